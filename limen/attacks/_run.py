@@ -1,0 +1,111 @@
+"""Goal x budget x search, put together and judged: one success flag per sample, by a fresh forward pass on the exact tensor that is stored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from limen import seeds
+from limen.attacks._problem import Calls, Problem
+from limen.components import Component, load, parse
+from limen.errors import UserError
+from limen.goals._goal import Asked, Goal
+from limen.models._model import Model, evaluating
+from limen.options import Options
+from limen.types import BOUNDS, Batch, Outputs
+
+Store = Literal["float", "int16", "uint8"]
+
+
+@dataclass
+class Attacked:
+    """What an attack leaves: the stored samples, what the model says of them, and the goal they were judged by."""
+
+    x_adv: Tensor
+    success: Tensor
+    """(B,) bool, judged on x_adv as stored."""
+    clean: Outputs
+    adversarial: Outputs
+    goal: Goal
+    calls: Calls
+
+
+def quantise(x: Tensor, store: Store) -> Tensor:
+    """Round to the grid of the file format: 16-bit audio (steps of 1/32768) or 8-bit pictures (steps of 1/255)."""
+    if store == "int16":
+        return (x * 32768).round().clamp(-32768, 32767) / 32768
+    return (x * 255).round().clamp(0, 255) / 255 if store == "uint8" else x
+
+
+class Attack:
+    """A configured attack. Universal attacks keep what they crafted."""
+
+    def __init__(self, search: Component, options: Options, goal: tuple[Component, Options], budget: tuple[Component, Options] | None):
+        self.search, self.options, self.goal, self.budget = search, options, goal, budget
+        self.crafted: Any = None
+
+    @classmethod
+    def parse(cls, spec: str | Mapping[str, Any]) -> "Attack":
+        """{"name": "pgd", "steps": 40, "goal": {"name": "untargeted"}, "budget": {"name": "linf", "eps": 0.03}}."""
+        spec = {"name": spec} if isinstance(spec, str) else dict(spec)
+        goal, budget = spec.pop("goal", None) or "untargeted", spec.pop("budget", None)
+        search, options = parse("attacks", spec)
+        return cls(search, options, parse("goals", goal), parse("budgets", budget) if budget else None)
+
+    @property
+    def universal(self) -> bool:
+        """True if the attack must first be crafted on other samples."""
+        return hasattr(self.search.module, "craft")
+
+    def pose(self, model: Model, batch: Batch, *, seed: int = 0, clean: Outputs | None = None,
+             bounds: tuple[Tensor | float, Tensor | float] | None = None) -> Problem:  # fmt: skip
+        """The problem a search sees."""
+        if clean is None:
+            with torch.no_grad(), evaluating(model):
+                clean = model(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
+        make_goal, goal_options = self.goal[0].function, self.goal[1]
+        goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal")), goal_options)
+        budget = self.budget[0].function(batch.x, batch.lengths, self.budget[1]) if self.budget else None
+        low, high = bounds or BOUNDS[batch.kind]
+        return Problem(model, batch.x, goal, budget, seeds.generators(seed, batch.ids, "attack", self.search.name), low, high,
+                       y=batch.y, lengths=batch.lengths)  # fmt: skip
+
+    def craft(self, model: Model, batch: Batch, *, seed: int = 0, bounds: tuple[Tensor | float, Tensor | float] | None = None) -> None:
+        """Universal attacks: find the one perturbation on these samples; other attacks have nothing to do."""
+        if self.universal:
+            with torch.no_grad(), evaluating(model):
+                self.crafted = self.search.module.craft(self.pose(model, batch, seed=seed, bounds=bounds), self.options)
+
+    def __call__(self, model: Model, batch: Batch, *, seed: int = 0, victim: Model | None = None, store: Store = "float",
+                 bounds: tuple[Tensor | float, Tensor | float] | None = None) -> Attacked:  # fmt: skip
+        """Attack `model`; judge on `victim` (the same model unless the attack is transferred or does not know the defence)."""
+        victim = victim or model
+        check_range(batch, bounds)
+        with torch.no_grad(), evaluating(model), evaluating(victim):
+            clean = victim(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
+            problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, bounds=bounds)
+            x_adv = self.search.function(problem, self.options, self.crafted) if self.universal else self.search.function(problem, self.options)
+            x_adv = quantise(x_adv, store)
+            adversarial = victim(x_adv, batch.lengths, seeds.generators(seed, batch.ids, "judge"))
+            return Attacked(x_adv, problem.goal.reached(adversarial), clean, adversarial, problem.goal, problem.calls)
+
+
+def check_range(batch: Batch, bounds: tuple[Tensor | float, Tensor | float] | None) -> None:
+    low, high = bounds or BOUNDS[batch.kind]
+    if bool((batch.x < low - 1e-6).any()) or bool((batch.x > high + 1e-6).any()):
+        raise UserError(f"x must lie in [{low}, {high}], but spans [{batch.x.min():.3g}, {batch.x.max():.3g}]. "
+                        "If x is already normalised, pass raw x and wrap the model: Normalized(model, mean, std).")  # fmt: skip
+    if not bool(torch.isfinite(batch.x).all()):
+        bad = [i for i, ok in zip(batch.ids, torch.isfinite(batch.x.flatten(1)).all(1).tolist(), strict=True) if not ok]
+        raise UserError(f"x must be finite, but these samples hold NaN or infinity: {', '.join(bad[:5])}.")
+
+
+def attack(name: str, model: Model, batch: Batch, *, goal: Any = None, budget: Any = None, seed: int = 0, **options: Any) -> Attacked:
+    """The attack of that name on a batch: `limen.attack("pgd", model, batch, budget={"name": "linf", "eps": 0.03}, steps=40)`."""
+    load("attacks", name)
+    spec = {"name": name, "goal": goal, "budget": budget, **options}
+    configured = Attack.parse(spec)
+    configured.craft(model, batch, seed=seed)
+    return configured(model, batch, seed=seed)

@@ -1,0 +1,16 @@
+"""At most `count` values of a sample may change, each as far as the range allows."""
+
+from pydantic import Field
+from torch import Tensor
+
+from limen.budgets._balls import L0Ball
+from limen.options import Options
+
+
+class L0(Options):
+    count: int = Field(ge=1)
+    """How many values (a pixel's channels count one by one) may change."""
+
+
+def l0(x: Tensor, lengths: Tensor | None, options: L0) -> L0Ball:
+    return L0Ball(x.new_full((len(x),), float(options.count)))

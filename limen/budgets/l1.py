@@ -1,0 +1,16 @@
+"""The sum of the magnitudes of all changes is at most eps."""
+
+from pydantic import Field
+from torch import Tensor
+
+from limen.budgets._balls import L1Ball
+from limen.options import Options
+
+
+class L1(Options):
+    eps: float = Field(gt=0)
+    """Radius of the ball, in input units."""
+
+
+def l1(x: Tensor, lengths: Tensor | None, options: L1) -> L1Ball:
+    return L1Ball(x.new_full((len(x),), options.eps))

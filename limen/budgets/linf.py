@@ -1,0 +1,16 @@
+"""Every pixel or sample may change by at most eps."""
+
+from pydantic import Field
+from torch import Tensor
+
+from limen.budgets._balls import LinfBall
+from limen.options import Options
+
+
+class Linf(Options):
+    eps: float = Field(gt=0)
+    """Radius of the ball, in input units (0.031 is 8/255 for pictures in [0, 1])."""
+
+
+def linf(x: Tensor, lengths: Tensor | None, options: Linf) -> LinfBall:
+    return LinfBall(x.new_full((len(x),), options.eps))

@@ -1,0 +1,16 @@
+"""The loudest sample of the change stays peak_db below the loudest of the clip: dB_x,max of Carlini and Wagner 2018, equation 1 of Vadillo and Santana 2021."""
+
+from pydantic import Field
+from torch import Tensor
+
+from limen.budgets._balls import LinfBall
+from limen.options import Options
+
+
+class PeakDb(Options):
+    peak_db: float = Field(le=20)
+    """20 log10(max|delta| / max|x|) must not exceed this; -32 is what the literature calls acceptable."""
+
+
+def peak_db(x: Tensor, lengths: Tensor | None, options: PeakDb) -> LinfBall:
+    return LinfBall(x.flatten(1).abs().amax(1) * 10 ** (options.peak_db / 20))

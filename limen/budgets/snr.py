@@ -1,0 +1,16 @@
+"""The signal stays at least snr_db decibels above the change, in power over the valid samples."""
+
+from torch import Tensor
+
+from limen.budgets._balls import L2Ball
+from limen.options import Options
+
+
+class Snr(Options):
+    snr_db: float
+    """20 log10(||x|| / ||delta||) must not fall below this; larger is quieter."""
+
+
+def snr(x: Tensor, lengths: Tensor | None, options: Snr) -> L2Ball:
+    # padding is zero, so the norm over the padded clip is the norm over its valid samples
+    return L2Ball(x.flatten(1).norm(dim=1) / 10 ** (options.snr_db / 20))

@@ -1,0 +1,96 @@
+"""The file name is the registry: `limen/attacks/pgd.py` holds the function `pgd`, which an experiment file calls "pgd".
+
+Other packages add components through entry points: the group "limen.attacks" maps a name to a module that holds the function.
+"""
+
+import difflib
+import importlib
+import importlib.metadata
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import AfterValidator
+
+from limen.errors import UserError
+from limen.options import Options, parse_options
+
+KINDS = ("data", "models", "defenses", "goals", "budgets", "attacks", "metrics", "tasks")
+SINGULAR = {"data": "data set", "models": "model", "defenses": "defense", "goals": "goal", "budgets": "budget",
+            "attacks": "attack", "metrics": "metric", "tasks": "task"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Component:
+    """A function, the options class it takes, and the module both stand in."""
+
+    kind: str
+    name: str
+    function: Callable[..., Any]
+    options: type[Options]
+    module: ModuleType
+
+    @property
+    def summary(self) -> str:
+        """First sentence of the module's docstring."""
+        return (self.module.__doc__ or "").strip().split("\n")[0].strip()
+
+    def parse(self, values: Mapping[str, Any]) -> Options:
+        return parse_options(self.options, values, f"{SINGULAR[self.kind]} {self.name}")
+
+
+@cache
+def _modules(kind: str) -> dict[str, str]:
+    """Component name -> module path: our own files, then the entry points of other packages."""
+    package = importlib.import_module(f"limen.{kind}")
+    own = {m.name: f"limen.{kind}.{m.name}" for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_") and not m.ispkg}
+    others = {e.name: e.value for e in importlib.metadata.entry_points(group=f"limen.{kind}")}
+    return {**others, **own}
+
+
+def names(kind: str) -> list[str]:
+    return sorted(_modules(kind))
+
+
+@cache
+def load(kind: str, name: str) -> Component:
+    if name not in _modules(kind):
+        close = difflib.get_close_matches(str(name), names(kind), n=1)
+        hint = f' Did you mean "{close[0]}"?' if close else ""
+        raise UserError(f'There is no {SINGULAR[kind]} "{name}".{hint} There are: {", ".join(names(kind))}.')
+    module = importlib.import_module(_modules(kind)[name])
+    function = getattr(module, name)
+    return Component(kind, name, function, get_type_hints(function)["options"], module)
+
+
+def parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[Component, Options]:
+    """"pgd" or {"name": "pgd", "steps": 10} -> the component and its validated options."""
+    if isinstance(spec, str):
+        spec = {"name": spec}
+    if "name" not in spec:
+        raise UserError(f"A {SINGULAR[kind]} needs a name: {{name: {names(kind)[0]}, ...}}. This came: {dict(spec)!r}.")
+    component = load(kind, spec["name"])
+    return component, component.parse({k: v for k, v in spec.items() if k != "name"})
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Marks an option that names a component of a kind; read by the schema."""
+
+    kind: str
+
+
+def named(kind: str) -> Any:
+    """Type of an option whose value is {"name": ..., its options}; checked when the options are read."""
+
+    def check(value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            parse(kind, value)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    return Annotated[dict[str, Any], AfterValidator(check), Kind(kind)]

@@ -1,0 +1,81 @@
+"""The first seam: a model is a function from raw input to outputs. Normalisation and features are layers of it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from limen.options import Options
+from limen.types import Kind, Outputs
+
+
+class ModelOptions(Options):
+    """What every model takes."""
+
+    weights: str = "zoo"
+    """"zoo": the weights shipped for this model; "random": as initialised; otherwise the path of a .safetensors or .pth file."""
+
+
+class Model(nn.Module):
+    """Raw x -> outputs. Subclasses write `forward(x, lengths, generators)`.
+
+    x is (B, C, H, W) in [0, 1] or (B, T) in [-1, 1]; `lengths` (B,) are the valid samples of clips of different lengths;
+    `generators`, one per sample, are used by models that draw at random and ignored by all others.
+    """
+
+    kind: Kind
+    classes: list[str] | None = None
+    """Names of the classes; None for a recogniser."""
+    rate_hz: int | None = None
+    """Sample rate that clips must have."""
+    shape: tuple[int, ...] | None = None
+    """Shape of one sample if the model insists on one: (C, H, W) or (T,)."""
+    random: bool = False
+    """True if two calls may answer differently: then attacks average gradients over `draws` calls."""
+    draws: int = 1
+
+    @property
+    def output(self) -> Literal["class", "transcript"]:
+        return "transcript" if self.classes is None else "class"
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
+        raise NotImplementedError
+
+
+class Normalized(nn.Module):
+    """(x - mean) / std per channel, then the network."""
+
+    def __init__(self, network: nn.Module, mean: Sequence[float], std: Sequence[float]):
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network((x - self.mean) / self.std)
+
+
+class Classifier(Model):
+    """Any torch module from raw x to logits, with what Limen must know about it."""
+
+    def __init__(self, network: nn.Module, kind: Kind, classes: Sequence[str], *, rate_hz: int | None = None,
+                 shape: tuple[int, ...] | None = None):  # fmt: skip
+        super().__init__()
+        self.network, self.kind, self.classes, self.rate_hz, self.shape = network, kind, list(classes), rate_hz, shape
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+        return self.network(x)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; every module leaves in the mode it came in."""
+    modes: list[tuple[Any, bool]] = [(m, m.training) for m in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

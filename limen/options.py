@@ -1,0 +1,80 @@
+"""Options are declared once, in a frozen class beside the function that takes them.
+
+Validation, `limen describe`, the JSON schema, the reference pages and the keys of an experiment file are all read from that class.
+A mistake becomes one sentence with the way out.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from limen.errors import UserError
+
+
+T = TypeVar("T", bound=BaseModel)
+
+
+class Options(BaseModel):
+    """Type, default, bounds and meaning of each option; the string under a field is its meaning."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, protected_namespaces=())
+
+
+def parse_options(cls: type[T], values: Mapping[str, Any], who: str) -> T:
+    """Validated options, or a UserError that names `who`, what came and what was expected."""
+    try:
+        return cls.model_validate(dict(values))
+    except ValidationError as error:
+        raise UserError("\n".join(f"{who}: {_sentence(cls, e)}" for e in error.errors())) from None
+
+
+def _sentence(cls: type[BaseModel], error: Any) -> str:
+    place = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        known = list(cls.model_fields)
+        close = difflib.get_close_matches(place, known, n=1)
+        hint = f' Did you mean "{close[0]}"?' if close else ""
+        return f'there is no option "{place}".{hint} Options: {", ".join(known) or "none"}.'
+    if error["type"] == "missing":
+        return f'the option "{place}" is required: {describe_field(cls, place)}'
+    if error["type"] == "value_error":  # raised by a validator of ours: the message is complete
+        text = str(error["ctx"]["error"])
+        return f"{place}: {text}" if place else text
+    message = error["msg"][0].lower() + error["msg"][1:]
+    return f"{place}: {message}, but {error['input']!r} came."
+
+
+def describe_field(cls: type[BaseModel], name: str) -> str:
+    field = cls.model_fields.get(name)
+    return (field.description if field and field.description else "see `limen describe`").strip()
+
+
+def option_rows(cls: type[BaseModel]) -> list[dict[str, str]]:
+    """One row per option: name, type, default, meaning. What `limen describe` prints and the reference pages show."""
+    schema = cls.model_json_schema()
+    rows = []
+    for name, field in cls.model_fields.items():
+        default = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
+        rows.append({"name": name, "type": _type_words(schema["properties"][name], schema), "default": default,
+                     "meaning": " ".join((field.description or "").split())})  # fmt: skip
+    return rows
+
+
+def _type_words(schema: dict[str, Any], root: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+    if "anyOf" in schema:
+        return " | ".join(_type_words(s, root) for s in schema["anyOf"])
+    if "const" in schema:
+        return repr(schema["const"])
+    if "enum" in schema:
+        return " | ".join(repr(v) for v in schema["enum"])
+    words = {"number": "float", "integer": "int", "boolean": "bool", "string": "str", "null": "None", "object": "mapping"}
+    kind = schema.get("type", "any")
+    if kind == "array":
+        return f"list[{_type_words(schema['items'], root)}]" if "items" in schema else "list"
+    bounds = [f"{sign} {schema[key]:g}" for key, sign in
+              (("exclusiveMinimum", ">"), ("minimum", ">="), ("exclusiveMaximum", "<"), ("maximum", "<=")) if key in schema]  # fmt: skip
+    return words.get(kind, kind) + (f" ({', '.join(bounds)})" if bounds else "")
