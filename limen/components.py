@@ -9,7 +9,7 @@ import importlib.metadata
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Annotated, Any, get_type_hints
 
@@ -94,3 +94,16 @@ def named(kind: str) -> Any:
         return value
 
     return Annotated[dict[str, Any], AfterValidator(check), Kind(kind)]
+
+
+class Makers(ModuleType):
+    """A package whose components are reached by name as makers of specs: `limen.budgets.snr(snr_db=30)` is {"name": "snr", "snr_db": 30}."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # the import system sets an imported file as an attribute of its package: put the maker in its place
+        super().__setattr__(name, partial(dict, name=name) if isinstance(value, ModuleType) and not name.startswith("_") else value)
+
+    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
+        if name.startswith("_") or name not in names(self.__name__.rpartition(".")[2]):
+            raise AttributeError(f"{self.__name__} has no {name!r}")
+        return partial(dict, name=name)

@@ -4,7 +4,7 @@ A stream depends on nothing but the seed and the words that name it, so batch si
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -25,11 +25,21 @@ def generators(seed: int, ids: Sequence[str], *words: object) -> list[torch.Gene
     return [generator(seed, *words, i) for i in ids]
 
 
-def uniform_like(x: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
-    """(B, ...) numbers in [0, 1); row i comes from stream i alone."""
-    return torch.stack([torch.rand(x.shape[1:], generator=g, dtype=x.dtype) for g in streams]).to(x.device)
+def uniform_like(x: Tensor, streams: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+    """(B, ...) numbers in [0, 1); row i comes from stream i alone. Of clips with `lengths`, padding draws nothing and stays 0."""
+    return _drawn(torch.rand, x, streams, lengths)
 
 
-def normal_like(x: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
-    """(B, ...) standard normal numbers; row i comes from stream i alone."""
-    return torch.stack([torch.randn(x.shape[1:], generator=g, dtype=x.dtype) for g in streams]).to(x.device)
+def normal_like(x: Tensor, streams: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+    """(B, ...) standard normal numbers; row i comes from stream i alone. Of clips with `lengths`, padding draws nothing and stays 0."""
+    return _drawn(torch.randn, x, streams, lengths)
+
+
+def _drawn(draw: Callable[..., Tensor], x: Tensor, streams: Sequence[torch.Generator], lengths: Tensor | None) -> Tensor:
+    if lengths is None:
+        return torch.stack([draw(x.shape[1:], generator=g, dtype=x.dtype) for g in streams]).to(x.device)
+    # a clip must draw the same numbers, and as many, alone as beside a longer one
+    out = torch.zeros(x.shape, dtype=x.dtype)
+    for row, g, n in zip(out, streams, lengths.tolist(), strict=True):
+        row[..., :n] = draw((*x.shape[1:-1], n), generator=g, dtype=x.dtype)
+    return out.to(x.device)

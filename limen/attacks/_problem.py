@@ -1,9 +1,9 @@
 """What an attack is asked: samples of a model, a goal and a budget. Attack = goal x budget x search; this is all the search sees.
 
-Autograd is on in exactly one place, `Problem.gradient`. Rows can be taken out (`rows`), so finished samples leave the batch.
+Autograd is on in `Problem` and nowhere else. Rows can be taken out (`rows`), so finished samples leave the batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -42,7 +42,7 @@ class Problem:
     """One stream per sample."""
     low: Tensor | float
     high: Tensor | float
-    """The range samples must keep."""
+    """The range samples must keep; tensors broadcast against one sample."""
     y: Tensor | list[str] | None = None
     """The true answers (universal attacks of one class need them)."""
     lengths: Tensor | None = None
@@ -54,6 +54,7 @@ class Problem:
         if len(self.index) != len(self.x):
             self.index, self.calls = torch.arange(len(self.x)), Calls.none(len(self.x))
         self.mask = valid(self.x, self.lengths)
+        self._one = torch.ones(len(self.x), dtype=torch.long)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -62,20 +63,23 @@ class Problem:
     def ball(self) -> Ball:
         """The budget of an attack that cannot do without one."""
         if self.budget is None:
-            raise UserError("This attack needs a budget, for example budget: {name: linf, eps: 0.03}. See `limen list budgets`.")
+            raise UserError("This attack needs a budget, but none came. Add one, for example budget: {name: linf, eps: 0.03}; "
+                            "`limen list budgets` shows all.")  # fmt: skip
         return self.budget
 
     def rows(self, keep: Tensor) -> "Problem":
-        """The problem of some samples; `keep` holds row numbers or a mask."""
+        """The problem of some samples; `keep` holds row numbers (a row may come more than once) or a mask."""
         i = keep.nonzero().squeeze(1) if keep.dtype == torch.bool else keep
         return replace(self, x=self.x[i], goal=self.goal.rows(i), budget=None if self.budget is None else self.budget.rows(i),
                        generators=[self.generators[k] for k in i.tolist()],
                        y=None if self.y is None else select(self.y, i),
-                       lengths=None if self.lengths is None else self.lengths[i], index=self.index[i.cpu()])  # fmt: skip
+                       lengths=None if self.lengths is None else select(self.lengths, i), index=self.index[i.cpu()])  # fmt: skip
 
     def clip(self, x_adv: Tensor) -> Tensor:
         """Into the range of samples. Clean samples lie in it, so this never makes a change larger."""
-        return torch.minimum(torch.maximum(x_adv, self.low), self.high) if isinstance(self.low, Tensor) else x_adv.clamp(self.low, self.high)
+        if isinstance(self.low, Tensor) or isinstance(self.high, Tensor):
+            return torch.minimum(torch.maximum(x_adv, torch.as_tensor(self.low).to(x_adv)), torch.as_tensor(self.high).to(x_adv))
+        return x_adv.clamp(self.low, self.high)
 
     def project(self, x_adv: Tensor) -> Tensor:
         """Into the budget, if there is one, and into the range."""
@@ -83,62 +87,104 @@ class Problem:
             return self.clip(x_adv)
         return self.clip(self.x + self.budget.project(x_adv - self.x))
 
+    def step(self, x_adv: Tensor, gradient: Tensor, size: Tensor) -> Tensor:
+        """One steepest step of norm `size` (B,), projected."""
+        if self.ball.sparse:
+            # a coordinate at the edge of the range cannot go further: without this the steepest one would be chosen for ever
+            stuck = self.clip(x_adv + gradient.sign()) == x_adv
+            gradient = gradient.masked_fill(stuck, 0.0)
+        return self.project(x_adv + self.ball.step(gradient, size))
+
     def start(self) -> Tensor:
         """A random allowed point; padding is left alone."""
-        delta = self.ball.start(self.x, self.generators)
-        return self.clip(self.x + (delta if self.mask is None else delta * self.mask))
+        return self.clip(self.x + self.ball.start(self.x, self.generators, None if self.mask is None else self.lengths))
 
     def outputs(self, x_adv: Tensor) -> Outputs:
-        self.calls.forward[self.index] += 1
+        self.calls.forward.index_add_(0, self.index, self._one)
         return self.model(x_adv, self.lengths, self.generators)
+
+    @property
+    def draws(self) -> int:
+        """How many answers of a model that draws at random are averaged."""
+        return self.model.draws if self.model.random else 1
 
     @torch.no_grad()
     def reached(self, x_adv: Tensor) -> Tensor:
         """(B,) bool."""
-        return self.goal.reached(self.outputs(x_adv))
+        return self.look(x_adv)[1]
 
     @torch.no_grad()
     def look(self, x_adv: Tensor) -> tuple[Tensor, Tensor]:
-        """(B,) loss and (B,) reached, without gradients."""
-        outputs = self.outputs(x_adv)
-        return self.goal.loss(outputs), self.goal.reached(outputs)
+        """(B,) loss and (B,) reached, without gradients. Of a model that draws at random: mean loss, and whether most draws say so."""
+        losses, votes = [], []
+        for _ in range(self.draws):
+            outputs = self.outputs(x_adv)
+            losses.append(self.goal.loss(outputs))
+            votes.append(self._reached(outputs))
+        return _mean(losses), _most(votes)
 
-    def gradient(self, x_adv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def gradient(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, through: Callable[[Tensor], Tensor] | None = None
+                 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         """d loss_i / d x_i for every row, the losses, and which rows have already reached the goal. One forward pass serves all three.
 
+        `loss` replaces the goal's own; `through` maps what is varied to samples, which then need not be samples (a sticker, a filter).
         Of a model that draws at random: the mean over its draws (EOT, Athalye et al. 2018), reached if most draws say so.
         """
-        draws = self.model.draws if self.model.random else 1
-        for draw in range(draws):
+        measure = loss or self.goal.loss
+        gradients, losses, votes = [], [], []
+        for _ in range(self.draws):
             with torch.enable_grad():
                 leaf = x_adv.detach().requires_grad_()
-                outputs = self.outputs(leaf)
-                loss = self.goal.loss(outputs)
-                (gradient,) = torch.autograd.grad(loss.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
-            one = self._cleaned(gradient), loss.detach(), self.goal.reached(_detached(outputs)).to(loss.dtype)
-            total = one if draw == 0 else tuple(a + b for a, b in zip(total, one, strict=True))
-        gradient, loss, votes = total
-        return (gradient, loss, votes > 0.5) if draws == 1 else (gradient / draws, loss / draws, votes > draws / 2)
+                outputs = self.outputs(leaf if through is None else through(leaf))
+                values = measure(outputs)
+                (gradient,) = torch.autograd.grad(values.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
+            gradients.append(self._cleaned(gradient))
+            losses.append(values.detach())
+            votes.append(self._reached(outputs.detach() if isinstance(outputs, Tensor) else outputs))
+        return _mean(gradients), _mean(losses), _most(votes)
 
-    def input_gradients(self, x_adv: Tensor, pick: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (B, K) and the gradients (B, k, ...) of the logits whose numbers `pick` (B, k) holds. Classifiers only."""
-        with torch.enable_grad():
-            x_adv = x_adv.detach().requires_grad_()
-            logits = self.outputs(x_adv)
-            assert isinstance(logits, Tensor)
-            chosen = logits.gather(1, pick)
-            columns = [torch.autograd.grad(chosen[:, j].sum(), x_adv, retain_graph=j + 1 < pick.shape[1])[0] for j in range(pick.shape[1])]
-        return logits.detach(), torch.stack([self._cleaned(c) for c in columns], 1)
+    def input_gradients(self, x_adv: Tensor, pick: Tensor, base: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Logits (B, K) and the gradients (B, k, ...) of the logits whose numbers `pick` (B, k) holds. Classifiers only.
+
+        With `base` (B,), gradients of the differences to that logit. Of a model that draws at random: means over its draws.
+        """
+        all_logits, all_gradients = [], []
+        for _ in range(self.draws):
+            with torch.enable_grad():
+                leaf = x_adv.detach().requires_grad_()
+                logits = self.outputs(leaf)
+                assert isinstance(logits, Tensor)
+                chosen = logits.gather(1, pick) - (0 if base is None else logits.gather(1, base[:, None]))
+                sums = chosen.sum(0)
+                columns = [torch.autograd.grad(value, leaf, retain_graph=j + 1 < len(sums))[0] for j, value in enumerate(sums)]
+            all_logits.append(logits.detach())
+            all_gradients.append(torch.stack([self._cleaned(c) for c in columns], 1))
+        return _mean(all_logits), _mean(all_gradients)
+
+    def _reached(self, outputs: Outputs) -> Tensor:
+        return self.goal.reached(outputs).to(self.x.device)
 
     def _cleaned(self, gradient: Tensor) -> Tensor:
         """Counts dead gradients, makes non-finite entries zero and leaves padding alone."""
-        self.calls.backward[self.index] += 1
         largest = gradient.flatten(1).abs().amax(1)
-        self.calls.dead[self.index] += (~torch.isfinite(largest) | (largest == 0)).long().cpu()
-        if not bool(torch.isfinite(largest).all()):
+        alive = (largest > 0) & (largest < torch.inf)  # false for NaN
+        self.calls.backward.index_add_(0, self.index, self._one)
+        if not bool(alive.all()):
+            self.calls.dead.index_add_(0, self.index, (~alive).long().cpu())
             gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
-        return gradient if self.mask is None else gradient * self.mask
+        return gradient * self.mask if self.mask is not None and gradient.shape == self.x.shape else gradient
 
 
-def _detached(outputs: Outputs) -> Outputs:
-    return outputs.detach() if isinstance(outputs, Tensor) else outputs
+def _mean(values: list[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else torch.stack(values).mean(0)
+
+
+def _most(votes: list[Tensor]) -> Tensor:
+    return votes[0] if len(votes) == 1 else torch.stack(votes).to(torch.float32).mean(0) > 0.5
+
+
+def need_classes(problem: Problem, who: str) -> None:
+    """For attacks that look at the logits of single classes."""
+    if problem.model.output != "class":
+        raise UserError(f"The attack {who} needs a classifier, but this model gives transcripts. "
+                        "Use pgd, fgsm, bim, mi_fgsm, cw_l2 or uap, which only need a loss.")  # fmt: skip

@@ -1,4 +1,7 @@
-"""Goal x budget x search, put together and judged: one success flag per sample, by a fresh forward pass on the exact tensor that is stored."""
+"""Goal x budget x search, put together and judged.
+
+One success flag per sample, by a fresh forward pass on the exact tensor that is stored.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from torch import Tensor
 
 from limen import seeds
 from limen.attacks._problem import Calls, Problem
-from limen.components import Component, load, parse
+from limen.components import Component, parse
 from limen.errors import UserError
 from limen.goals._goal import Asked, Goal
 from limen.models._model import Model, evaluating
@@ -44,7 +47,8 @@ class Attack:
 
     def __init__(self, search: Component, options: Options, goal: tuple[Component, Options], budget: tuple[Component, Options] | None):
         self.search, self.options, self.goal, self.budget = search, options, goal, budget
-        self.crafted: Any = None
+        self.crafted: dict[str, Tensor] | None = None
+        """What a universal attack found: tensors by name."""
 
     @classmethod
     def parse(cls, spec: str | Mapping[str, Any]) -> "Attack":
@@ -83,11 +87,13 @@ class Attack:
         """Attack `model`; judge on `victim` (the same model unless the attack is transferred or does not know the defence)."""
         victim = victim or model
         check_range(batch, bounds)
+        if self.universal and self.crafted is None:
+            raise UserError(f"The attack {self.search.name} is universal: craft its perturbation first, with craft(model, batch) on other samples.")
         with torch.no_grad(), evaluating(model), evaluating(victim):
             clean = victim(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
             problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, bounds=bounds)
-            x_adv = self.search.function(problem, self.options, self.crafted) if self.universal else self.search.function(problem, self.options)
-            x_adv = quantise(x_adv, store)
+            extra = (self.crafted,) if self.universal else ()
+            x_adv = quantise(self.search.function(problem, self.options, *extra), store)
             adversarial = victim(x_adv, batch.lengths, seeds.generators(seed, batch.ids, "judge"))
             return Attacked(x_adv, problem.goal.reached(adversarial), clean, adversarial, problem.goal, problem.calls)
 
@@ -100,12 +106,3 @@ def check_range(batch: Batch, bounds: tuple[Tensor | float, Tensor | float] | No
     if not bool(torch.isfinite(batch.x).all()):
         bad = [i for i, ok in zip(batch.ids, torch.isfinite(batch.x.flatten(1)).all(1).tolist(), strict=True) if not ok]
         raise UserError(f"x must be finite, but these samples hold NaN or infinity: {', '.join(bad[:5])}.")
-
-
-def attack(name: str, model: Model, batch: Batch, *, goal: Any = None, budget: Any = None, seed: int = 0, **options: Any) -> Attacked:
-    """The attack of that name on a batch: `limen.attack("pgd", model, batch, budget={"name": "linf", "eps": 0.03}, steps=40)`."""
-    load("attacks", name)
-    spec = {"name": name, "goal": goal, "budget": budget, **options}
-    configured = Attack.parse(spec)
-    configured.craft(model, batch, seed=seed)
-    return configured(model, batch, seed=seed)

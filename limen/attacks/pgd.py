@@ -6,6 +6,8 @@ Departs from the paper: the first point that reaches the goal is returned (or, w
 last iterate; momentum is offered (Dong et al. 2018); a restart only takes up the samples that have not been fooled yet.
 """
 
+from dataclasses import dataclass
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -32,41 +34,49 @@ class PGD(Options):
 
 @torch.no_grad()
 def pgd(problem: Problem, options: PGD) -> Tensor:
-    found = problem.x.clone()
-    best = problem.x.new_full((len(problem),), -torch.inf)
+    best = _Best(problem.x.clone(), problem.x.new_full((len(problem),), -torch.inf),
+                 torch.zeros(len(problem), dtype=torch.bool, device=problem.x.device))  # fmt: skip
     left = torch.arange(len(problem), device=problem.x.device)
     for _ in range(options.restarts):
-        if len(left):
-            left = left[~_run(problem.rows(left), options, found, best, left)]
-    return found
+        _run(problem.rows(left), options, best, left)
+        left = left[~best.reached[left]]
+        if not len(left):
+            break
+    return best.x
 
 
-def _run(active: Problem, options: PGD, found: Tensor, best: Tensor, rows: Tensor) -> Tensor:
-    """One run over the samples `rows`; writes the best points into `found` and says which samples reached the goal."""
+@dataclass
+class _Best:
+    """The best point so far of every sample."""
+
+    x: Tensor
+    loss: Tensor
+    reached: Tensor
+
+    def take(self, rows: Tensor, x: Tensor, loss: Tensor, reached: Tensor) -> None:
+        """A point that reaches the goal beats any that does not; of two alike, the higher loss wins."""
+        before = self.reached[rows]
+        better = (reached & ~before) | ((reached == before) & (loss > self.loss[rows]))
+        rows = rows[better]
+        self.x[rows], self.loss[rows], self.reached[rows] = x[better], loss[better], reached[better]
+
+
+def _run(active: Problem, options: PGD, best: _Best, rows: Tensor) -> None:
+    """One run over the samples `rows`."""
     alpha = active.ball.radius * (options.step_size or 2.5 / options.steps)
     x_adv = active.start() if options.random_start else active.x.clone()
-    velocity = torch.zeros_like(x_adv)
-    done = torch.zeros(len(rows), dtype=torch.bool, device=x_adv.device)
-    here = torch.arange(len(rows), device=x_adv.device)  # rows still moving
-    for step in range(options.steps + 1):
-        if step < options.steps:
-            gradient, loss, reached = active.gradient(x_adv)
-        else:
-            loss, reached = active.look(x_adv)
-        # a point that reaches the goal is worth more than any that does not
-        value = torch.where(reached, torch.inf, loss) if options.early_stop else torch.where(reached, loss + 1e9, loss)
-        better = value > best[rows[here]]
-        best[rows[here[better]]], found[rows[here[better]]] = value[better], x_adv[better]
-        done[here] |= reached
-        if step == options.steps:
-            break
+    velocity = torch.zeros_like(x_adv) if options.momentum else None
+    for _ in range(options.steps):
+        gradient, loss, reached = active.gradient(x_adv)
+        best.take(rows, x_adv, loss, reached)
         if options.early_stop and bool(reached.any()):
             stay = ~reached
             if not bool(stay.any()):
-                break
-            active, here, x_adv, gradient, velocity, alpha = (active.rows(stay), here[stay], x_adv[stay], gradient[stay], velocity[stay], alpha[stay])
-        if options.momentum:
+                return
+            active, rows, x_adv, gradient, alpha = active.rows(stay), rows[stay], x_adv[stay], gradient[stay], alpha[stay]
+            velocity = None if velocity is None else velocity[stay]
+        if velocity is not None:
             velocity = options.momentum * velocity + gradient / expand(gradient.flatten(1).abs().mean(1).clamp_min(1e-30), gradient)
             gradient = velocity
-        x_adv = active.project(x_adv + active.ball.step(gradient, alpha))
-    return done
+        x_adv = active.step(x_adv, gradient, alpha)
+    best.take(rows, x_adv, *active.look(x_adv))

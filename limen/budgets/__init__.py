@@ -1,0 +1,7 @@
+"""What the attacker may change. `limen.budgets.snr(snr_db=30)` is the same as {"name": "snr", "snr_db": 30}."""
+
+import sys
+
+from limen.components import Makers
+
+sys.modules[__name__].__class__ = Makers

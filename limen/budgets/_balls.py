@@ -6,12 +6,13 @@ creates change where there was none, so padding that is not perturbed stays unto
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
 from limen.seeds import normal_like, uniform_like
+from limen.types import valid
 
 B = TypeVar("B", bound="Ball")
 
@@ -27,6 +28,8 @@ class Ball:
 
     radius: Tensor
     """(B,)."""
+    sparse: ClassVar[bool] = False
+    """True if the steepest step moves few coordinates; one that the range stops must then make way for the next steepest."""
 
     def norm(self, delta: Tensor) -> Tensor:
         """(B, ...) -> (B,)."""
@@ -40,9 +43,16 @@ class Ball:
         """The change of norm `size` (B,) that raises a linear function with this gradient most."""
         raise NotImplementedError
 
-    def start(self, like: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        """A random point of the ball."""
+    def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+        """A random point of the ball; padding (beyond `lengths`) stays 0."""
         raise NotImplementedError
+
+    def fill(self, delta: Tensor) -> Tensor:
+        """The change in the same direction whose norm is exactly the radius; no change stays none."""
+        largest = delta.flatten(1).abs().amax(1)
+        scaled = delta / expand(torch.where(largest > 0, largest, 1), delta)  # squares of small changes would vanish
+        norm = self.norm(scaled)
+        return scaled * expand(self.radius / torch.where(norm > 0, norm, 1), delta)
 
     def rows(self: B, index: Tensor) -> B:
         return replace(self, radius=self.radius[index])
@@ -59,8 +69,8 @@ class LinfBall(Ball):
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
         return gradient.sign().mul_(expand(size, gradient))
 
-    def start(self, like: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        return (2 * uniform_like(like, generators) - 1) * expand(self.radius, like)
+    def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+        return _signed(like, generators, lengths) * expand(self.radius, like)
 
 
 class L2Ball(Ball):
@@ -77,14 +87,17 @@ class L2Ball(Ball):
         scaled = gradient / expand(gradient.flatten(1).abs().amax(1).clamp_min(tiny), gradient)
         return scaled * expand(size / self.norm(scaled).clamp_min(tiny), scaled)
 
-    def start(self, like: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+    def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
         """Uniform in the ball: a normal direction, and the d-th root of a uniform number as its length."""
-        direction = normal_like(like, generators)
-        length = uniform_like(like.flatten(1)[:, :1], generators).squeeze(1) ** (1 / like[0].numel())
-        return direction * expand(self.radius * length / self.norm(direction), like)
+        direction = normal_like(like, generators, lengths)
+        dimensions = like[0].numel() if lengths is None else lengths.to(like.device) * (like[0].numel() // like.shape[-1])
+        length = uniform_like(like.flatten(1)[:, :1], generators).squeeze(1) ** (1 / dimensions)
+        return self.fill(direction) * expand(length, like)
 
 
 class L1Ball(Ball):
+    sparse = True
+
     def norm(self, delta: Tensor) -> Tensor:
         return delta.flatten(1).abs().sum(1)
 
@@ -105,18 +118,19 @@ class L1Ball(Ball):
         where = flat.abs().argmax(1, keepdim=True)
         return torch.zeros_like(flat).scatter_(1, where, flat.gather(1, where).sign() * size[:, None]).view_as(gradient)
 
-    def start(self, like: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+    def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
         """Laplace direction, which is uniform on the sphere of this norm, with a uniform length."""
-        u = uniform_like(like, generators) - 0.5
-        laplace = -u.sign() * torch.log1p(-2 * u.abs().clamp_max(0.4999999))
+        u = _signed(like, generators, lengths)
+        laplace = -u.sign() * torch.log1p(-u.abs().clamp_max(1 - 1e-7))
         length = uniform_like(like.flatten(1)[:, :1], generators).squeeze(1)
-        return laplace * expand(self.radius * length / self.norm(laplace).clamp_min(1e-12), like)
+        return self.fill(laplace) * expand(length, like)
 
 
 class L0Ball(Ball):
     """At most `radius` coordinates changed; how far is left to the range of the samples."""
 
-    reach: float = 2.0
+    sparse = True
+    reach: ClassVar[float] = 2.0
     """The widest change a coordinate may need: the whole range of a clip."""
 
     def norm(self, delta: Tensor) -> Tensor:
@@ -134,5 +148,16 @@ class L0Ball(Ball):
         pushed = replace(self, radius=size.floor().clamp_min(1)).project(gradient)
         return pushed.sign() * self.reach
 
-    def start(self, like: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        return self.project((2 * uniform_like(like, generators) - 1) * self.reach)
+    def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+        return self.project(_signed(like, generators, lengths) * self.reach)
+
+    def fill(self, delta: Tensor) -> Tensor:
+        """As many of the largest changes as the budget allows."""
+        return self.project(delta)
+
+
+def _signed(like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None) -> Tensor:
+    """(B, ...) numbers in [-1, 1); padding stays 0."""
+    drawn = 2 * uniform_like(like, generators, lengths) - 1
+    mask = valid(like, lengths)
+    return drawn if mask is None else drawn * mask

@@ -1,4 +1,9 @@
-"""The loudest sample of the change stays peak_db below the loudest of the clip: dB_x,max of Carlini and Wagner 2018, equation 1 of Vadillo and Santana 2021."""
+r"""The loudest sample of the change stays peak_db below the loudest of the clip.
+
+Carlini and Wagner 2018, https://arxiv.org/abs/1801.01944; equation 1 of Vadillo and Santana 2021:
+
+    dB_{x,max}(delta) = 20 log10 max_i |delta_i| - 20 log10 max_i |x_i|
+"""
 
 from pydantic import Field
 from torch import Tensor

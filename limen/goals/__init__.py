@@ -1,0 +1,7 @@
+"""What the attacker wants. `limen.goals.transcript(text="open the door")` is the same as {"name": "transcript", "text": ...}."""
+
+import sys
+
+from limen.components import Makers
+
+sys.modules[__name__].__class__ = Makers

@@ -9,7 +9,8 @@ from limen.types import predictions
 
 class Untargeted(Options):
     away_from: Literal["label", "prediction"] = "label"
-    """"label": move away from the truth, so a sample that is already wrong counts as fooled; "prediction": from the model's own clean answer."""
+    """"label": move away from the truth, so a sample that is already wrong counts as fooled;
+    "prediction": from the model's own clean answer."""
 
 
 def untargeted(asked: Asked, options: Untargeted) -> Goal:

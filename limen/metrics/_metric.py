@@ -1,9 +1,14 @@
 """One number per sample. A metric that cannot be computed gives a `Missing` with the reason; a row is never dropped."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
+from torch import Tensor
+
 from limen.options import Options
+from limen.types import Outputs, Samples
 
 
 @dataclass(frozen=True)
@@ -15,8 +20,22 @@ Columns = dict[str, list[float | Missing]]
 """Column name (with its unit: snr_db, peak_db_vocal) -> one value per sample."""
 
 
+@dataclass(frozen=True)
+class Column:
+    """What a column means and how it is shown and summarised."""
+
+    meaning: str
+    unit: str = ""
+    better: str = ""
+    """For the attacker's stealth or the model's good: "higher" or "lower"; empty where neither."""
+    binary: bool = False
+    """True if the values are 0 and 1: the mean is a share and its interval is Wilson's."""
+    pooled: tuple[str, str] | None = None
+    """Two columns of counts whose totals give the rate of the whole set: (word_errors, words)."""
+
+
 class MetricOptions(Options):
-    """Class variables say what a metric needs, what it means and how it is shown."""
+    """Class variables say what a metric needs; `columns` says what it gives."""
 
     kinds: ClassVar[tuple[str, ...]] = ("picture", "clip")
     """Kinds of samples it can measure."""
@@ -24,6 +43,43 @@ class MetricOptions(Options):
     """Kinds of model outputs it can measure."""
     needs_model: ClassVar[bool] = False
     """True if it looks at what the model answered; such metrics are left out of `limen measure`."""
-    unit: ClassVar[str] = ""
-    better: ClassVar[str] = ""
-    """For the attacker's stealth or the model's good: "higher" or "lower"; empty where neither."""
+
+    def columns(self) -> dict[str, Column]:
+        """Every column the metric gives with these options."""
+        raise NotImplementedError
+
+
+EMPTY = Missing("the sample is empty")
+NOT_FINITE = Missing("the sample holds NaN or infinity")
+UNCHANGED = Missing("nothing was changed")
+SILENT = Missing("the clean sample is silent")
+NO_ANSWER = Missing("the model answered NaN")
+
+
+def per_pair(samples: Samples, function: Callable[[Tensor, Tensor], float | Missing]) -> list[float | Missing]:
+    """`function(x, x_adv)` of each pair: without padding, in double precision, on the CPU. A pair that is not finite is Missing."""
+    values: list[float | Missing] = []
+    for i in range(len(samples.batch)):
+        x, x_adv = (t.detach().to("cpu", torch.float64) for t in samples.pair(i))
+        finite = bool(torch.isfinite(x).all()) and bool(torch.isfinite(x_adv).all())
+        values.append(EMPTY if x.numel() == 0 else function(x, x_adv) if finite else NOT_FINITE)
+    return values
+
+
+def both(samples: Samples, name: str, answer: Callable[[Outputs], Tensor | list[bool]]) -> Columns:
+    """{clean_name, name}: what `answer` says of the model's clean and adversarial outputs; Missing where those are NaN."""
+    columns: Columns = {}
+    for column, outputs in ((f"clean_{name}", samples.clean), (name, samples.adversarial)):
+        assert outputs is not None
+        columns[column] = _numbers(answer(outputs), outputs)
+    return columns
+
+
+def _numbers(values: Tensor | list[bool], outputs: Outputs) -> list[float | Missing]:
+    numbers = values.tolist() if isinstance(values, Tensor) else values
+    return [NO_ANSWER if bad else float(v) for v, bad in zip(numbers, unanswered(outputs), strict=True)]
+
+
+def unanswered(outputs: Outputs) -> list[bool]:
+    """Rows whose logits hold NaN: the largest of them means nothing."""
+    return outputs.isnan().any(1).tolist() if isinstance(outputs, Tensor) else [False] * len(outputs.texts())

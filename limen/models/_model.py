@@ -16,6 +16,8 @@ class ModelOptions(Options):
 
     weights: str = "zoo"
     """"zoo": the weights shipped for this model; "random": as initialised; otherwise the path of a .safetensors or .pth file."""
+    init_seed: int = 0
+    """Seed of the random weights."""
 
 
 class Model(nn.Module):
@@ -47,6 +49,9 @@ class Model(nn.Module):
 class Normalized(nn.Module):
     """(x - mean) / std per channel, then the network."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, network: nn.Module, mean: Sequence[float], std: Sequence[float]):
         super().__init__()
         self.network = network
@@ -67,6 +72,18 @@ class Classifier(Model):
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
         return self.network(x)
+
+
+def inner(model: nn.Module) -> nn.Module:
+    """The network without its wrapping: the module whose parameter names weight files carry."""
+    while isinstance(model, Model | Normalized) and isinstance(getattr(model, "network", None), nn.Module):
+        model = model.network  # type: ignore[assignment]
+    return model
+
+
+def class_names(classes: int | Sequence[str]) -> list[str]:
+    """10 -> "0" ... "9"; names stay as they are."""
+    return [str(i) for i in range(classes)] if isinstance(classes, int) else list(classes)
 
 
 @contextmanager

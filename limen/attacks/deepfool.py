@@ -1,0 +1,72 @@
+r"""DeepFool: to the nearest linearised boundary, again and again. Moosavi-Dezfooli et al. 2016, https://arxiv.org/abs/1511.04599:
+
+    f'_k = f_k(x_i) - f_c(x_i),   w'_k = grad f_k(x_i) - grad f_c(x_i),   l = argmin_{k != c} |f'_k| / ||w'_k||_q
+    r_i = |f'_l| / ||w'_l||_2^2 * w'_l           (l2, q = 2)
+    r_i = |f'_l| / ||w'_l||_1 * sign(w'_l)       (linf, q = 1)
+    x_{i+1} = x + (1 + overshoot) * sum_i r_i    until f leaves class c
+
+Departs from the paper: only the classes most likely at the clean sample are looked at (`k_classes`), and the overshoot is part of every
+step, as in the authors' code. With a budget, the point found is projected into it.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._problem import Problem, need_classes
+from limen.budgets._balls import expand
+from limen.errors import UserError
+from limen.options import Options
+
+
+class DeepFool(Options):
+    minimal: ClassVar[bool] = True
+    """Seeks the smallest change; needs no budget."""
+
+    norm: Literal["l2", "linf"] = "l2"
+    """Norm of the change that is kept small."""
+    steps: int = Field(default=50, ge=1)
+    """Most steps of one sample."""
+    overshoot: float = Field(default=0.02, ge=0)
+    """How far beyond the boundary, as a share of the way to it."""
+    k_classes: int = Field(default=10, ge=2)
+    """Classes looked at: the sample's own and the most likely others. Each costs one backward pass per step."""
+
+
+@torch.no_grad()
+def deepfool(problem: Problem, options: DeepFool) -> Tensor:
+    need_classes(problem, "deepfool")
+    if problem.goal.targeted:
+        raise UserError("The attack deepfool seeks the nearest wrong class and takes no target. Use the goal untargeted, or cw_l2 or pgd.")
+    own = problem.goal.reference
+    assert isinstance(own, Tensor)
+    logits = problem.outputs(problem.x)
+    assert isinstance(logits, Tensor)
+    others = logits.scatter(1, own[:, None], -torch.inf).topk(min(options.k_classes, logits.shape[1]) - 1).indices
+    x_adv, r, active = problem.x.clone(), torch.zeros_like(problem.x), problem
+    left = torch.arange(len(problem), device=problem.x.device)
+    reached = problem.goal.reached(logits)
+    for _ in range(options.steps):
+        # a forward pass to find the finished is cheap beside the k_classes backward passes it spares them
+        stay = ~reached
+        active, left, r = active.rows(stay), left[stay], r[stay]
+        if not len(left):
+            break
+        r = r + _to_nearest_boundary(active, x_adv[left], own[left], others[left], options.norm)
+        x_adv[left] = active.clip(active.x + (1 + options.overshoot) * r)
+        reached = active.reached(x_adv[left])
+    return problem.project(x_adv)
+
+
+def _to_nearest_boundary(active: Problem, x: Tensor, own: Tensor, others: Tensor, norm: str) -> Tensor:
+    logits, w = active.input_gradients(x, others, base=own)
+    f = (logits.gather(1, others) - logits.gather(1, own[:, None])).abs()
+    sizes = w.flatten(2).norm(p=2 if norm == "l2" else 1, dim=2)
+    distance = torch.where(sizes > 0, f / sizes, torch.inf)  # a class whose logit runs parallel is never reached
+    nearest = distance.argmin(1)
+    rows = torch.arange(len(x), device=x.device)
+    w, size, distance = w[rows, nearest], sizes[rows, nearest], distance[rows, nearest].nan_to_num(0.0, 0.0, 0.0)
+    direction = w.sign() if norm == "linf" else w / expand(torch.where(size > 0, size, 1), w)
+    return expand(distance, w) * direction

@@ -1,0 +1,43 @@
+r"""Momentum iterative fast gradient sign method. Dong et al. 2018, https://arxiv.org/abs/1710.06081:
+
+    g_{t+1} = mu * g_t + grad_x L(theta, x_t, y) / || grad_x L(theta, x_t, y) ||_1
+    x_{t+1} = x_t + alpha * sign( g_{t+1} ),    alpha = eps / T
+
+For other budgets than linf the sign becomes the steepest step of that norm.
+"""
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+from limen.budgets._balls import expand
+from limen.options import Options
+
+
+class MIFGSM(Options):
+    steps: int = Field(default=10, ge=1)
+    """Gradient steps T."""
+    step_size: float = Field(default=0.0, ge=0)
+    """Length of a step as a share of the budget's radius; 0 means 1 / steps, as in the paper."""
+    decay: float = Field(default=1.0, ge=0)
+    """Share mu of the last direction that is kept."""
+    early_stop: bool = True
+    """A sample leaves the batch as soon as it reaches the goal. If false, every step is made, as in the paper."""
+
+
+@torch.no_grad()
+def mi_fgsm(problem: Problem, options: MIFGSM) -> Tensor:
+    alpha = problem.ball.radius * (options.step_size or 1 / options.steps)
+    x_adv, g, active = problem.x.clone(), torch.zeros_like(problem.x), problem
+    left = torch.arange(len(problem), device=problem.x.device)
+    for _ in range(options.steps):
+        gradient, _, reached = active.gradient(x_adv[left])
+        if options.early_stop and bool(reached.any()):
+            stay = ~reached
+            active, left, gradient, g = active.rows(stay), left[stay], gradient[stay], g[stay]
+            if not len(left):
+                break
+        g = options.decay * g + gradient / expand(gradient.flatten(1).abs().sum(1).clamp_min(torch.finfo(g.dtype).tiny), g)
+        x_adv[left] = active.step(x_adv[left], g, alpha[left])
+    return x_adv

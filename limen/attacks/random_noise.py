@@ -1,0 +1,46 @@
+"""Noise that fills the budget: the control that every attack must beat.
+
+No gradient is used. The draw is scaled to have exactly the norm of the budget (a quieter one would be no fair control), then cut to the
+range of the samples.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+from limen.options import Options
+from limen.seeds import normal_like, uniform_like
+
+
+class RandomNoise(Options):
+    distribution: Literal["uniform", "gaussian", "sign"] = "uniform"
+    """Uniform in [-1, 1], normal, or -1 / +1 with even odds, before scaling."""
+    tries: int = Field(default=1, ge=1)
+    """Draws; the first that reaches the goal is kept, otherwise the last."""
+
+
+@torch.no_grad()
+def random_noise(problem: Problem, options: RandomNoise) -> Tensor:
+    x_adv, active = problem.x.clone(), problem
+    left = torch.arange(len(problem), device=problem.x.device)
+    for attempt in range(options.tries):
+        x_adv[left] = active.clip(active.x + active.ball.fill(_noise(active, options.distribution)))
+        if attempt + 1 == options.tries:
+            break
+        stay = ~active.reached(x_adv[left])
+        active, left = active.rows(stay), left[stay]
+        if not len(left):
+            break
+    return x_adv
+
+
+def _noise(problem: Problem, distribution: str) -> Tensor:
+    lengths = None if problem.mask is None else problem.lengths
+    if distribution == "gaussian":
+        return normal_like(problem.x, problem.generators, lengths)
+    noise = 2 * uniform_like(problem.x, problem.generators, lengths) - 1
+    noise = noise.sign() if distribution == "sign" else noise
+    return noise if problem.mask is None else noise * problem.mask

@@ -1,0 +1,75 @@
+"""Audio files to waveforms in [-1, 1] and back: any format, rate and channel count in, 16-bit PCM WAV out."""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from limen.audio.resample import resample
+from limen.errors import UserError
+
+SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64")
+"""Names that readers of folders take for audio."""
+
+LOUDEST = 2.0
+"""Decoders of lossy formats overshoot 1 a little, and that is clipped as a player would; a file far beyond it has another scale."""
+
+
+def read_clip(path: str | Path, rate_hz: int) -> Tensor:
+    """(T,) float32 in [-1, 1]: channels averaged, then resampled. A file that cannot be read in full is a UserError that names it."""
+    import soundfile
+
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}; an audio file was expected.")
+    if path.stat().st_size == 0:
+        raise UserError(f"{path}: the file is empty (0 bytes); an audio file was expected.")
+    try:
+        _check_complete(path)
+        with soundfile.SoundFile(path) as file:
+            promised, own_hz = file.frames, file.samplerate
+            samples = file.read(dtype="float32", always_2d=True)
+    except (RuntimeError, OSError) as error:  # LibsndfileError is a RuntimeError
+        reason = getattr(error, "error_string", None) or error
+        raise UserError(f"{path}: cannot be decoded as audio ({str(reason).strip().rstrip('.')}).") from None
+    if len(samples) < promised:
+        raise UserError(f"{path}: is truncated: its header promises {promised} frames, {len(samples)} could be read.")
+    if len(samples) == 0:
+        raise UserError(f"{path}: holds no samples (zero length).")
+    if not np.isfinite(samples).all():
+        raise UserError(f"{path}: holds NaN or infinite samples.")
+    if (peak := float(np.abs(samples).max())) > LOUDEST:
+        raise UserError(f"{path}: floating-point samples must lie in [-1, 1], but reach {peak:g}. Scale the file down.")
+    return resample(torch.from_numpy(samples.mean(1)), own_hz, rate_hz).clamp(-1, 1)
+
+
+def write_clip(path: str | Path, x: Tensor, rate_hz: int) -> None:
+    """Write (T,) as 16-bit PCM WAV: round(32768 x), clipped, so that reading it back gives exactly x on the 16-bit grid."""
+    import soundfile
+
+    if x.dim() != 1 or not bool(torch.isfinite(x).all()):
+        raise UserError(f"{path}: a clip to write must be finite and of shape (T,), but {tuple(x.shape)} came, "
+                        f"finite: {bool(torch.isfinite(x).all())}.")  # fmt: skip
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = (x.detach().cpu() * 32768).round().clamp(-32768, 32767).to(torch.int16)
+    soundfile.write(path, whole.numpy(), rate_hz, format="WAV", subtype="PCM_16")
+
+
+def _check_complete(path: Path) -> None:
+    """libsndfile reads a WAV file that was cut off as if it had been shorter, so the size of its data chunk is checked here."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(12)
+        if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+            return
+        while len(chunk := file.read(8)) == 8:
+            name, length = struct.unpack("<4sI", chunk)
+            if name == b"data":
+                # 0xFFFFFFFF and its neighbours: a stream whose writer could not know its length
+                if length < 0xFFFFFF00 and file.tell() + length > size:
+                    raise UserError(f"{path}: is truncated: its header promises {length} bytes of sound, {size - file.tell()} are there.")
+                return
+            file.seek(length + length % 2, 1)

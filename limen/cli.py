@@ -1,0 +1,268 @@
+"""The command `limen`. A user's mistake ends with one clear message and exit code 2."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from limen import __version__
+from limen.errors import UserError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
+                  help="Limen tells you how easily a model can be fooled, and whether anyone would notice.")  # fmt: skip
+data_app = typer.Typer(no_args_is_help=True, help="Data sets and published models that can be fetched.")
+app.add_typer(data_app, name="data")
+out = Console(highlight=False)
+
+Out = Annotated[Optional[Path], typer.Option(help="Folder of the run; default runs/<name>-<time>.")]
+Device = Annotated[str, typer.Option(help="Where models run: cpu, cuda, cuda:1. An absent device falls back to cpu with a notice.")]
+Limit = Annotated[Optional[int], typer.Option(min=1, help="Take at most so many samples of every data set.")]
+
+
+def main() -> None:
+    """Run the command; mistakes are one message, an interrupt says how to go on."""
+    try:
+        app(standalone_mode=True)
+    except UserError as error:
+        Console(stderr=True).print(f"limen: {error}", style="red", highlight=False, soft_wrap=True, markup=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("\nlimen: stopped. Finished cells are kept; run the same command with --resume to go on.", highlight=False)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+
+
+@app.command()
+def demo(folder: Out = None, limit: Limit = None) -> None:
+    """Attack, defend and measure a spoken-command model, a picture model and a recogniser on embedded data; ends with a report."""
+    path = Path(__file__).parent / "experiments" / "demo.yaml"
+    _run(path, folder, False, limit, "cpu", {})
+
+
+@app.command()
+def run(file: Annotated[Path, typer.Argument(help="Experiment file (YAML or JSON), or a CrAdv task file.")], folder: Annotated[Optional[Path], typer.Option("--out", help="Folder of the run; default runs/<name>-<time>.")] = None,
+        resume: Annotated[bool, typer.Option("--resume", help="Continue at the next cell; without --out, the newest run of this name.")] = False,
+        limit: Limit = None, device: Device = "cpu",
+        map: Annotated[Optional[list[str]], typer.Option("--map", metavar="OLD=NEW", help="Replace the start of absolute paths in a CrAdv file; may be repeated.")] = None) -> None:  # fmt: skip
+    """Run an experiment into a run folder and build its report."""
+    _run(file, folder, resume, limit, device, _mapping(map or []))
+
+
+@app.command()
+def train(file: Annotated[Path, typer.Argument(help="Experiment file whose tasks are `train`.")], folder: Annotated[Optional[Path], typer.Option("--out")] = None,
+          resume: Annotated[bool, typer.Option("--resume", help="Continue after the last finished epoch.")] = False, limit: Limit = None, device: Device = "cpu") -> None:  # fmt: skip
+    """Train the nets of an experiment file; ends with the paths of the weights."""
+    from limen.experiments.file import load_file, read_experiment
+
+    experiment = read_experiment(load_file(file), file, limit)
+    if others := sorted({t.task["name"] for t in experiment.tasks} - {"train"}):
+        raise UserError(f"limen train runs tasks named train, but {file} has {', '.join(others)}. Use `limen run`.")
+    where = _run(file, folder, resume, limit, device, {})
+    for weights in sorted(where.glob("cells/*/weights.safetensors")):
+        out.print(f"weights: {weights}")
+
+
+@app.command()
+def plan(file: Path, limit: Limit = None, device: Device = "cpu",
+         quick: Annotated[bool, typer.Option("--quick", help="Only list the cells; load no model to estimate the time.")] = False) -> None:  # fmt: skip
+    """Show the cells of an experiment and about what they cost."""
+    from limen.experiments.engine import Workshop, gradient_calls, samples_of, seconds_per_gradient
+    from limen.experiments.file import load_file, read_experiment
+    from limen.experiments.plan import plan as make_plan
+
+    import torch
+
+    experiment = read_experiment(load_file(file), file, limit)
+    cells = make_plan(experiment)
+    workshop = Workshop(torch.device(_device(device)), experiment.batch_size)
+    table = Table("cell", "task", "net", "defense", "attack", "varied", "samples", "gradients", "about")
+    total, speed = 0.0, {}
+    for cell in cells:
+        samples = gradients = about = "-"
+        if not quick:
+            n = samples_of(cell, workshop)
+            key = json.dumps(cell.spec["net"], sort_keys=True)
+            speed[key] = speed.get(key) or seconds_per_gradient(cell, workshop)
+            seconds = n * gradient_calls(cell.spec) * speed[key]
+            total += seconds
+            samples, gradients, about = str(n), f"{n * gradient_calls(cell.spec):,.0f}", _time(seconds)
+        varied = ", ".join(f"{k} = {v}" for k, v in (cell.variable or {}).items())
+        table.add_row(cell.id, cell.spec["task"]["name"], cell.labels["net"], cell.labels["defense"], cell.labels["attack"], varied, samples, gradients, about)
+    out.print(table)
+    out.print(f"{len(cells)} cells" + ("" if quick else f", at most about {_time(total)} of gradients on this machine (fooled samples leave early; metrics come on top)"))
+
+
+@app.command()
+def report(run_folder: Annotated[Path, typer.Argument(help="A run folder.")], to: Annotated[Optional[Path], typer.Option("--out", help="Where to write the page.")] = None) -> None:
+    """Rebuild the page of a run."""
+    from limen.report import build
+
+    out.print(f"report: {build(run_folder, to)}")
+
+
+@app.command("list")
+def list_(kind: Annotated[Optional[str], typer.Argument(help="data, models, defenses, goals, budgets, attacks, metrics or tasks; all if left out.")] = None) -> None:
+    """List the components of a kind."""
+    from limen.components import KINDS, load, names
+
+    if kind is not None and kind not in KINDS:
+        raise UserError(f'There is no kind "{kind}". Kinds: {", ".join(KINDS)}.')
+    for one in [kind] if kind else KINDS:
+        out.print(one, style="bold")
+        for name in names(one):
+            out.print(f"  {name:<22} {load(one, name).summary}", soft_wrap=True, markup=False)
+
+
+@app.command()
+def describe(name: Annotated[str, typer.Argument(help="Name of a component, or kind/name where two kinds share it (metrics/l2).")]) -> None:
+    """Describe a component and its options."""
+    from limen.reference import describe as words
+
+    out.print(words(name), soft_wrap=True, markup=False)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of experiment files."""
+    from limen.experiments.file import schema as make_schema
+
+    print(json.dumps(make_schema(), indent=2))
+
+
+@app.command()
+def new(kind: Annotated[str, typer.Argument(help="attack, defense, metric, data, model or task.")], name: str,
+        into: Annotated[Optional[Path], typer.Option(help="Folder to write to; default the folder of the kind.")] = None) -> None:  # fmt: skip
+    """Write a commented template of a new component; it passes its contract test as it stands."""
+    from limen.templates import write
+
+    for path in write(kind, name, into):
+        out.print(f"written: {path}")
+
+
+@app.command()
+def measure(clean: Annotated[Path, typer.Argument(help="A file or a folder.")], adversarial: Annotated[Path, typer.Argument(help="A file or a folder, matched by name.")],
+            csv: Annotated[Optional[Path], typer.Option(help="Write one row per pair.")] = None, json_: Annotated[Optional[Path], typer.Option("--json")] = None,
+            html: Annotated[Optional[Path], typer.Option(help="Write a page.")] = None,
+            align: Annotated[bool, typer.Option("--align", help="Shift the adversarial clip to where it fits best (codec delay).")] = False) -> None:  # fmt: skip
+    """Measure what was changed between clean and adversarial files, audio or pictures, made by anyone."""
+    from limen import measure as measuring
+
+    measuring.command(clean, adversarial, csv=csv, json_path=json_, html=html, align=align, console=out)
+
+
+@data_app.command("get")
+def data_get(name: str, source: Annotated[Optional[Path], typer.Option("--from", help="A folder that already holds the files.")] = None) -> None:
+    """Fetch a data set or published model and check it (sha256)."""
+    from limen.data._get import get
+
+    out.print(f"ready: {get(name, source, out.print)}")
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """What `limen data get` can fetch."""
+    from limen.data._get import available
+
+    for name, entry in available().items():
+        out.print(f"  {name:<22} {entry.about}", soft_wrap=True, markup=False)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+def _mapping(pairs: list[str]) -> dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise UserError(f"--map takes OLD=NEW, for example --map /old/data=/new/data, but {pair!r} came.")
+    return dict(pair.split("=", 1) for pair in pairs)  # type: ignore[misc]
+
+
+def _device(name: str) -> str:
+    """The device, or cpu with a notice if this machine has none such."""
+    import torch
+
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        out.print(f"device {name} is not available here, using cpu ({str(error).splitlines()[0]})", style="yellow")
+        return "cpu"
+    return name
+
+
+def _run(file: Path, folder: Path | None, resume: bool, limit: int | None, device: str, mapping: dict[str, str]) -> Path:
+    """Run a file of ours or of CrAdv's; returns the run folder."""
+    from limen.experiments.cradv import is_cradv, run_cradv
+    from limen.experiments.engine import run as run_experiment
+    from limen.experiments.file import load_file, read_experiment
+    from limen.progress import Bar
+    from limen.report import build
+
+    content = load_file(file)
+    if is_cradv(content):
+        with Bar(out) as bar:
+            where = run_cradv(content, file, mapping=mapping, out=folder, limit=limit, device=device, progress=bar)
+        out.print(f"results: {where}")
+        return where
+    if mapping:
+        raise UserError("--map is for CrAdv task files; this is an experiment file of Limen.")
+    experiment = read_experiment(content, file, limit)
+    where = folder or _folder(experiment.name, resume)
+    out.print(f"run folder: {where}")
+    begun = time.perf_counter()
+    with Bar(out) as bar:
+        summary = run_experiment(experiment, where, resume=resume, device=_device(device), progress=bar)
+    _show(summary)
+    page = build(where)
+    out.print(f"finished in {_time(time.perf_counter() - begun)}")
+    out.print(f"report: {page}")
+    return where
+
+
+def _folder(name: str, resume: bool) -> Path:
+    if resume:
+        runs = sorted(Path("runs").glob(f"{name}-*/config.json"), key=lambda p: p.stat().st_mtime)
+        if not runs:
+            raise UserError(f"There is no run of {name} to resume in runs/. Start it without --resume, or name the folder with --out.")
+        return runs[-1].parent
+    return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def _show(summary: dict[str, Any]) -> None:
+    """A short table on the terminal."""
+    columns = ["correct", "success", "wer", "l2", "snr_db", "peak_db", "pesq"]
+    present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in summary["cells"])]
+    table = Table("net", "defense", "attack", "varied", "n", *present, box=None, header_style="bold")
+    for cell in summary["cells"]:
+        varied = ", ".join(f"{k.rsplit('.', 1)[-1]} {v}" for k, v in (cell["variable"] or {}).items())
+        if cell["status"] == "failed":
+            table.add_row(cell["labels"]["net"], cell["labels"]["defense"], cell["labels"]["attack"], varied, "failed", cell["error"][:60])
+            continue
+        values = cell["summary"]["columns"]
+        table.add_row(cell["labels"]["net"], cell["labels"]["defense"], cell["labels"]["attack"], varied, str(cell["summary"]["n"]),
+                      *(_number(c, values.get(c)) for c in present))  # fmt: skip
+    out.print(table)
+
+
+def _number(name: str, column: dict[str, Any] | None) -> str:
+    if not column or column["mean"] is None:
+        return "-"
+    if name in ("correct", "success"):
+        return f"{100 * column['mean']:.1f} %"
+    return f"{column['mean']:.3g}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+if __name__ == "__main__":
+    main()

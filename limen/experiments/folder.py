@@ -1,0 +1,168 @@
+"""The run folder: the only link from computing to listening and reporting. A cell is written beside and renamed into place."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from PIL import Image
+
+import limen
+from limen.audio.files import write_clip
+from limen.experiments.file import Experiment
+from limen.experiments.plan import Planned
+from limen.metrics._apply import Metric, columns
+from limen.metrics._metric import Column
+from limen.metrics._summary import summarise
+from limen.tasks._cell import Example, Outcome
+
+
+TASK_COLUMNS = {
+    "success": Column("the attack reached its goal", better="lower", binary=True),
+    "correct": Column("the adversarial answer is still the truth", better="higher", binary=True),
+    "fooled": Column("the attack changed the answer", better="lower", binary=True),
+    "forward_calls": Column("forward passes of the attack"),
+    "backward_calls": Column("gradients of the attack"),
+    "dead_gradients": Column("gradients that were zero or not finite", better="lower"),
+}
+"""Columns that tasks add to what the metrics measure."""
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Whole or not at all."""
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(json.dumps(content, indent=1, ensure_ascii=False, default=_plain), encoding="utf-8")
+    os.replace(beside, path)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor | np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"cannot write {type(value).__name__}")
+
+
+def environment() -> dict[str, Any]:
+    """Where the numbers come from."""
+    from importlib.metadata import version
+
+    packages = {name: version(name) for name in ("torch", "numpy", "scipy", "soundfile", "pydantic")}
+    return {"limen": limen.__version__, "git": _git(), "python": platform.python_version(), **packages, "platform": platform.platform(),
+            "processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads(),
+            "command": " ".join(["limen", *sys.argv[1:]]), "started": time.strftime("%Y-%m-%d %H:%M:%S")}  # fmt: skip
+
+
+def _git() -> str | None:
+    folder = Path(limen.__file__).parent
+    try:
+        return subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Parquet with a column for every key; what could not be computed is null, its reason stands in `missing`."""
+    columns: dict[str, list[Any]] = {key: [row.get(key) for row in rows] for key in dict.fromkeys(k for row in rows for k in row)}
+    if "missing" in columns:
+        columns["missing"] = [json.dumps(m) if isinstance(m, dict) and m else m or None for m in columns["missing"]]
+    arrays = {key: _array(values) for key, values in columns.items()}
+    beside = path.with_name(path.name + ".part")
+    pq.write_table(pa.table(arrays), beside)
+    os.replace(beside, path)
+
+
+def _array(values: list[Any]) -> pa.Array:
+    if all(isinstance(v, int | float) or v is None for v in values) and any(isinstance(v, float) for v in values):
+        return pa.array([None if v is None else float(v) for v in values], pa.float64())
+    if all(isinstance(v, int | float | None) for v in values):
+        return pa.array(values)
+    return pa.array([None if v is None else str(v) for v in values])
+
+
+def read_table(path: Path) -> list[dict[str, Any]]:
+    return pq.read_table(path).to_pylist()
+
+
+def start_cell(run: Path, cell: Planned) -> Path:
+    """The folder a cell is computed in; a checkpoint left by a killed run stays, everything else goes."""
+    folder = run / "cells" / f"{cell.id}.part"
+    if folder.exists():
+        for item in folder.iterdir():
+            if not item.name.startswith("checkpoint"):
+                shutil.rmtree(item) if item.is_dir() else item.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def finish_cell(run: Path, cell: Planned, folder: Path, facts: dict[str, Any], outcome: Outcome, metrics: Sequence[Metric]) -> None:
+    """Write what the cell left and move it into place."""
+    present = {key for row in outcome.rows for key in row}
+    shown = {name: column for name, column in {**TASK_COLUMNS, **columns(metrics)}.items() if name in present}
+    write_json(folder / "cell.json", {"id": cell.id, "order": cell.order, "task": cell.spec["task"]["name"], "task_index": cell.task_index,
+                                      "labels": cell.labels, "variable": cell.variable, "spec": cell.spec, **facts})  # fmt: skip
+    write_table(folder / "rows.parquet", outcome.rows)
+    write_json(folder / "summary.json", {"n": len(outcome.rows), "columns": summarise(outcome.rows, shown), "result": outcome.result})
+    write_json(folder / "examples.json", _write_examples(folder / "examples", outcome.examples, facts))
+    for checkpoint in folder.glob("checkpoint*"):
+        checkpoint.unlink()
+    final = run / "cells" / cell.id
+    if final.exists():  # a failed cell that is run again
+        shutil.rmtree(final)
+    os.replace(folder, final)
+
+
+def _write_examples(folder: Path, examples: Iterable[Example], facts: dict[str, Any]) -> list[dict[str, Any]]:
+    written = []
+    for number, example in enumerate(examples):
+        folder.mkdir(exist_ok=True)
+        kept = ("id", "label", "clean_prediction", "adversarial_prediction", "success", "missing")
+        parts = {"clean": example.clean, "perturbation": example.adversarial - example.clean, "adversarial": example.adversarial}
+        files = {name: _write_sample(folder / f"{number}_{name}", name, x.cpu(), facts) for name, x in parts.items()}
+        written.append({**{k: example.row.get(k) for k in kept[:-1]}, "files": {k: f"examples/{v}" for k, v in files.items()},
+                        "metrics": {k: v for k, v in example.row.items() if k not in kept}})  # fmt: skip
+    return written
+
+
+def _write_sample(path: Path, name: str, x: torch.Tensor, facts: dict[str, Any]) -> str:
+    if facts["kind"] == "clip":
+        write_clip(path.with_suffix(".wav"), x, facts["rate_hz"])
+        return path.with_suffix(".wav").name
+    # a perturbation has two signs: grey is no change
+    pixels = (x / 2 + 0.5) if name == "perturbation" else x
+    array = (pixels.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array).save(path.with_suffix(".png"))
+    return path.with_suffix(".png").name
+
+
+def done(run: Path, cell: Planned) -> bool:
+    """True if the cell is there and did not fail."""
+    path = run / "cells" / cell.id / "cell.json"
+    return path.is_file() and json.loads(path.read_text(encoding="utf-8"))["status"] == "done"
+
+
+def close_run(run: Path, experiment: Experiment, cells: list[Planned]) -> dict[str, Any]:
+    """Gather the cells: one table of all rows, one summary."""
+    rows: list[dict[str, Any]] = []
+    gathered = []
+    for cell in cells:
+        folder = run / "cells" / cell.id
+        if not (folder / "cell.json").is_file():
+            continue
+        facts = json.loads((folder / "cell.json").read_text(encoding="utf-8"))
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        gathered.append({**facts, "order": cell.order, "summary": summary})
+        who = {"cell": cell.id, "task": facts["task"], **cell.labels, "variable": json.dumps(cell.variable) if cell.variable else None}
+        rows += [{**who, **row} for row in read_table(folder / "rows.parquet")]
+    write_table(run / "rows.parquet", rows)
+    summary = {"name": experiment.name, "description": experiment.description, "cells": gathered}
+    write_json(run / "summary.json", summary)
+    return summary

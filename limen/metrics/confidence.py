@@ -1,0 +1,25 @@
+"""How sure the model is of what it says: the softmax probability of its prediction, before and after the attack."""
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from limen.metrics._metric import Column, Columns, MetricOptions, both
+from limen.types import Outputs, Samples
+
+
+class Confidence(MetricOptions):
+    needs_model: ClassVar[bool] = True
+    outputs: ClassVar[tuple[str, ...]] = ("class",)
+
+    def columns(self) -> dict[str, Column]:
+        return {"clean_confidence": Column("probability of the class predicted for the clean sample"),
+                "confidence": Column("probability of the class predicted for the adversarial sample")}  # fmt: skip
+
+
+def confidence(samples: Samples, options: Confidence) -> Columns:
+    def largest(outputs: Outputs) -> Tensor:
+        assert isinstance(outputs, Tensor)
+        return outputs.double().softmax(1).amax(1)
+
+    return both(samples, "confidence", largest)

@@ -1,0 +1,23 @@
+"""The size of the change relative to the sample: ||delta||_p / ||x||_p for p = 2 and p = infinity."""
+
+import torch
+from torch import Tensor
+
+from limen.metrics._metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
+from limen.types import Samples
+
+
+class Dissimilarity(MetricOptions):
+    def columns(self) -> dict[str, Column]:
+        return {"dissimilarity_l2": Column("Euclidean length of the change over that of the sample", better="lower"),
+                "dissimilarity_linf": Column("largest change over the largest value of the sample", better="lower")}  # fmt: skip
+
+
+def dissimilarity(samples: Samples, options: Dissimilarity) -> Columns:
+    return {"dissimilarity_l2": per_pair(samples, lambda x, x_adv: _ratio(x, x_adv, 2)),
+            "dissimilarity_linf": per_pair(samples, lambda x, x_adv: _ratio(x, x_adv, torch.inf))}  # fmt: skip
+
+
+def _ratio(x: Tensor, x_adv: Tensor, p: float) -> float | Missing:
+    size = x.flatten().norm(p)
+    return float((x_adv - x).flatten().norm(p) / size) if size > 0 else SILENT

@@ -1,0 +1,21 @@
+"""Whether the attack changed the model's answer: averaged, the fooling ratio of Moosavi-Dezfooli et al. 2017, whatever the truth is."""
+
+from typing import ClassVar
+
+from limen.metrics._metric import NO_ANSWER, Column, Columns, MetricOptions, unanswered
+from limen.types import Samples, different, predictions
+
+
+class Fooled(MetricOptions):
+    needs_model: ClassVar[bool] = True
+
+    def columns(self) -> dict[str, Column]:
+        return {"fooled": Column("the adversarial sample is answered differently", better="lower", binary=True)}
+
+
+def fooled(samples: Samples, options: Fooled) -> Columns:
+    assert samples.clean is not None
+    assert samples.adversarial is not None
+    moved = different(predictions(samples.clean), predictions(samples.adversarial)).tolist()
+    bad = zip(unanswered(samples.clean), unanswered(samples.adversarial), strict=True)
+    return {"fooled": [NO_ANSWER if any(b) else float(m) for m, b in zip(moved, bad, strict=True)]}

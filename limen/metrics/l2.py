@@ -1,0 +1,13 @@
+"""The Euclidean length of the change: ||delta||_2."""
+
+from limen.metrics._metric import Column, Columns, MetricOptions, per_pair
+from limen.types import Samples
+
+
+class L2(MetricOptions):
+    def columns(self) -> dict[str, Column]:
+        return {"l2": Column("Euclidean length of the change", better="lower")}
+
+
+def l2(samples: Samples, options: L2) -> Columns:
+    return {"l2": per_pair(samples, lambda x, x_adv: float((x_adv - x).norm()))}

@@ -1,0 +1,13 @@
+"""The largest change of a value: ||delta||_inf."""
+
+from limen.metrics._metric import Column, Columns, MetricOptions, per_pair
+from limen.types import Samples
+
+
+class Linf(MetricOptions):
+    def columns(self) -> dict[str, Column]:
+        return {"linf": Column("largest change of a value", better="lower")}
+
+
+def linf(samples: Samples, options: Linf) -> Columns:
+    return {"linf": per_pair(samples, lambda x, x_adv: float((x_adv - x).abs().max()))}

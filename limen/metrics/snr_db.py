@@ -1,0 +1,27 @@
+r"""Signal-to-noise ratio in dB: 10 log10(P(x) / P(delta)), P the power over the valid samples. Equation 3 of Vadillo and Santana 2021."""
+
+import math
+from typing import ClassVar
+
+from torch import Tensor
+
+from limen.metrics._metric import SILENT, UNCHANGED, Column, Columns, MetricOptions, Missing, per_pair
+from limen.types import Samples
+
+
+class SnrDb(MetricOptions):
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
+
+    def columns(self) -> dict[str, Column]:
+        return {"snr_db": Column("power of the clip over power of the change", unit="dB", better="higher")}
+
+
+def snr_db(samples: Samples, options: SnrDb) -> Columns:
+    return {"snr_db": per_pair(samples, _snr)}
+
+
+def _snr(x: Tensor, x_adv: Tensor) -> float | Missing:
+    signal, noise = float(x.square().sum()), float((x_adv - x).square().sum())
+    if noise == 0:
+        return UNCHANGED
+    return 10 * math.log10(signal / noise) if signal > 0 else SILENT

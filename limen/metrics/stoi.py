@@ -1,0 +1,47 @@
+"""Short-time objective intelligibility of the adversarial clip beside the clean one, about 0 to 1. Taal et al. 2011, https://doi.org/10.1109/TASL.2011.2114881."""
+
+import warnings
+from typing import ClassVar
+
+from torch import Tensor
+
+from limen.errors import missing_package
+from limen.metrics._metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
+from limen.types import Samples
+
+TOO_SHORT = Missing("STOI needs 30 frames (0.41 s) that are not silent")
+SHORTEST_S = (30 * 128 + 256) / 10000
+"""30 frames of 256 samples every 128, at STOI's own 10 kHz."""
+NOT_ENOUGH = 1e-5
+"""What pystoi returns, with a warning, when fewer than 30 frames are left."""
+
+
+class Stoi(MetricOptions):
+    extended: bool = False
+    """The extended measure of Jensen and Taal 2016, for noise that comes and goes."""
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
+
+    def columns(self) -> dict[str, Column]:
+        return {"stoi": Column("intelligibility", better="higher")}
+
+
+def stoi(samples: Samples, options: Stoi) -> Columns:
+    rate_hz = samples.rate_hz
+    if rate_hz is None:
+        return {"stoi": [Missing("the sample rate is not known")] * len(samples.batch)}
+    return {"stoi": per_pair(samples, lambda x, x_adv: _score(x, x_adv, rate_hz, options.extended))}
+
+
+def _score(x: Tensor, x_adv: Tensor, rate_hz: int, extended: bool) -> float | Missing:
+    try:
+        from pystoi import stoi as taal
+    except ImportError:
+        raise missing_package("The metric stoi", "pystoi", "speech") from None
+    if not bool(x.any()):
+        return SILENT
+    if len(x) / rate_hz < SHORTEST_S:
+        return TOO_SHORT
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        value = float(taal(x.numpy(), x_adv.numpy(), rate_hz, extended=extended))
+    return TOO_SHORT if value == NOT_ENOUGH else value

@@ -1,0 +1,36 @@
+"""Whether the truth is among the k likeliest classes, before and after the attack."""
+
+from typing import ClassVar
+
+from pydantic import Field
+from torch import Tensor
+
+from limen.metrics._metric import Column, Columns, MetricOptions, Missing, both
+from limen.types import Outputs, Samples
+
+
+class TopK(MetricOptions):
+    k: int = Field(default=5, ge=1)
+    """How many of the likeliest classes count; the column is named after it: top_5."""
+    needs_model: ClassVar[bool] = True
+    outputs: ClassVar[tuple[str, ...]] = ("class",)
+
+    def columns(self) -> dict[str, Column]:
+        meaning = f"the truth is among the {self.k} likeliest classes of the"
+        return {f"clean_top_{self.k}": Column(f"{meaning} clean sample", better="higher", binary=True),
+                f"top_{self.k}": Column(f"{meaning} adversarial sample", better="higher", binary=True)}  # fmt: skip
+
+
+def top_k(samples: Samples, options: TopK) -> Columns:
+    y, logits = samples.batch.y, samples.clean
+    assert isinstance(y, Tensor)
+    assert isinstance(logits, Tensor)
+    if logits.shape[1] <= options.k:
+        trivial = Missing(f"there are only {logits.shape[1]} classes, so the truth is always among {options.k}")
+        return {name: [trivial] * len(y) for name in options.columns()}
+
+    def among(outputs: Outputs) -> Tensor:
+        assert isinstance(outputs, Tensor)
+        return (outputs.topk(options.k, dim=1).indices == y.to(outputs.device)[:, None]).any(1)
+
+    return both(samples, f"top_{options.k}", among)

@@ -1,0 +1,84 @@
+"""From a name to a model with weights: shipped, fetched, random or from a file. Weights are data; nothing that is loaded is executed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from limen.components import Component, parse
+from limen.errors import UserError
+from limen.models._model import Model, ModelOptions, inner
+
+ZOO = Path(__file__).parent / "zoo"
+"""<model name>.safetensors and its card <model name>.json."""
+
+WRAPPERS = ("state_dict", "model_state_dict", "net")
+"""Keys under which training scripts keep the state dict in a checkpoint."""
+
+
+def load_model(spec: str | Mapping[str, Any]) -> Model:
+    """ "cnn" or {"name": "cnn", "weights": "mine.pth", ...} -> the model, in evaluation mode."""
+    component, options = parse("models", spec)
+    assert isinstance(options, ModelOptions)
+    with torch.random.fork_rng(devices=[]):  # random weights come from init_seed alone and the caller's generator stays as it is
+        torch.manual_seed(options.init_seed)
+        model: Model = component.function(options)
+    if options.weights not in ("random", "own"):
+        state, source = _weights(component, options)
+        load_state(inner(model), state, f"model {component.name}: the weights {source}")
+    return model.eval()
+
+
+def _weights(component: Component, options: ModelOptions) -> tuple[dict[str, Tensor], str]:
+    """The state dict that `weights` asks for, and how to call it in a message."""
+    if options.weights != "zoo":
+        path = Path(options.weights).expanduser()
+        return read_state(path), str(path)
+    if hasattr(component.module, "fetched"):  # the weights are published elsewhere: the model's file says how to read them
+        return component.module.fetched(options), "that were fetched"
+    path = ZOO / f"{component.name}.safetensors"
+    if not path.exists():
+        shipped = ", ".join(sorted(p.stem for p in ZOO.glob("*.safetensors")))
+        raise UserError(f"model {component.name}: no weights are shipped for it. Give a file (weights: path/to/weights.pth), train it "
+                        f"(`limen train`), or say weights: random. Shipped weights: {shipped or 'none'}.")  # fmt: skip
+    return read_state(path), f"of the zoo ({path.name})"
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """A state dict from .safetensors, .pth or .pt; a wrapper around it and the prefix "module." of parallel training are taken off."""
+    if not path.is_file():
+        raise UserError(f"There is no weights file {path}.")
+    if path.suffix not in (".safetensors", ".pth", ".pt"):
+        raise UserError(f"Weights are read from .safetensors, .pth or .pt, but {path} came.")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            loaded: Any = load_file(path)
+        else:
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # each reader has its own exceptions for a damaged file
+        raise UserError(f"{path} cannot be read as weights: {str(error).splitlines()[0]} "
+                        "(only tensors are read: a file that would run code is refused).") from None  # fmt: skip
+    while isinstance(loaded, Mapping) and (key := next((k for k in WRAPPERS if isinstance(loaded.get(k), Mapping)), None)):
+        loaded = loaded[key]
+    if not isinstance(loaded, Mapping) or not all(isinstance(v, Tensor) for v in loaded.values()):
+        kinds = ", ".join(map(str, list(loaded)[:5])) if isinstance(loaded, Mapping) else type(loaded).__name__
+        raise UserError(f"{path} holds no state dict (names with tensors), but: {kinds}.")
+    return {str(name).removeprefix("module."): value for name, value in loaded.items()}
+
+
+def load_state(module: nn.Module, state: Mapping[str, Tensor], who: str) -> None:
+    """Strict loading; what does not fit is listed. Weights stored in half precision become what the module has."""
+    expected = module.state_dict()
+    wrong = [f"{name} is {tuple(state[name].shape)} and should be {tuple(value.shape)}"
+             for name, value in expected.items() if name in state and state[name].shape != value.shape]  # fmt: skip
+    optional = {name for name in expected if name.endswith("num_batches_tracked")}  # files from before torch 0.4.1 lack these counters
+    troubles = {"missing": [n for n in expected if n not in state and n not in optional],
+                "unexpected": [n for n in state if n not in expected], "of another shape": wrong}  # fmt: skip
+    if any(troubles.values()):
+        told = "; ".join(f"{len(v)} {k}: {', '.join(v[:4])}{', ...' if len(v) > 4 else ''}" for k, v in troubles.items() if v)
+        raise UserError(f"{who} do not fit this architecture. {told}. Check the model's name and options, or say weights: random.")
+    module.load_state_dict(dict(state), strict=False)

@@ -1,0 +1,29 @@
+"""A multilayer perceptron on pictures: flatten, hidden layers with ReLU, logits."""
+
+from pydantic import Field
+from torch import nn
+
+from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
+
+
+class Mlp(ModelOptions):
+    in_channels: int = Field(default=1, ge=1)
+    """Colours of a picture."""
+    size: int = Field(default=8, ge=1)
+    """Height and width of a picture (8 digits, 28 MNIST, 32 CIFAR)."""
+    classes: int | list[str] = 10
+    """Number of classes, or their names."""
+    hidden: list[int] = Field(default=[64])
+    """Width of each hidden layer."""
+
+
+def mlp(options: Mlp) -> Model:
+    classes = class_names(options.classes)
+    layers: list[nn.Module] = [nn.Flatten()]
+    width = options.in_channels * options.size**2
+    for hidden in options.hidden:
+        layers += [nn.Linear(width, hidden), nn.ReLU()]
+        width = hidden
+    network = nn.Sequential(*layers, nn.Linear(width, len(classes)))
+    shape = (options.in_channels, options.size, options.size)
+    return Classifier(Normalized(network, [0.5], [0.5]), "picture", classes, shape=shape)

@@ -1,0 +1,47 @@
+"""A small residual network for spoken commands: 40 MFCC, one convolution, three residual pairs of 45 channels.
+
+Tang & Lin 2018, https://arxiv.org/abs/1710.10361 (res8; module names as in their code, Honk). Frames are not padded at the edges:
+98 of them instead of Honk's 101.
+"""
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from limen.audio.mfcc import MFCC
+from limen.models._model import Classifier, Model, ModelOptions, class_names
+from limen.models._speech import COMMANDS, RATE_HZ, SAMPLES, one_second
+
+
+class Res8(ModelOptions):
+    classes: int | list[str] = COMMANDS
+    """Number of classes, or their names."""
+    width: int = Field(default=45, ge=1)
+    """Channels of every convolution."""
+
+
+class Res8Network(nn.Module):
+    """y = relu(conv(x)); every second one adds what stood two layers before; then batch normalisation without parameters."""
+
+    def __init__(self, classes: int, width: int):
+        super().__init__()
+        self.features = MFCC()
+        self.conv0 = nn.Conv2d(1, width, 3, padding=1, bias=False)
+        self.pool = nn.AvgPool2d((4, 3))
+        for i in range(1, 7):
+            setattr(self, f"conv{i}", nn.Conv2d(width, width, 3, padding=1, bias=False))
+            setattr(self, f"bn{i}", nn.BatchNorm2d(width, affine=False))
+        self.output = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = before = self.pool(self.conv0(self.features(one_second(x)).unsqueeze(1)).relu())
+        for i in range(1, 7):
+            x = getattr(self, f"conv{i}")(x).relu()
+            if i % 2 == 0:
+                x = before = x + before
+            x = getattr(self, f"bn{i}")(x)
+        return self.output(x.mean((2, 3)))
+
+
+def res8(options: Res8) -> Model:
+    classes = class_names(options.classes)
+    return Classifier(Res8Network(len(classes), options.width), "clip", classes, rate_hz=RATE_HZ, shape=(SAMPLES,))

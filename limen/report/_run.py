@@ -1,0 +1,151 @@
+"""The run folder, read: cells with their rows, summaries and examples. The format is the third seam of docs/architecture.md."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from limen.errors import UserError
+
+CONTROLS = {"random_noise"}
+"""Attacks that know nothing: what the same amount of noise does by chance."""
+UNIVERSAL = {"uap", "uap_hc", "patch"}
+"""Attacks that use one perturbation for every sample."""
+
+
+@dataclass
+class Cell:
+    """One net under one defence and one attack."""
+
+    folder: Path
+    meta: dict[str, Any]
+    summary: dict[str, Any] = field(default_factory=dict)
+    examples: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        labels = self.meta.get("labels") or {}
+        self.id = str(self.meta["id"])
+        self.task = str(self.meta.get("task") or "task")
+        self.task_index = int(self.meta.get("task_index") or 0)
+        self.net = str(labels.get("net") or "model")
+        self.defense = str(labels.get("defense") or "none")
+        self.attack = str(labels.get("attack") or "none")
+        variable = self.meta.get("variable") or labels.get("variable") or {}
+        self.variable: dict[str, Any] = variable if isinstance(variable, dict) else {"variable": variable}
+        self.kind: str | None = self.meta.get("kind")
+        self.output: str | None = self.meta.get("output")
+        self.classes: list[str] = [str(c) for c in self.meta.get("classes") or []]
+        self.spec: dict[str, Any] = self.meta.get("spec") or {}
+        self.done = self.meta.get("status") == "done"
+        self.error = str(self.meta.get("error") or "")
+        self.seconds = float(self.meta.get("seconds") or 0)
+        self.n = int(self.summary.get("n") or 0)
+        self.columns: dict[str, dict[str, Any]] = self.summary.get("columns") or {}
+        self.result: dict[str, Any] = self.summary.get("result") or {}
+
+    @property
+    def attack_spec(self) -> dict[str, Any]:
+        return component(self.spec.get("attack"))
+
+    @property
+    def budget(self) -> dict[str, Any]:
+        return component(self.attack_spec.get("budget"))
+
+    @property
+    def control(self) -> bool:
+        return self.attack_spec.get("name", self.attack) in CONTROLS
+
+    @property
+    def universal(self) -> bool:
+        return self.attack_spec.get("name", self.attack) in UNIVERSAL
+
+    @property
+    def sees_defense(self) -> bool:
+        return self.spec.get("attack_on_defense") is not False
+
+    def mean(self, column: str) -> float | None:
+        return number(self.columns.get(column, {}).get("mean"))
+
+    def median(self, column: str) -> float | None:
+        return number(self.columns.get(column, {}).get("median"))
+
+    @cached_property
+    def rows(self) -> dict[str, list[Any]]:
+        """Column -> values, one per sample."""
+        import pyarrow.parquet as pq
+
+        path = self.folder / "rows.parquet"
+        if not path.is_file():
+            raise UserError(f"The run folder is incomplete: {path} is missing. Run the experiment again with --resume.")
+        return pq.read_table(path).to_pydict()
+
+    def values(self, column: str) -> list[float | None]:
+        """A column as numbers; None where it is missing or not finite."""
+        return [number(v) for v in self.rows.get(column, [])]
+
+
+@dataclass
+class Run:
+    folder: Path
+    name: str
+    config: dict[str, Any]
+    environment: dict[str, Any]
+    cells: list[Cell]
+
+    @property
+    def done(self) -> list[Cell]:
+        return [c for c in self.cells if c.done]
+
+    @property
+    def failed(self) -> list[Cell]:
+        return [c for c in self.cells if not c.done]
+
+
+def component(value: Any) -> dict[str, Any]:
+    """A component of an experiment file, "pgd" or {"name": "pgd", ...}, as a mapping; nothing is {}."""
+    if not value:
+        return {}
+    return dict(value) if isinstance(value, dict) else {"name": str(value)}
+
+
+def number(value: Any) -> float | None:
+    """A finite float, or None."""
+    if isinstance(value, bool | int | float) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def read_run(folder: Path) -> Run:
+    """The whole run folder, or a UserError that names what is missing."""
+    if not folder.is_dir():
+        raise UserError(f"There is no run folder {folder}. A run folder is what `limen run EXPERIMENT` writes.")
+    summary = _read(folder / "summary.json", dict)
+    listed = summary.get("cells")
+    if not isinstance(listed, list) or not all(isinstance(c, dict) and c.get("id") for c in listed):
+        raise UserError(f"{folder / 'summary.json'} must hold a list `cells`, each with an id. Run the experiment again with --resume.")
+    cells = [_read_cell(folder / "cells" / str(c["id"])) for c in listed]
+    config = _read(folder / "config.json", dict)
+    return Run(folder, str(summary.get("name") or folder.resolve().name), config, _read(folder / "environment.json", dict),
+               sorted(cells, key=lambda c: (c.task_index, c.meta.get("order") or 0)))  # fmt: skip
+
+
+def _read_cell(folder: Path) -> Cell:
+    meta = _read(folder / "cell.json", dict)
+    if meta.get("status") != "done":
+        return Cell(folder, {"id": folder.name, **meta})
+    path = folder / "examples.json"
+    return Cell(folder, {"id": folder.name, **meta}, _read(folder / "summary.json", dict), _read(path, list) if path.is_file() else [])
+
+
+def _read(path: Path, shape: type) -> Any:
+    if not path.is_file():
+        raise UserError(f"The run folder is incomplete: {path} is missing. If the run was stopped, continue it: limen run EXPERIMENT --resume.")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid JSON ({error}). Run the experiment again with --resume.") from None
+    if not isinstance(value, shape):
+        raise UserError(f"{path} must hold a JSON {'object' if shape is dict else 'list'}, but holds {type(value).__name__}.")
+    return value

@@ -1,0 +1,138 @@
+"""Tables by net x defence x attack, and what was left out of them."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from limen.report._checks import success
+from limen.report._run import Cell, number
+from limen.report._svg import interval_dot
+from limen.report._words import COLUMNS, fmt, interval, place, variable_text
+
+MEDIANS = [c for c in COLUMNS if c not in ("wer", "cer")]
+NOT_METRICS = {"forward_calls", "backward_calls", "dead_gradients"}
+
+
+def harm(cell: Cell) -> float | None:
+    """How badly the model does, larger is worse: error rate of a classifier, word error rate of a recogniser."""
+    if cell.output == "transcript" and cell.mean("wer") is not None:
+        return cell.mean("wer")
+    correct = cell.mean("correct")
+    return None if correct is None else 1 - correct
+
+
+def worst(cells: Sequence[Cell]) -> Cell | None:
+    """The cell in which the model does worst; the noise control and clean cells do not count."""
+    attacked = [c for c in cells if c.attack != "none" and not c.control and harm(c) is not None]
+    return max(attacked, key=lambda c: harm(c) or 0.0, default=None)
+
+
+def worst_ids(cells: Sequence[Cell]) -> set[str]:
+    """Per net and defence: the cells in which the model does worst."""
+    out: set[str] = set()
+    for key in dict.fromkeys((c.net, c.defense) for c in cells):
+        group = [c for c in cells if (c.net, c.defense) == key]
+        top = worst(group)
+        if top is not None:
+            out |= {c.id for c in group if c.attack != "none" and not c.control and harm(c) == harm(top)}
+    return out
+
+
+def main_table(cells: Sequence[Cell]) -> dict[str, Any]:
+    """One row per cell, grouped by net; columns that no cell has are left out."""
+    has = lambda column: any(column in c.columns for c in cells)  # noqa: E731
+    rates = [c for c in ("wer", "cer") if has(c)]
+    medians = [c for c in MEDIANS if has(c) and any(c2.median(c) is not None for c2 in cells if c2.attack != "none")]
+    bad = worst_ids(cells)
+    nets = []
+    for net in dict.fromkeys(c.net for c in cells):
+        rows, before = [], None
+        for cell in (c for c in cells if c.net == net):
+            rows.append(_row(cell, rates, medians, has("correct"), cell.id in bad, cell.defense != before))
+            before = cell.defense
+        nets.append({"name": net, "rows": rows})
+    return {
+        "nets": nets,
+        "accuracy": has("correct"),
+        "accuracy_name": "Exact transcript" if cells[0].output == "transcript" else "Accuracy",
+        "success": any(success(c) is not None and "success" in c.columns for c in cells),
+        "variable": any(c.variable for c in cells),
+        "rates": [COLUMNS[c] for c in rates],
+        "medians": [COLUMNS[c] for c in medians],
+        "width": 4 + 2 * has("correct") + len(rates) + len(medians),
+    }
+
+
+def _row(cell: Cell, rates: list[str], medians: list[str], accuracy: bool, is_worst: bool, new_defense: bool) -> dict[str, Any]:
+    stat = cell.columns.get("correct", {})
+    low, high, mean = number(stat.get("low")), number(stat.get("high")), number(stat.get("mean"))
+    return {
+        "defense": "none" if cell.defense == "none" else cell.defense,
+        "new_defense": new_defense,
+        "attack": "none (clean)" if cell.attack == "none" else cell.attack,
+        "control": cell.control,
+        "variable": variable_text(cell.variable),
+        "n": fmt(cell.n, "n"),
+        "worst": is_worst,
+        "accuracy": fmt(mean, "%") if accuracy else "",
+        "interval": interval(low, high),
+        "dot": interval_dot(mean, low, high),
+        "success": fmt(cell.mean("success"), "%") if cell.attack != "none" else "–",
+        "rates": [(fmt(cell.mean(c), "%"), interval(number(cell.columns.get(c, {}).get("low")), number(cell.columns.get(c, {}).get("high"))))
+                  for c in rates],  # fmt: skip
+        # an unchanged sample has no distortion to speak of (its SNR would be infinite)
+        "medians": [fmt(cell.columns.get(c, {}).get("median"), COLUMNS[c][1]) if cell.attack != "none" else "–" for c in medians],
+    }
+
+
+def sweep_tables(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """For every option that was swept: net x defence x attack down, values across, accuracy (or word error rate) inside."""
+    tables = []
+    for key in dict.fromkeys(tuple(c.variable) for c in cells if c.variable):
+        group = [c for c in cells if tuple(c.variable) == key and harm(c) is not None]
+        values = list(dict.fromkeys(variable_text(c.variable) for c in group))
+        if len(values) < 2:
+            continue
+        recogniser = group[0].output == "transcript"
+        rows = []
+        for net, defense, attack in dict.fromkeys((c.net, c.defense, c.attack) for c in group):
+            here = {variable_text(c.variable): c for c in group if (c.net, c.defense, c.attack) == (net, defense, attack)}
+            column = "wer" if recogniser else "correct"
+            cells_here = [(fmt(here[v].mean(column), "%"), interval(*_bounds(here[v], column))) if v in here else ("", "") for v in values]
+            rows.append({"net": net, "defense": defense, "attack": attack, "cells": cells_here})
+        tables.append({"key": ", ".join(key), "values": values, "rows": rows, "what": "Word error rate" if recogniser else "Accuracy"})
+    return tables
+
+
+def _bounds(cell: Cell, column: str) -> tuple[float | None, float | None]:
+    stat = cell.columns.get(column, {})
+    return number(stat.get("low")), number(stat.get("high"))
+
+
+def every_metric(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """All summary columns of every cell, for the reader who wants the rest."""
+    return [{"place": place(cell), "column": name, "n": fmt(stat.get("n"), "n"), "mean": fmt(stat.get("mean")),
+             "interval": interval(number(stat.get("low")), number(stat.get("high")), "3g"), "median": fmt(stat.get("median")),
+             "missing": fmt(stat.get("missing") or 0, "n"), "unit": stat.get("unit") or ""}
+            for cell in cells for name, stat in cell.columns.items() if name not in NOT_METRICS]  # fmt: skip
+
+
+def scalars(cells: Sequence[Cell]) -> list[dict[str, str]]:
+    """What tasks added that is a plain number or word."""
+    return [{"place": place(cell), "name": str(k), "value": fmt(v) if isinstance(v, int | float) and not isinstance(v, bool) else str(v)}
+            for cell in cells for k, v in cell.result.items() if isinstance(v, str | int | float) and k not in ("constraint", "n")]  # fmt: skip
+
+
+def missing_metrics(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Column and reason -> how many samples of how many cells have no value."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for cell in cells:
+        here: dict[tuple[str, str], int] = {}
+        for text in cell.rows.get("missing", []):
+            reasons = json.loads(text) if isinstance(text, str) and text else {}
+            for column, reason in reasons.items():
+                here[(column, str(reason))] = here.get((column, str(reason)), 0) + 1
+        for key, count in here.items():
+            found.setdefault(key, []).append(count)
+    return [{"column": column, "reason": reason, "samples": fmt(sum(counts), "n"), "cells": fmt(len(counts), "n")}
+            for (column, reason), counts in sorted(found.items(), key=lambda item: -sum(item[1]))]  # fmt: skip

@@ -1,0 +1,22 @@
+"""Trains the net on the training part of its data and judges it on the part the file names: weights, history and one row per sample."""
+
+import copy
+from dataclasses import replace
+
+from limen.models._training import TrainOptions
+from limen.models._training import train as fit
+from limen.tasks._cell import Cell, Outcome
+from limen.tasks.accuracy import Accuracy, accuracy
+
+
+class Train(TrainOptions):
+    """How a model is trained. The cell's folder receives weights.safetensors and history.json."""
+
+
+def train(cell: Cell, options: Train) -> Outcome:
+    model = copy.deepcopy(cell.model)  # the net of the other cells stays as it was
+    history = fit(model, cell.training(cell.limit), cell.validation(cell.limit), options, cell.folder, seed=cell.seed,
+                  progress=lambda done, text: cell.say(text))  # fmt: skip
+    outcome = accuracy(replace(cell, model=model, victim=model, seen=model, attack=None, examples=0), Accuracy())
+    outcome.result = {"history": history, "weights": "weights.safetensors"}
+    return outcome

@@ -1,0 +1,166 @@
+"""Commented templates of new components, one file each; every one passes the contract test of its kind as it stands."""
+
+import keyword
+import re
+from pathlib import Path
+
+import limen
+from limen.components import _modules, names
+from limen.errors import UserError
+
+FOLDERS = {"attack": "attacks", "defense": "defenses", "metric": "metrics", "data": "data", "model": "models", "task": "tasks"}
+
+ATTACK = '''r"""One sentence that says what NAME does. Authors year, link:
+
+    x' = Proj_{B(x)} ( x + radius * steepest_B( grad_x L(x) ) )
+
+Departs from the paper: say where, or delete this line.
+"""
+
+import torch
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+from limen.options import Options
+
+
+class CLASS(Options):
+    share: float = 1.0
+    """Length of the step as a share of the budget's radius."""
+
+
+@torch.no_grad()
+def NAME(problem: Problem, options: CLASS) -> Tensor:
+    # one forward pass gives the gradient of the goal's loss, the loss, and which samples have reached the goal already
+    gradient, _, _ = problem.gradient(problem.x)
+    # the budget knows its own steepest direction; project keeps the budget and the range of the samples
+    return problem.project(problem.x + problem.ball.step(gradient, problem.ball.radius * options.share))
+'''
+
+DEFENSE = '''"""One sentence that says what NAME does. Authors year, link."""
+
+from pydantic import Field
+from torch import Tensor
+
+from limen.defenses._defended import Defended
+from limen.models._model import Model
+from limen.options import Options
+
+
+class CLASS(Options):
+    strength: float = Field(default=0.9, gt=0, le=1)
+    """The input is multiplied by this."""
+
+
+def NAME(model: Model, options: CLASS) -> Model:
+    def transform(x: Tensor, lengths: Tensor | None) -> Tensor:
+        # differentiable, so the attacker simply differentiates it; a transform that is not says so (see jpeg.py: straight through)
+        return x * options.strength
+
+    return Defended(model, transform)
+'''
+
+METRIC = '''"""One sentence that says what NAME measures, with its unit."""
+
+from limen.metrics._metric import Column, Columns, MetricOptions, per_pair
+from limen.types import Samples
+
+
+class CLASS(MetricOptions):
+    def columns(self) -> dict[str, Column]:
+        return {"NAME": Column("mean magnitude of the change", better="lower")}
+
+
+def NAME(samples: Samples, options: CLASS) -> Columns:
+    # called with one clean and one adversarial sample at a time, without padding; Missing("why") where there is no number
+    return {"NAME": per_pair(samples, lambda x, x_adv: float((x_adv - x).abs().mean()))}
+'''
+
+DATA = '''"""One sentence that says what NAME holds."""
+
+import torch
+
+from limen import seeds
+from limen.data._dataset import DataOptions, Dataset, ordered
+from limen.types import Sample
+
+
+class CLASS(DataOptions):
+    count: int = 100
+    """Samples in each split."""
+
+
+def NAME(options: CLASS) -> Dataset:
+    ids = [f"{options.split}-{i}" for i in range(options.count)]
+
+    def load(key: str) -> Sample:
+        # read one sample: pixels in [0, 1] as (C, H, W), or a waveform in [-1, 1] as (T,); y is a class number or a transcript
+        y = seeds.number(0, key) % 2
+        return Sample(key, torch.rand((1, 8, 8), generator=seeds.generator(0, key)) * 0.5 + 0.5 * y, y)
+
+    return Dataset("NAME", "picture", ordered(ids, ids, options), load, classes=["dark", "light"], shape=(1, 8, 8))
+'''
+
+MODEL = '''"""One sentence that says what NAME is. Authors year, link."""
+
+from pydantic import Field
+from torch import nn
+
+from limen.models._model import Classifier, Model, ModelOptions
+
+
+class CLASS(ModelOptions):
+    size: int = Field(default=8, ge=1)
+    """Height and width of the pictures."""
+    classes: int = Field(default=10, ge=2)
+    """Number of classes."""
+
+
+def NAME(options: CLASS) -> Model:
+    # raw pixels in [0, 1] come in: normalisation and features are layers of the network
+    network = nn.Sequential(nn.Flatten(), nn.Linear(options.size**2, options.classes))
+    return Classifier(network, "picture", [str(i) for i in range(options.classes)], shape=(1, options.size, options.size))
+'''
+
+TASK = '''"""One sentence that says what NAME finds out."""
+
+from limen.options import Options
+from limen.tasks._cell import Cell, Outcome
+
+
+class CLASS(Options):
+    limit_samples: int | None = None
+    """Evaluate only the first so many samples; null evaluates all."""
+
+
+def NAME(cell: Cell, options: CLASS) -> Outcome:
+    cell.craft()  # universal attacks look for their perturbation first
+    outcome = Outcome()
+    for batch in cell.batches(options.limit_samples):
+        samples, _ = cell.samples(batch)  # attacked, stored and judged
+        outcome.rows += cell.rows(samples)  # one row per sample, with every metric
+        cell.advance(len(batch))
+    outcome.result = {"samples": len(outcome.rows)}  # whatever the report should show beside the rows
+    return outcome
+'''
+
+TEMPLATES = {"attack": ATTACK, "defense": DEFENSE, "metric": METRIC, "data": DATA, "model": MODEL, "task": TASK}
+
+
+def write(kind: str, name: str, into: Path | None = None) -> list[Path]:
+    """Write the template; returns the files written."""
+    if kind not in TEMPLATES:
+        raise UserError(f'There is no template for "{kind}". Kinds: {", ".join(TEMPLATES)}.')
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise UserError(f"A component's name is its file name: lower-case letters, digits and underscores, but {name!r} came.")
+    folder = FOLDERS[kind]
+    if name in names(folder):
+        raise UserError(f'There is already a component "{name}" in {folder}. Choose another name.')
+    path = (into or Path(limen.__file__).parent / folder) / f"{name}.py"
+    if path.exists():
+        raise UserError(f"{path} exists already; nothing was written.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    class_name = "".join(part.capitalize() for part in name.split("_"))
+    path.write_text(TEMPLATES[kind].replace("CLASS", class_name).replace("NAME", name), encoding="utf-8")
+    _modules.cache_clear()
+    return [path]
