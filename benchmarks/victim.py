@@ -55,10 +55,12 @@ def trained(robust: bool) -> tuple[str, nn.Sequential, Tensor, Tensor]:
         model.load_state_dict(torch.load(path, weights_only=True))
     else:
         torch.manual_seed(0)
-        model = network()
-        _train(model, x, y, steps=412, robust=False)
         if robust:
+            model = trained(robust=False)[1]
             _train(model, x, y, steps=289, robust=True)
+        else:
+            model = network()
+            _train(model, x, y, steps=412, robust=False)
         KEPT.mkdir(parents=True, exist_ok=True)
         torch.save(model.state_dict(), path)
     return name, model.eval(), x_test, y_test

@@ -1,10 +1,10 @@
 """Limen tells you how easily a model can be fooled, and whether anyone would notice.
 
-    import limen
-    model = limen.load_model("keyword_cnn")
-    batch = next(limen.load_data("spoken_words", split="test"))
-    result = limen.attack("pgd", model, batch, budget=limen.budgets.snr(snr_db=30), steps=100)
-    table = limen.measure(batch, result)
+import limen
+model = limen.load_model("keyword_cnn")
+batch = next(limen.load_data("spoken_words", split="test"))
+result = limen.attack("pgd", model, batch, budget=limen.budgets.snr(snr_db=30), steps=100)
+table = limen.measure(batch, result)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,8 +36,18 @@ def load_data(name: str, *, batch_size: int = 32, **options: Any) -> Iterator["B
     return component.function(parsed).batches(batch_size)
 
 
-def attack(name: str, model: "Model", batch: "Batch", *, goal: Any = None, budget: Any = None, crafting: "Batch | None" = None, seed: int = 0,
-           store: Any = "float", **options: Any) -> "Attacked":  # fmt: skip
+def attack(
+    name: str,
+    model: "Model",
+    batch: "Batch",
+    *,
+    goal: Any = None,
+    budget: Any = None,
+    crafting: "Batch | None" = None,
+    seed: int = 0,
+    store: Any = "float",
+    **options: Any,
+) -> "Attacked":
     """The attack of that name on a batch. Universal attacks look for their perturbation on `crafting`, or on the batch itself."""
     from limen.attacks._run import Attack
 
@@ -46,8 +56,9 @@ def attack(name: str, model: "Model", batch: "Batch", *, goal: Any = None, budge
     return configured(model, batch, seed=seed, store=store)
 
 
-def measure(batch: "Batch", result: "Attacked", metrics: Sequence[Any] | None = None, *, rate_hz: int = 16000,
-            classes: list[str] | None = None) -> list[dict[str, Any]]:  # fmt: skip
+def measure(
+    batch: "Batch", result: "Attacked", metrics: Sequence[Any] | None = None, *, rate_hz: int = 16000, classes: list[str] | None = None
+) -> list[dict[str, Any]]:
     """One row per sample: every metric that applies, or those named."""
     from torch import Tensor
 
@@ -56,6 +67,16 @@ def measure(batch: "Batch", result: "Attacked", metrics: Sequence[Any] | None = 
     from limen.types import Samples
 
     output = "class" if isinstance(result.clean, Tensor) else "transcript"
-    samples = Samples(batch, result.x_adv, rate_hz if batch.kind == "clip" else None, classes, result.clean, result.adversarial,
-                      {"success": result.success.tolist()})  # fmt: skip
-    return [{**row, "success": ok} for row, ok in zip(rows(samples, applicable(metrics, batch.kind, output, True)), result.success.tolist(), strict=True)]
+    samples = Samples(
+        batch,
+        result.x_adv,
+        rate_hz if batch.kind == "clip" else None,
+        classes,
+        result.clean,
+        result.adversarial,
+        {"success": result.success.tolist()},
+    )
+    return [
+        {**row, "success": ok}
+        for row, ok in zip(rows(samples, applicable(metrics, batch.kind, output, True)), result.success.tolist(), strict=True)
+    ]

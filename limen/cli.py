@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,15 +13,26 @@ from rich.table import Table
 from limen import __version__
 from limen.errors import UserError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
-                  help="Limen tells you how easily a model can be fooled, and whether anyone would notice.")  # fmt: skip
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Limen tells you how easily a model can be fooled, and whether anyone would notice.",
+)
 data_app = typer.Typer(no_args_is_help=True, help="Data sets and published models that can be fetched.")
 app.add_typer(data_app, name="data")
 out = Console(highlight=False)
 
-Out = Annotated[Optional[Path], typer.Option(help="Folder of the run; default runs/<name>-<time>.")]
+File = Annotated[Path, typer.Argument(help="Experiment file (YAML or JSON); `run` also takes CrAdv's task files.")]
+Folder = Annotated[Path | None, typer.Option("--out", help="Folder of the run; default runs/<name>-<time>.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where a stopped run was; without --out, the newest run of this name.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Take at most so many samples of every data set.")]
 Device = Annotated[str, typer.Option(help="Where models run: cpu, cuda, cuda:1. An absent device falls back to cpu with a notice.")]
-Limit = Annotated[Optional[int], typer.Option(min=1, help="Take at most so many samples of every data set.")]
+Map = Annotated[
+    list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Of CrAdv files: replace the start of paths. May be repeated.")
+]
+Written = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
 
 
 def main() -> None:
@@ -32,31 +43,28 @@ def main() -> None:
         Console(stderr=True).print(f"limen: {error}", style="red", highlight=False, soft_wrap=True, markup=False)
         sys.exit(2)
     except KeyboardInterrupt:
-        Console(stderr=True).print("\nlimen: stopped. Finished cells are kept; run the same command with --resume to go on.", highlight=False)
+        Console(stderr=True).print(
+            "\nlimen: stopped. Finished cells are kept; run the same command with --resume to go on.", highlight=False
+        )
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
 
 
 @app.command()
-def demo(folder: Out = None, limit: Limit = None) -> None:
+def demo(folder: Folder = None, limit: Limit = None) -> None:
     """Attack, defend and measure a spoken-command model, a picture model and a recogniser on embedded data; ends with a report."""
-    path = Path(__file__).parent / "experiments" / "demo.yaml"
-    _run(path, folder, False, limit, "cpu", {})
+    _run(Path(__file__).parent / "experiments" / "demo.yaml", folder, False, limit, "cpu", {})
 
 
 @app.command()
-def run(file: Annotated[Path, typer.Argument(help="Experiment file (YAML or JSON), or a CrAdv task file.")], folder: Annotated[Optional[Path], typer.Option("--out", help="Folder of the run; default runs/<name>-<time>.")] = None,
-        resume: Annotated[bool, typer.Option("--resume", help="Continue at the next cell; without --out, the newest run of this name.")] = False,
-        limit: Limit = None, device: Device = "cpu",
-        map: Annotated[Optional[list[str]], typer.Option("--map", metavar="OLD=NEW", help="Replace the start of absolute paths in a CrAdv file; may be repeated.")] = None) -> None:  # fmt: skip
+def run(file: File, folder: Folder = None, resume: Resume = False, limit: Limit = None, device: Device = "cpu", map: Map = None) -> None:
     """Run an experiment into a run folder and build its report."""
     _run(file, folder, resume, limit, device, _mapping(map or []))
 
 
 @app.command()
-def train(file: Annotated[Path, typer.Argument(help="Experiment file whose tasks are `train`.")], folder: Annotated[Optional[Path], typer.Option("--out")] = None,
-          resume: Annotated[bool, typer.Option("--resume", help="Continue after the last finished epoch.")] = False, limit: Limit = None, device: Device = "cpu") -> None:  # fmt: skip
+def train(file: File, folder: Folder = None, resume: Resume = False, limit: Limit = None, device: Device = "cpu") -> None:
     """Train the nets of an experiment file; ends with the paths of the weights."""
     from limen.experiments.file import load_file, read_experiment
 
@@ -69,20 +77,25 @@ def train(file: Annotated[Path, typer.Argument(help="Experiment file whose tasks
 
 
 @app.command()
-def plan(file: Path, limit: Limit = None, device: Device = "cpu",
-         quick: Annotated[bool, typer.Option("--quick", help="Only list the cells; load no model to estimate the time.")] = False) -> None:  # fmt: skip
+def plan(
+    file: File,
+    limit: Limit = None,
+    device: Device = "cpu",
+    quick: Annotated[bool, typer.Option("--quick", help="Only list the cells; load no model to estimate the time.")] = False,
+) -> None:
     """Show the cells of an experiment and about what they cost."""
+    import torch
+
     from limen.experiments.engine import Workshop, gradient_calls, samples_of, seconds_per_gradient
     from limen.experiments.file import load_file, read_experiment
     from limen.experiments.plan import plan as make_plan
 
-    import torch
-
     experiment = read_experiment(load_file(file), file, limit)
     cells = make_plan(experiment)
     workshop = Workshop(torch.device(_device(device)), experiment.batch_size)
-    table = Table("cell", "task", "net", "defense", "attack", "varied", "samples", "gradients", "about")
-    total, speed = 0.0, {}
+    table = Table("task", "net", "defense", "attack", "varied", "samples", "gradients", "about", box=None, header_style="bold")
+    total = 0.0
+    speed: dict[str, float] = {}
     for cell in cells:
         samples = gradients = about = "-"
         if not quick:
@@ -92,14 +105,32 @@ def plan(file: Path, limit: Limit = None, device: Device = "cpu",
             seconds = n * gradient_calls(cell.spec) * speed[key]
             total += seconds
             samples, gradients, about = str(n), f"{n * gradient_calls(cell.spec):,.0f}", _time(seconds)
-        varied = ", ".join(f"{k} = {v}" for k, v in (cell.variable or {}).items())
-        table.add_row(cell.id, cell.spec["task"]["name"], cell.labels["net"], cell.labels["defense"], cell.labels["attack"], varied, samples, gradients, about)
+        table.add_row(
+            cell.spec["task"]["name"],
+            cell.labels["net"],
+            cell.labels["defense"],
+            cell.labels["attack"],
+            _varied(cell.variable),
+            samples,
+            gradients,
+            about,
+        )
     out.print(table)
-    out.print(f"{len(cells)} cells" + ("" if quick else f", at most about {_time(total)} of gradients on this machine (fooled samples leave early; metrics come on top)"))
+    out.print(
+        f"{len(cells)} cells"
+        + (
+            ""
+            if quick
+            else f", at most about {_time(total)} of gradients on this machine (fooled samples leave early; metrics come on top)"
+        )
+    )
 
 
 @app.command()
-def report(run_folder: Annotated[Path, typer.Argument(help="A run folder.")], to: Annotated[Optional[Path], typer.Option("--out", help="Where to write the page.")] = None) -> None:
+def report(
+    run_folder: Annotated[Path, typer.Argument(help="A run folder.")],
+    to: Annotated[Path | None, typer.Option("--out", help="Where to write the page.")] = None,
+) -> None:
     """Rebuild the page of a run."""
     from limen.report import build
 
@@ -107,7 +138,11 @@ def report(run_folder: Annotated[Path, typer.Argument(help="A run folder.")], to
 
 
 @app.command("list")
-def list_(kind: Annotated[Optional[str], typer.Argument(help="data, models, defenses, goals, budgets, attacks, metrics or tasks; all if left out.")] = None) -> None:
+def list_(
+    kind: Annotated[
+        str | None, typer.Argument(help="data, models, defenses, goals, budgets, attacks, metrics or tasks; all if left out.")
+    ] = None,
+) -> None:
     """List the components of a kind."""
     from limen.components import KINDS, load, names
 
@@ -136,8 +171,11 @@ def schema() -> None:
 
 
 @app.command()
-def new(kind: Annotated[str, typer.Argument(help="attack, defense, metric, data, model or task.")], name: str,
-        into: Annotated[Optional[Path], typer.Option(help="Folder to write to; default the folder of the kind.")] = None) -> None:  # fmt: skip
+def new(
+    kind: Annotated[str, typer.Argument(help="attack, defense, metric, data, model or task.")],
+    name: str,
+    into: Annotated[Path | None, typer.Option(help="Folder to write to; default the folder of the kind.")] = None,
+) -> None:
     """Write a commented template of a new component; it passes its contract test as it stands."""
     from limen.templates import write
 
@@ -146,18 +184,24 @@ def new(kind: Annotated[str, typer.Argument(help="attack, defense, metric, data,
 
 
 @app.command()
-def measure(clean: Annotated[Path, typer.Argument(help="A file or a folder.")], adversarial: Annotated[Path, typer.Argument(help="A file or a folder, matched by name.")],
-            csv: Annotated[Optional[Path], typer.Option(help="Write one row per pair.")] = None, json_: Annotated[Optional[Path], typer.Option("--json")] = None,
-            html: Annotated[Optional[Path], typer.Option(help="Write a page.")] = None,
-            align: Annotated[bool, typer.Option("--align", help="Shift the adversarial clip to where it fits best (codec delay).")] = False) -> None:  # fmt: skip
+def measure(
+    clean: Annotated[Path, typer.Argument(help="A file or a folder.")],
+    adversarial: Annotated[Path, typer.Argument(help="A file or a folder, matched by name.")],
+    csv: Written = None,
+    json: Written = None,
+    html: Written = None,
+    align: Annotated[bool, typer.Option("--align", help="Shift the adversarial clip to where it fits best (codec delay).")] = False,
+) -> None:
     """Measure what was changed between clean and adversarial files, audio or pictures, made by anyone."""
-    from limen import measure as measuring
+    from limen import pairs
 
-    measuring.command(clean, adversarial, csv=csv, json_path=json_, html=html, align=align, console=out)
+    pairs.command(clean, adversarial, csv=csv, json_path=json, html=html, align=align, console=out)
 
 
 @data_app.command("get")
-def data_get(name: str, source: Annotated[Optional[Path], typer.Option("--from", help="A folder that already holds the files.")] = None) -> None:
+def data_get(
+    name: str, source: Annotated[Path | None, typer.Option("--from", help="A folder that already holds the files.")] = None
+) -> None:
     """Fetch a data set or published model and check it (sha256)."""
     from limen.data._get import get
 
@@ -242,14 +286,24 @@ def _show(summary: dict[str, Any]) -> None:
     present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in summary["cells"])]
     table = Table("net", "defense", "attack", "varied", "n", *present, box=None, header_style="bold")
     for cell in summary["cells"]:
-        varied = ", ".join(f"{k.rsplit('.', 1)[-1]} {v}" for k, v in (cell["variable"] or {}).items())
+        varied = _varied(cell["variable"])
         if cell["status"] == "failed":
             table.add_row(cell["labels"]["net"], cell["labels"]["defense"], cell["labels"]["attack"], varied, "failed", cell["error"][:60])
             continue
         values = cell["summary"]["columns"]
-        table.add_row(cell["labels"]["net"], cell["labels"]["defense"], cell["labels"]["attack"], varied, str(cell["summary"]["n"]),
-                      *(_number(c, values.get(c)) for c in present))  # fmt: skip
+        table.add_row(
+            cell["labels"]["net"],
+            cell["labels"]["defense"],
+            cell["labels"]["attack"],
+            varied,
+            str(cell["summary"]["n"]),
+            *(_number(c, values.get(c)) for c in present),
+        )
     out.print(table)
+
+
+def _varied(variable: dict[str, Any] | None) -> str:
+    return ", ".join(f"{k.rsplit('.', 1)[-1]} {v}" for k, v in (variable or {}).items())
 
 
 def _number(name: str, column: dict[str, Any] | None) -> str:

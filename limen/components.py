@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from types import ModuleType
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
 from pydantic import AfterValidator
 
@@ -19,8 +19,16 @@ from limen.errors import UserError
 from limen.options import Options, parse_options
 
 KINDS = ("data", "models", "defenses", "goals", "budgets", "attacks", "metrics", "tasks")
-SINGULAR = {"data": "data set", "models": "model", "defenses": "defense", "goals": "goal", "budgets": "budget",
-            "attacks": "attack", "metrics": "metric", "tasks": "task"}  # fmt: skip
+SINGULAR = {
+    "data": "data set",
+    "models": "model",
+    "defenses": "defense",
+    "goals": "goal",
+    "budgets": "budget",
+    "attacks": "attack",
+    "metrics": "metric",
+    "tasks": "task",
+}
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ def load(kind: str, name: str) -> Component:
 
 
 def parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[Component, Options]:
-    """"pgd" or {"name": "pgd", "steps": 10} -> the component and its validated options."""
+    """ "pgd" or {"name": "pgd", "steps": 10} -> the component and its validated options."""
     if isinstance(spec, str):
         spec = {"name": spec}
     if "name" not in spec:
@@ -76,15 +84,8 @@ def parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[Component, Options]
     return component, component.parse({k: v for k, v in spec.items() if k != "name"})
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Marks an option that names a component of a kind; read by the schema."""
-
-    kind: str
-
-
-def named(kind: str) -> Any:
-    """Type of an option whose value is {"name": ..., its options}; checked when the options are read."""
+def named(kind: str) -> AfterValidator:
+    """Checks an option that names a component, when it is read: `inner: Annotated[dict[str, Any], named("attacks")]`."""
 
     def check(value: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -93,11 +94,11 @@ def named(kind: str) -> Any:
             raise ValueError(str(error)) from None
         return value
 
-    return Annotated[dict[str, Any], AfterValidator(check), Kind(kind)]
+    return AfterValidator(check)
 
 
 class Makers(ModuleType):
-    """A package whose components are reached by name as makers of specs: `limen.budgets.snr(snr_db=30)` is {"name": "snr", "snr_db": 30}."""
+    """A package whose components make specs: `limen.budgets.snr(snr_db=30)` is {"name": "snr", "snr_db": 30}."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         # the import system sets an imported file as an attribute of its package: put the maker in its place

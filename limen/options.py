@@ -6,12 +6,11 @@ A mistake becomes one sentence with the way out.
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from limen.errors import UserError
-
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -32,18 +31,32 @@ def parse_options(cls: type[T], values: Mapping[str, Any], who: str) -> T:
 
 def _sentence(cls: type[BaseModel], error: Any) -> str:
     place = ".".join(str(part) for part in error["loc"])
+    cls, last = _owner(cls, error["loc"]), str(error["loc"][-1]) if error["loc"] else ""
     if error["type"] == "extra_forbidden":
         known = list(cls.model_fields)
-        close = difflib.get_close_matches(place, known, n=1)
+        close = difflib.get_close_matches(last, known, n=1)
         hint = f' Did you mean "{close[0]}"?' if close else ""
         return f'there is no option "{place}".{hint} Options: {", ".join(known) or "none"}.'
     if error["type"] == "missing":
-        return f'the option "{place}" is required: {describe_field(cls, place)}'
+        return f'the option "{place}" is required: {describe_field(cls, last)}'
     if error["type"] == "value_error":  # raised by a validator of ours: the message is complete
         text = str(error["ctx"]["error"])
         return f"{place}: {text}" if place else text
     message = error["msg"][0].lower() + error["msg"][1:]
     return f"{place}: {message}, but {error['input']!r} came."
+
+
+def _owner(cls: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
+    """The class, perhaps nested, whose option the error is about."""
+    for part in loc[:-1]:
+        field = cls.model_fields.get(str(part))
+        inside = [t for t in _types_in(field.annotation) if isinstance(t, type) and issubclass(t, BaseModel)] if field else []
+        cls = inside[0] if inside else cls
+    return cls
+
+
+def _types_in(annotation: Any) -> list[Any]:
+    return [annotation, *(t for part in get_args(annotation) for t in _types_in(part))]
 
 
 def describe_field(cls: type[BaseModel], name: str) -> str:

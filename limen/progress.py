@@ -11,8 +11,17 @@ class Bar:
 
     def __init__(self, console: Console):
         self.console = console
-        self.progress = Progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f} %"),
-                                 TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=console, disable=not console.is_terminal)  # fmt: skip
+        self.progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
 
     def __enter__(self) -> "Bar":
         self.progress.start()
@@ -35,5 +44,3 @@ class Bar:
 
     def say(self, text: str) -> None:
         self.console.print(f"  {text}", highlight=False, soft_wrap=True, markup=False)
-
-

@@ -36,7 +36,12 @@ def _plain(component: Component) -> str:
 
 def page(kind: str) -> str:
     """The reference page of a kind, in Markdown."""
-    lines = [f"# {kind.capitalize()}", "", f"Written from the options classes by `python -m limen.reference`. `limen describe {kind}/NAME` prints the same.", ""]
+    lines = [
+        f"# {kind.capitalize()}",
+        "",
+        f"Written from the options classes by `python -m limen.reference`. `limen describe {kind}/NAME` prints the same.",
+        "",
+    ]
     for name in names(kind):
         component = load(kind, name)
         lines += [f"## {name}", "", "```text", (component.module.__doc__ or "").strip(), "```", ""]

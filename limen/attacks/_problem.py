@@ -75,6 +75,10 @@ class Problem:
                        y=None if self.y is None else select(self.y, i),
                        lengths=None if self.lengths is None else select(self.lengths, i), index=self.index[i.cpu()])  # fmt: skip
 
+    def around(self, x: Tensor, budget: Ball | None) -> "Problem":
+        """The same goal asked of other points, with another budget; calls go on the same account."""
+        return replace(self, x=x, budget=budget)
+
     def clip(self, x_adv: Tensor) -> Tensor:
         """Into the range of samples. Clean samples lie in it, so this never makes a change larger."""
         if isinstance(self.low, Tensor) or isinstance(self.high, Tensor):

@@ -88,7 +88,9 @@ class Attack:
         victim = victim or model
         check_range(batch, bounds)
         if self.universal and self.crafted is None:
-            raise UserError(f"The attack {self.search.name} is universal: craft its perturbation first, with craft(model, batch) on other samples.")
+            raise UserError(
+                f"The attack {self.search.name} is universal: craft its perturbation first, with craft(model, batch) on other samples."
+            )
         with torch.no_grad(), evaluating(model), evaluating(victim):
             clean = victim(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
             problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, bounds=bounds)

@@ -1,6 +1,99 @@
 r"""Carlini and Wagner's L2 attack. Carlini & Wagner 2017, https://arxiv.org/abs/1608.04644:
 
-    minimise  || delta ||_2^2 + c * f(x + delta),    f = max( max_{i != t} Z_i - Z_t, -kappa )    (for a target t)
+    minimise  || delta ||_2^2 + c * max( kappa - margin(x + delta), 0 )    subject to  low <= x + delta <= high
 
-with Adam and a binary search over c. Of a recogniser, which has no margin, f is minus the goal's loss until the goal is reached.
+with Adam, and a binary search over c. margin is positive where the goal is reached: Z_t - max_{i != t} Z_i for a target t, and the
+reverse for "anything but t". A recogniser has no margin: there the loss of the goal takes its place until the goal is reached.
+
+Departs from the authors' code: the range is kept by projection (the first of the paper's three ways) instead of by tanh, because tanh
+freezes the values that stand exactly at an end of the range, and 4 of 5 pixels of a digit do; a search step starts where the last one
+ended instead of at the clean sample. On a small adversarially trained digit network, 9 x 100 steps at rate 0.01, that is 100 % success
+at median L2 1.88, against 25 % as the authors have it and 97 % at 2.41 with tanh and a kept modifier (docs/benchmarks.md).
 """
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+from limen.budgets._balls import expand
+from limen.options import Options
+
+
+class CWL2(Options):
+    minimal: ClassVar[bool] = True
+    """Seeks the smallest change; needs no budget."""
+
+    steps: int = Field(default=100, ge=1)
+    """Adam steps of one search step."""
+    search_steps: int = Field(default=9, ge=1)
+    """Values of c tried."""
+    learning_rate: float = Field(default=0.01, gt=0)
+    """Adam's, in input units."""
+    c_init: float = Field(default=0.001, gt=0)
+    """First c; ten times more after a failure, halfway between failure and success afterwards."""
+    confidence: float = Field(default=0.0, ge=0)
+    """Margin kappa of the logits that counts as success. Recognisers ignore it."""
+    abort_early: bool = True
+    """A sample leaves a search step when its objective has not fallen by 0.01 % in a tenth of the steps."""
+
+
+@torch.no_grad()
+def cw_l2(problem: Problem, options: CWL2) -> Tensor:
+    n, new = len(problem), problem.x.new_full
+    c, low, high = new((n,), options.c_init), new((n,), 0.0), new((n,), torch.inf)
+    best, found, x_adv = new((n,), torch.inf), problem.x.clone(), problem.x.clone()
+    for _ in range(options.search_steps):
+        todo = (best > 0).nonzero().squeeze(1)  # what reaches the goal unchanged is finished
+        if not len(todo):
+            break
+        succeeded = _descend(problem.rows(todo), options, c[todo], todo, x_adv, best, found)
+        high[todo[succeeded]], low[todo[~succeeded]] = c[todo[succeeded]], c[todo[~succeeded]]
+        c = torch.where(high < torch.inf, (low + high) / 2, 10 * low)
+    found = torch.where(expand(best < torch.inf, found), found, x_adv)
+    return problem.project(found)
+
+
+def _descend(active: Problem, options: CWL2, c: Tensor, rows: Tensor, x_adv: Tensor, best: Tensor, found: Tensor) -> Tensor:
+    """One search step over the samples `rows`: moves `x_adv`, writes smaller successes into `best` and `found`, says who succeeded."""
+    x = x_adv[rows]
+    first, second = torch.zeros_like(x), torch.zeros_like(x)  # Adam's moments
+    checked = torch.full_like(c, torch.inf)
+    succeeded = torch.zeros_like(rows, dtype=torch.bool)
+    here = torch.arange(len(rows), device=rows.device)
+    every = max(1, options.steps // 10)
+    for step in range(1, options.steps + 1):
+        gradient, short, success = _pull(active, x, options.confidence)
+        delta = x - active.x
+        size = delta.flatten(1).norm(dim=1)
+        smaller = success & (size < best[rows[here]])
+        best[rows[here[smaller]]], found[rows[here[smaller]]] = size[smaller], x[smaller]
+        succeeded[here] |= success
+        first = 0.9 * first + 0.1 * (2 * delta - expand(c, gradient) * gradient)
+        second = 0.999 * second + 0.001 * (2 * delta - expand(c, gradient) * gradient).square()
+        x = active.clip(x - options.learning_rate * (first / (1 - 0.9**step)) / ((second / (1 - 0.999**step)).sqrt() + 1e-8))
+        x_adv[rows[here]] = x
+        if options.abort_early and step % every == 0:
+            objective = size.square() + c * short
+            stay = objective < checked - 1e-4 * checked.abs().nan_to_num(0.0, 0.0)
+            checked = objective
+            if not bool(stay.all()):
+                active, here, x, first, second, c, checked = (active.rows(stay), here[stay], x[stay], first[stay], second[stay], c[stay],
+                                                              checked[stay])  # fmt: skip
+                if not len(here):
+                    break
+    return succeeded
+
+
+def _pull(active: Problem, x: Tensor, confidence: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradient towards the goal (zero once it is reached), what is still short of it, and who is there."""
+    if active.model.output == "class":
+        gradient, margin, reached = active.gradient(x, loss=active.goal.margin)  # type: ignore[arg-type]
+        success = reached & (margin >= confidence)
+        short = (confidence - margin).clamp_min(0)
+    else:
+        gradient, loss, success = active.gradient(x)
+        short = torch.where(success, 0, -loss)
+    return gradient * expand(~success, gradient), short, success

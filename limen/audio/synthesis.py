@@ -1,6 +1,5 @@
 """Speech from text with eSpeak NG, whose library and voices come with the package espeakng-loader: the same call gives the same samples."""
 
-import atexit
 import ctypes
 import math
 import os
@@ -9,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -41,7 +41,7 @@ def speak(text: str, voice: str = "en-us", *, speed_wpm: int = 160, pitch: int =
             pieces.append(np.ctypeslib.as_array(wav, (samples,)).copy())
         return 0
 
-    data = _english_data(os.getpid()) if voice.partition("+")[0] in ACCENTS else _package()[1]
+    data = _english_data() if voice.partition("+")[0] in ACCENTS else _package()[1]
     with _one_at_a_time, _fresh_library(data) as library:
         library.espeak_SetSynthCallback(collect)
         _choose(library, voice)
@@ -118,14 +118,14 @@ def _fresh_library(data: Path) -> Iterator[ctypes.CDLL]:
 
 
 @cache
-def _english_data(process: int) -> Path:
+def _english_data() -> Path:
     """A copy of the English part of the data, with one file per accent where the library looks first.
 
     Given all its data, a fresh library opens some 250 voice files to find one, three times as long as it takes to speak a word.
     """
     data = _package()[1]
     folder = Path(tempfile.mkdtemp(prefix="limen-voices-")) / data.name
-    atexit.register(lambda: shutil.rmtree(folder.parent, ignore_errors=True) if os.getpid() == process else None)  # not by a fork
+    Finalize(None, shutil.rmtree, (folder.parent, True), exitpriority=0)  # unlike atexit: also in worker processes, and not by a fork
     shutil.copytree(data / "voices" / "!v", folder / "voices" / "!v")
     for name in ("phondata", "phonindex", "phontab", "intonations", "en_dict"):
         shutil.copy(data / name, folder)
@@ -135,7 +135,7 @@ def _english_data(process: int) -> Path:
 
 
 def _choose(library: ctypes.CDLL, voice: str) -> None:
-    accent, _, variant = voice.partition("+")
+    variant = voice.partition("+")[2]
     # an unknown accent returns an error and leaves the previous voice on; an unknown variant is ignored without a word
     if library.espeak_SetVoiceByName(voice.encode()) != 0 or (variant and variant not in variants()):
         raise UserError(f'eSpeak NG has no voice "{voice}". A voice is an accent such as {", ".join(ACCENTS)}, '

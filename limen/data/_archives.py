@@ -1,4 +1,4 @@
-"""The files inside a package, read as data: nothing is installed, no script in it runs, and no path in it decides where anything is written."""
+"""The files inside a package, read as data: nothing is installed and no script in it runs."""
 
 import gzip
 import io
@@ -80,7 +80,10 @@ def _deb(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
             if name.endswith(".zst"):  # not in Python's standard library before 3.14
                 yield from _through_dpkg(path)
             else:
-                with tarfile.open(fileobj=io.BytesIO(file.read(size))) as tar:
+                data = file.read(size)
+                if len(data) < size:
+                    raise ValueError(f"{name} has {len(data)} bytes instead of {size}")
+                with tarfile.open(fileobj=io.BytesIO(data)) as tar:
                     yield from _tar(tar)
             return
     raise ValueError("it holds no data.tar")

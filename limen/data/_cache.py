@@ -1,4 +1,4 @@
-"""Where `limen data get` keeps what it fetched: one folder per name, complete or absent, with a source.json that says where it came from."""
+"""Where `limen data get` keeps what it fetched: one folder per name, complete or absent."""
 
 import os
 from pathlib import Path

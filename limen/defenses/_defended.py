@@ -30,7 +30,7 @@ class Defended(Model):
 
 def straight_through(x: Tensor, y: Tensor) -> Tensor:
     """The value of y with the gradient of x: the backward pass takes the transform for the identity (BPDA, Athalye et al. 2018,
-    https://arxiv.org/abs/1802.00420). y may itself be differentiable elsewhere; here it is not."""
+    https://arxiv.org/abs/1802.00420)."""
     return y.detach() + (x - x.detach())
 
 
@@ -39,14 +39,10 @@ def check_kind(model: Model, kind: Kind, name: str, instead: str) -> None:
         raise UserError(f"The defense {name} is for models that take {kind}s, but this one takes {model.kind}s. Use one of: {instead}.")
 
 
-def each_clip(x: Tensor, lengths: Tensor | None) -> list[Tensor]:
-    """The clips of a batch without their padding."""
-    return list(x) if lengths is None else [clip[:n] for clip, n in zip(x, lengths.tolist(), strict=True)]
-
-
-def padded(clips: Sequence[Tensor], like: Tensor) -> Tensor:
-    """Clips back into a batch of the shape of `like`, zeros behind them."""
-    batch = torch.zeros_like(like)
-    for row, clip in zip(batch, clips, strict=True):
-        row[: len(clip)] = clip
-    return batch
+def rate_of(model: Model, name: str) -> int:
+    """The sample rate of the clips, which the defence must know."""
+    if model.rate_hz is None:
+        raise UserError(
+            f"The defense {name} must know the sample rate of the clips, but the model does not say it. Give the model its rate_hz."
+        )
+    return model.rate_hz

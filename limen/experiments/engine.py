@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import torch
 
-from limen.attacks._run import Attack
+from limen.attacks._run import Attack, Store
 from limen.components import parse
 from limen.data._dataset import Dataset
 from limen.errors import UserError
@@ -50,6 +50,7 @@ class Workshop:
     batch_size: int
     _models: dict[str, Model] = field(default_factory=dict)
     _data: dict[str, Dataset] = field(default_factory=dict)
+    _crafted: dict[str, Any] = field(default_factory=dict)
 
     def model(self, spec: dict[str, Any]) -> Model:
         key = json.dumps(spec, sort_keys=True)
@@ -66,7 +67,10 @@ class Workshop:
             component, options = parse("data", spec)
             data = component.function(options)
             if model.kind == "clip" and data.kind == "clip" and model.rate_hz not in (None, data.rate_hz):
-                raise UserError(f"The model takes clips at {model.rate_hz} Hz, but the data {spec['name']} gives {data.rate_hz} Hz and has no option rate_hz.")
+                raise UserError(
+                    f"The model takes clips at {model.rate_hz} Hz, but the data {spec['name']} gives {data.rate_hz} Hz "
+                    "and has no option rate_hz."
+                )
             self._data[key] = data
         return self._data[key]
 
@@ -85,9 +89,28 @@ class Workshop:
             if spec["attack"].get("on") is not None:
                 seen = self.model(spec["attack"]["on"]["model"])
         part = lambda split, limit: self.data({**spec["net"]["data"], "split": split, "limit": limit}, model)  # noqa: E731
-        store = ("int16" if data.kind == "clip" else "float") if spec["store"] == "auto" else spec["store"]
-        return Cell(model, victim, seen, data, attack, applicable(spec["metrics"], model.kind, model.output, True), folder,
-                    partial(part, "train"), partial(part, "valid"), spec["net"]["data"].get("limit"), spec["seed"], store, self.batch_size, spec["examples"], self.device)  # fmt: skip
+        store: Store = ("int16" if data.kind == "clip" else "float") if spec["store"] == "auto" else spec["store"]
+        sees_defense = spec["defense"] if spec["attack_on_defense"] else None
+        data_spec = {k: v for k, v in spec["net"]["data"].items() if k not in ("split", "limit")}
+        return Cell(
+            model=model,
+            victim=victim,
+            seen=seen,
+            data=data,
+            attack=attack,
+            metrics=applicable(spec["metrics"], model.kind, model.output, True),
+            folder=folder,
+            training=partial(part, "train"),
+            validation=partial(part, "valid"),
+            limit=spec["net"]["data"].get("limit"),
+            seed=spec["seed"],
+            store=store,
+            batch_size=self.batch_size,
+            crafted=self._crafted,
+            craft_key=json.dumps([spec["net"]["model"], data_spec, sees_defense, spec["attack"], spec["seed"]], sort_keys=True),
+            examples=spec["examples"],
+            device=self.device,
+        )
 
 
 def gradient_calls(spec: dict[str, Any]) -> float:
@@ -117,9 +140,20 @@ def run_cell(cell: Planned, folder: Path, workshop: Workshop, progress: Progress
     outcome = task.function(ready, options)
     if ready.data.skipped:
         progress.say(f"{len(ready.data.skipped)} files of {ready.data.name} were skipped, the first: {ready.data.skipped[0]}")
-    facts = {"status": "done", "error": None, "seconds": time.perf_counter() - begun, "kind": ready.data.kind, "output": ready.model.output,
-             "classes": ready.model.classes, "rate_hz": ready.data.rate_hz, "skipped": ready.data.skipped, "random": ready.victim.random,
-             "draws": ready.victim.draws, "stored_as": ready.store, "universal": bool(ready.attack and ready.attack.universal)}  # fmt: skip
+    facts = {
+        "status": "done",
+        "error": None,
+        "seconds": time.perf_counter() - begun,
+        "kind": ready.data.kind,
+        "output": ready.model.output,
+        "classes": ready.model.classes,
+        "rate_hz": ready.data.rate_hz,
+        "skipped": ready.data.skipped,
+        "random": ready.victim.random,
+        "draws": ready.victim.draws,
+        "stored_as": ready.store,
+        "universal": bool(ready.attack and ready.attack.universal),
+    }
     return facts, outcome, ready.metrics
 
 
@@ -141,8 +175,15 @@ def open_run(experiment: Experiment, run: Path, resume: bool) -> None:
     write_json(run / "environment.json", environment())
 
 
-def run(experiment: Experiment, folder: Path, *, resume: bool = False, device: str = "cpu", progress: Progress | None = None,
-        after: Callable[[Planned, Outcome, dict[str, Any]], None] | None = None) -> dict[str, Any]:  # fmt: skip
+def run(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    resume: bool = False,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    after: Callable[[Planned, Outcome, dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
     """Run every cell that is not done yet; returns the run's summary. `after` sees each finished cell."""
     progress = progress or Quiet()
     cells = plan(experiment)

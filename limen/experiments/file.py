@@ -17,18 +17,17 @@ from limen.options import Options, parse_options
 class Net(Options):
     """A model and the data it is judged on."""
 
-    model: named("models")  # type: ignore[valid-type]
+    model: Annotated[dict[str, Any], named("models")]
     """The model: {name: keyword_cnn, ...its options}."""
-    data: named("data")  # type: ignore[valid-type]
+    data: Annotated[dict[str, Any], named("data")]
     """The data set: {name: spoken_words, limit: 100, ...its options}."""
     label: str | None = None
     """What tables and curves call it; null takes the model's name."""
 
 
 def _attack(value: dict[str, Any]) -> dict[str, Any]:
-    extra = {k: v for k, v in value.items() if k not in ("label", "on")}
     try:
-        Attack.parse(extra)
+        Attack.parse({k: v for k, v in value.items() if k not in ("label", "on")})
         if value.get("on") is not None:
             parse_options(Net, value["on"], "the net of `on`")
     except UserError as error:
@@ -42,16 +41,16 @@ AttackSpec = Annotated[dict[str, Any], AfterValidator(_attack)]
 class TaskEntry(Options):
     """One grid: every net x defence x attack x value of the sweep is a cell."""
 
-    task: named("tasks") = {"name": "accuracy"}  # type: ignore[valid-type]  # noqa: RUF012
+    task: Annotated[dict[str, Any], named("tasks")] = Field(default={"name": "accuracy"})
     """What to do in each cell."""
     nets: list[Net] = Field(min_length=1)
     """Models with their data."""
-    defenses: list[named("defenses") | None] = [None]  # type: ignore[misc]
+    defenses: list[Annotated[dict[str, Any], named("defenses")] | None] = Field(default=[None], min_length=1)
     """Defences to put before each model; null is the bare model."""
-    attacks: list[AttackSpec | None] = [None]
+    attacks: list[AttackSpec | None] = Field(default=[None], min_length=1)
     """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it in tables; `on: {model, data}`
     computes it on another net (transfer)."""
-    metrics: list[named("metrics")] | None = None  # type: ignore[valid-type]
+    metrics: list[Annotated[dict[str, Any], named("metrics")]] | None = None
     """Metrics of each sample; null takes every one that applies."""
     attack_on_defense: bool = True
     """True: the attacker sees the defence and differentiates it. False: it only knows the bare model."""
@@ -106,8 +105,8 @@ def read_experiment(content: Mapping[str, Any], path: Path, limit: int | None = 
 def _limited(task: Any, limit: int) -> Any:
     if not isinstance(task, dict) or not isinstance(task.get("nets"), list):
         return task  # the schema says what is wrong with it
-    nets = [{**net, "data": {**net["data"], "limit": limit}} if isinstance(net, dict) and isinstance(net.get("data"), dict) else net for net in task["nets"]]
-    return {**task, "nets": nets}
+    cut = lambda net: {**net, "data": {**net["data"], "limit": limit}}  # noqa: E731
+    return {**task, "nets": [cut(n) if isinstance(n, dict) and isinstance(n.get("data"), dict) else n for n in task["nets"]]}
 
 
 def schema() -> dict[str, Any]:
@@ -121,8 +120,8 @@ def schema() -> dict[str, Any]:
             definitions.update(one.pop("$defs", {}))
             one["properties"] = {"name": {"const": name}, **one.get("properties", {})}
             if kind == "attacks":
-                extra = {"goal": {"$ref": "#/$defs/goals"}, "budget": {"$ref": "#/$defs/budgets"}, "label": {"type": "string"}, "on": {"$ref": "#/$defs/Net"}}
-                one["properties"].update(extra)
+                one["properties"] |= {"goal": {"$ref": "#/$defs/goals"}, "budget": {"$ref": "#/$defs/budgets"},
+                                      "label": {"type": "string"}, "on": {"$ref": "#/$defs/Net"}}  # fmt: skip
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)
         definitions[kind] = {"oneOf": choices}

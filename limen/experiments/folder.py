@@ -26,7 +26,6 @@ from limen.metrics._metric import Column
 from limen.metrics._summary import summarise
 from limen.tasks._cell import Example, Outcome
 
-
 TASK_COLUMNS = {
     "success": Column("the attack reached its goal", better="lower", binary=True),
     "correct": Column("the adversarial answer is still the truth", better="higher", binary=True),
@@ -64,7 +63,9 @@ def environment() -> dict[str, Any]:
 def _git() -> str | None:
     folder = Path(limen.__file__).parent
     try:
-        return subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        return subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -41,8 +41,11 @@ def resolved_attack(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if spec is None:
         return None
     own = {k: v for k, v in spec.items() if k not in ("goal", "budget", "label", "on")}
-    full = {**(resolved("attacks", own) or {}), "goal": resolved("goals", _named(spec.get("goal") or "untargeted")),
-            "budget": resolved("budgets", _named(spec.get("budget")))}  # fmt: skip
+    full = {
+        **(resolved("attacks", own) or {}),
+        "goal": resolved("goals", _named(spec.get("goal") or "untargeted")),
+        "budget": resolved("budgets", _named(spec.get("budget"))),
+    }
     if spec.get("on") is not None:
         full["on"] = _net(Net.model_validate(spec["on"]))
     return full
@@ -69,8 +72,10 @@ def plan(experiment: Experiment) -> list[Planned]:
                 seen.add(cell.id)
                 cells.append(cell)
         if unused := set(entry.sweep) - used:
-            raise UserError(f"tasks[{number}].sweep: no cell has the option {', '.join(sorted(unused))}. "
-                            "Names start with attack, defense, model, data or task: attack.budget.eps, defense.quality.")  # fmt: skip
+            raise UserError(
+                f"tasks[{number}].sweep: no cell has the option {', '.join(sorted(unused))}. "
+                "Names start with attack, defense, model, data or task: attack.budget.eps, defense.quality."
+            )
     return cells
 
 
@@ -78,7 +83,12 @@ def _grid(entry: TaskEntry, used: set[str]) -> Iterator[tuple[dict[str, Any], di
     for net, defense, attack in itertools.product(entry.nets, entry.defenses, entry.attacks):
         if attack is None and entry.task["name"] == "constrained_accuracy":
             raise UserError("The task constrained_accuracy needs an attack; leave null out of `attacks`.")
-        parts: dict[str, Any] = {"task": entry.task, **_net(net), "defense": resolved("defenses", defense), "attack": resolved_attack(attack)}
+        parts: dict[str, Any] = {
+            "task": entry.task,
+            **_net(net),
+            "defense": resolved("defenses", defense),
+            "attack": resolved_attack(attack),
+        }
         parts["task"] = resolved("tasks", entry.task)
         axes = [(path, values) for path, values in entry.sweep.items() if _has(parts, path)]
         used.update(path for path, _ in axes)
@@ -87,10 +97,14 @@ def _grid(entry: TaskEntry, used: set[str]) -> Iterator[tuple[dict[str, Any], di
             here = copy.deepcopy(parts)
             for path, value in variable.items():
                 _put(here, path, value)
-            spec = {"task": resolved("tasks", here["task"]), "net": {k: resolved(kind, here[k]) for k, kind in (("model", "models"), ("data", "data"))},
-                    "defense": resolved("defenses", here["defense"]), "attack": resolved_attack(here["attack"]),
-                    "metrics": None if entry.metrics is None else [resolved("metrics", m) for m in entry.metrics],
-                    "attack_on_defense": entry.attack_on_defense}  # fmt: skip
+            spec = {
+                "task": resolved("tasks", here["task"]),
+                "net": {k: resolved(kind, here[k]) for k, kind in (("model", "models"), ("data", "data"))},
+                "defense": resolved("defenses", here["defense"]),
+                "attack": resolved_attack(here["attack"]),
+                "metrics": None if entry.metrics is None else [resolved("metrics", m) for m in entry.metrics],
+                "attack_on_defense": entry.attack_on_defense,
+            }
             yield spec, _labels(net, defense, attack), variable or None
 
 
@@ -100,7 +114,12 @@ def _labels(net: Net, defense: dict[str, Any] | None, attack: dict[str, Any] | N
         words = attack.get("label") or attack["name"]
         if attack.get("on") is not None and not attack.get("label"):
             words += f" on {attack['on'].get('label') or attack['on']['model']['name']}"
-    return {"net": net.label or net.model["name"], "data": net.data["name"], "defense": defense["name"] if defense else "none", "attack": words}
+    return {
+        "net": net.label or net.model["name"],
+        "data": net.data["name"],
+        "defense": defense["name"] if defense else "none",
+        "attack": words,
+    }
 
 
 def _walk(parts: dict[str, Any], path: str) -> tuple[Any, str]:

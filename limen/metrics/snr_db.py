@@ -1,4 +1,7 @@
-r"""Signal-to-noise ratio in dB: 10 log10(P(x) / P(delta)), P the power over the valid samples. Equation 3 of Vadillo and Santana 2021."""
+r"""Signal-to-noise ratio in dB: 10 log10(P(x) / P(delta)), P the power over the valid samples.
+
+Equation 3 of Vadillo and Santana 2022, https://arxiv.org/abs/2001.08444.
+"""
 
 import math
 from typing import ClassVar

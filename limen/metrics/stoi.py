@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from limen.errors import missing_package
 from limen.metrics._metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
 from limen.types import Samples
 
@@ -33,10 +32,8 @@ def stoi(samples: Samples, options: Stoi) -> Columns:
 
 
 def _score(x: Tensor, x_adv: Tensor, rate_hz: int, extended: bool) -> float | Missing:
-    try:
-        from pystoi import stoi as taal
-    except ImportError:
-        raise missing_package("The metric stoi", "pystoi", "speech") from None
+    from pystoi import stoi as taal
+
     if not bool(x.any()):
         return SILENT
     if len(x) / rate_hz < SHORTEST_S:

@@ -14,7 +14,7 @@ from limen.models._model import Model, ModelOptions, inner
 ZOO = Path(__file__).parent / "zoo"
 """<model name>.safetensors and its card <model name>.json."""
 
-WRAPPERS = ("state_dict", "model_state_dict", "net")
+WRAPPERS = ("state_dict", "model_state_dict", "model_state", "net")
 """Keys under which training scripts keep the state dict in a checkpoint."""
 
 
@@ -28,7 +28,8 @@ def load_model(spec: str | Mapping[str, Any]) -> Model:
     if options.weights not in ("random", "own"):
         state, source = _weights(component, options)
         load_state(inner(model), state, f"model {component.name}: the weights {source}")
-    return model.eval()
+    model.eval().prepare()
+    return model
 
 
 def _weights(component: Component, options: ModelOptions) -> tuple[dict[str, Tensor], str]:
@@ -73,6 +74,8 @@ def read_state(path: Path) -> dict[str, Tensor]:
 def load_state(module: nn.Module, state: Mapping[str, Tensor], who: str) -> None:
     """Strict loading; what does not fit is listed. Weights stored in half precision become what the module has."""
     expected = module.state_dict()
+    if hasattr(module, "rename"):  # a network whose published files carry older names says how they translate
+        state = {module.rename(name): value for name, value in state.items()}
     wrong = [f"{name} is {tuple(state[name].shape)} and should be {tuple(value.shape)}"
              for name, value in expected.items() if name in state and state[name].shape != value.shape]  # fmt: skip
     optional = {name for name in expected if name.endswith("num_batches_tracked")}  # files from before torch 0.4.1 lack these counters

@@ -42,6 +42,9 @@ class Model(nn.Module):
     def output(self) -> Literal["class", "transcript"]:
         return "transcript" if self.classes is None else "class"
 
+    def prepare(self) -> None:
+        """Called once after the weights are loaded, by `load_model`."""
+
     def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
         raise NotImplementedError
 
@@ -76,7 +79,7 @@ class Classifier(Model):
 
 def inner(model: nn.Module) -> nn.Module:
     """The network without its wrapping: the module whose parameter names weight files carry."""
-    while isinstance(model, Model | Normalized) and isinstance(getattr(model, "network", None), nn.Module):
+    while isinstance(getattr(model, "network", None), nn.Module):
         model = model.network  # type: ignore[assignment]
     return model
 

@@ -60,20 +60,14 @@ class DenseNet(nn.Module):
         parts["norm5"] = nn.BatchNorm2d(channels)
         self.features = nn.Sequential(parts)
         self.classifier = nn.Linear(channels, classes)
-        self.register_load_state_dict_pre_hook(_modern_names)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.features(x).relu().mean((2, 3)))
 
-
-def modern_name(name: str) -> str:
-    """Published files still carry names such as "denselayer1.norm.1.weight", which torchvision now spells "denselayer1.norm1.weight"."""
-    return re.sub(r"(denselayer\d+\.(?:norm|conv))\.([12])\.", r"\1\2.", name)
-
-
-def _modern_names(_module: nn.Module, state: dict[str, Tensor], *_: object) -> None:
-    for name in list(state):
-        state[modern_name(name)] = state.pop(name)
+    @staticmethod
+    def rename(name: str) -> str:
+        """Published files still say "denselayer1.norm.1.weight" for what torchvision now calls "denselayer1.norm1.weight"."""
+        return re.sub(r"(denselayer\d+\.(?:norm|conv))\.([12])\.", r"\1\2.", name)
 
 
 def densenet121(options: Densenet121) -> Model:

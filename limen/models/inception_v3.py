@@ -16,7 +16,7 @@ class InceptionV3(ImageNetOptions):
     aux_logits: bool = True
     """The weights hold the auxiliary classifier (torchvision's do)."""
     transform_input: bool = False
-    """Pixels to [-1, 1], which torchvision's published weights were trained for; false: ImageNet's mean and standard deviation, as CrAdv feeds them."""
+    """Pixels to [-1, 1], which torchvision's published weights were trained for; false: ImageNet's mean and std, as CrAdv feeds them."""
 
 
 class Conv(nn.Module):
@@ -29,6 +29,14 @@ class Conv(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.bn(self.conv(x)).relu()
+
+
+def _flat(channels_in: int, channels: int, n: int) -> Conv:
+    return Conv(channels_in, channels, (1, n), padding=(0, n // 2))
+
+
+def _tall(channels_in: int, channels: int, n: int) -> Conv:
+    return Conv(channels_in, channels, (n, 1), padding=(n // 2, 0))
 
 
 def _pooled(x: Tensor) -> Tensor:
@@ -71,11 +79,10 @@ class InceptionC(nn.Module):
 
     def __init__(self, channels_in: int, c7: int):
         super().__init__()
-        flat, tall = {"kernel": (1, 7), "padding": (0, 3)}, {"kernel": (7, 1), "padding": (3, 0)}
         self.branch1x1 = Conv(channels_in, 192, 1)
-        self.branch7x7_1, self.branch7x7_2, self.branch7x7_3 = Conv(channels_in, c7, 1), Conv(c7, c7, **flat), Conv(c7, 192, **tall)
-        self.branch7x7dbl_1, self.branch7x7dbl_2 = Conv(channels_in, c7, 1), Conv(c7, c7, **tall)
-        self.branch7x7dbl_3, self.branch7x7dbl_4, self.branch7x7dbl_5 = Conv(c7, c7, **flat), Conv(c7, c7, **tall), Conv(c7, 192, **flat)
+        self.branch7x7_1, self.branch7x7_2, self.branch7x7_3 = Conv(channels_in, c7, 1), _flat(c7, c7, 7), _tall(c7, 192, 7)
+        self.branch7x7dbl_1, self.branch7x7dbl_2 = Conv(channels_in, c7, 1), _tall(c7, c7, 7)
+        self.branch7x7dbl_3, self.branch7x7dbl_4, self.branch7x7dbl_5 = _flat(c7, c7, 7), _tall(c7, c7, 7), _flat(c7, 192, 7)
         self.branch_pool = Conv(channels_in, 192, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -91,8 +98,8 @@ class InceptionD(nn.Module):
     def __init__(self, channels_in: int):
         super().__init__()
         self.branch3x3_1, self.branch3x3_2 = Conv(channels_in, 192, 1), Conv(192, 320, 3, 2)
-        self.branch7x7x3_1, self.branch7x7x3_2 = Conv(channels_in, 192, 1), Conv(192, 192, (1, 7), padding=(0, 3))
-        self.branch7x7x3_3, self.branch7x7x3_4 = Conv(192, 192, (7, 1), padding=(3, 0)), Conv(192, 192, 3, 2)
+        self.branch7x7x3_1, self.branch7x7x3_2 = Conv(channels_in, 192, 1), _flat(192, 192, 7)
+        self.branch7x7x3_3, self.branch7x7x3_4 = _tall(192, 192, 7), Conv(192, 192, 3, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         seven = self.branch7x7x3_4(self.branch7x7x3_3(self.branch7x7x3_2(self.branch7x7x3_1(x))))
@@ -104,11 +111,10 @@ class InceptionE(nn.Module):
 
     def __init__(self, channels_in: int):
         super().__init__()
-        flat, tall = {"kernel": (1, 3), "padding": (0, 1)}, {"kernel": (3, 1), "padding": (1, 0)}
         self.branch1x1 = Conv(channels_in, 320, 1)
-        self.branch3x3_1, self.branch3x3_2a, self.branch3x3_2b = Conv(channels_in, 384, 1), Conv(384, 384, **flat), Conv(384, 384, **tall)
+        self.branch3x3_1, self.branch3x3_2a, self.branch3x3_2b = Conv(channels_in, 384, 1), _flat(384, 384, 3), _tall(384, 384, 3)
         self.branch3x3dbl_1, self.branch3x3dbl_2 = Conv(channels_in, 448, 1), Conv(448, 384, 3, padding=1)
-        self.branch3x3dbl_3a, self.branch3x3dbl_3b = Conv(384, 384, **flat), Conv(384, 384, **tall)
+        self.branch3x3dbl_3a, self.branch3x3dbl_3b = _flat(384, 384, 3), _tall(384, 384, 3)
         self.branch_pool = Conv(channels_in, 192, 1)
 
     def forward(self, x: Tensor) -> Tensor:

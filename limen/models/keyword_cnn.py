@@ -2,6 +2,8 @@
 
 Sainath & Parada 2015 (cnn-trad-fpool3), https://www.isca-archive.org/interspeech_2015/sainath15b_interspeech.html, as Warden 2018,
 https://arxiv.org/abs/1804.03209, released it: conv 20x8 (time x coefficient) to 64, max-pool 2x2, conv 10x4 to 64, SAME padding.
+Departs from the release: each coefficient is standardised over the training clips, and weights start as He et al. do, instead of raw
+coefficients and a standard deviation of 0.01. It learns in hundreds of steps what took 18,000.
 """
 
 from pydantic import Field
@@ -23,17 +25,17 @@ class KeywordNetwork(nn.Module):
     def __init__(self, classes: int, dropout: float):
         super().__init__()
         self.features = MFCC()
+        self.standard = nn.BatchNorm1d(40, affine=False)
         # an even kernel's SAME padding has one more at the end; left, right, top, bottom
         self.pad1, self.conv1 = nn.ZeroPad2d((3, 4, 9, 10)), nn.Conv2d(1, 64, (20, 8))
         self.pad2, self.conv2 = nn.ZeroPad2d((1, 2, 4, 5)), nn.Conv2d(64, 64, (10, 4))
         self.linear = nn.Linear(49 * 20 * 64, classes)
         self.pool, self.dropout = nn.MaxPool2d(2), nn.Dropout(dropout)
-        for layer in (self.conv1, self.conv2, self.linear):
-            nn.init.trunc_normal_(layer.weight, std=0.01)
-            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        for layer in (self.conv1, self.conv2):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.features(one_second(x)).unsqueeze(1)
+        x = self.standard(self.features(one_second(x)).mT).mT.unsqueeze(1)
         x = self.pool(self.dropout(self.conv1(self.pad1(x)).relu()))
         x = self.dropout(self.conv2(self.pad2(x)).relu())
         return self.linear(x.flatten(1))

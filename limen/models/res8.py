@@ -1,7 +1,7 @@
 """A small residual network for spoken commands: 40 MFCC, one convolution, three residual pairs of 45 channels.
 
-Tang & Lin 2018, https://arxiv.org/abs/1710.10361 (res8; module names as in their code, Honk). Frames are not padded at the edges:
-98 of them instead of Honk's 101.
+Tang & Lin 2018, https://arxiv.org/abs/1710.10361 (res8; module names as in their code, Honk). Departs from it: frames are not padded
+at the edges (98 instead of 101), and each coefficient is standardised over the training clips, which trains faster.
 """
 
 from pydantic import Field
@@ -25,6 +25,7 @@ class Res8Network(nn.Module):
     def __init__(self, classes: int, width: int):
         super().__init__()
         self.features = MFCC()
+        self.standard = nn.BatchNorm1d(40, affine=False)
         self.conv0 = nn.Conv2d(1, width, 3, padding=1, bias=False)
         self.pool = nn.AvgPool2d((4, 3))
         for i in range(1, 7):
@@ -33,7 +34,8 @@ class Res8Network(nn.Module):
         self.output = nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = before = self.pool(self.conv0(self.features(one_second(x)).unsqueeze(1)).relu())
+        x = self.standard(self.features(one_second(x)).mT).mT.unsqueeze(1)
+        x = before = self.pool(self.conv0(x).relu())
         for i in range(1, 7):
             x = getattr(self, f"conv{i}")(x).relu()
             if i % 2 == 0:

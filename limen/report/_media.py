@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,9 @@ def choose(cells: list[Cell], per_cell: int, megabytes: float) -> dict[str, list
     chosen: dict[str, list[dict[str, Any]]] = {c.id: [] for c in cells}
     room = megabytes * 1e6
     for turn in range(per_cell):
-        for cell in cells:
-            if turn >= len(cell.examples):
-                continue
-            cost = _cost(cell, cell.examples[turn])
+        # cheap ones first: pictures cost little, and must not be crowded out by clips
+        costs = [(_cost(c, c.examples[turn]), k, c) for k, c in enumerate(cells) if turn < len(c.examples)]
+        for cost, _, cell in sorted(costs, key=lambda item: item[:2]):
             if cost <= room:
                 chosen[cell.id].append(cell.examples[turn])
                 room -= cost
@@ -65,7 +65,8 @@ def show(cell: Cell, example: dict[str, Any]) -> dict[str, Any]:
     if cell.output == "transcript":
         shown["heard"] = {role: word_difference(shown["label"], shown["answers"][role]) for role in ("clean", "adversarial")}
     if not shown["missing"]:
-        assert paths["clean"] is not None and paths["adversarial"] is not None
+        assert paths["clean"] is not None
+        assert paths["adversarial"] is not None
         shown["panels"] = _clip(paths) if cell.kind == "clip" else _picture(paths["clean"], paths["adversarial"])
     return shown
 
@@ -101,16 +102,19 @@ def _picture(clean: Path, adversarial: Path) -> list[dict[str, Any]]:
     factor = 2 ** int(np.clip(np.floor(np.log2(127 / largest)), 0, 6)) if largest else 1
     shown = Image.fromarray(np.clip(127.5 + factor * change, 0, 255).astype(np.uint8), mode)
     tiny = max(x.shape[:2]) <= 64
-    note = f"× {factor} on grey" if largest else "smaller than one grey level"
-    return [{"role": "clean", "image": data_uri(clean.read_bytes(), "image/png"), "tiny": tiny, "note": ""},
-            {"role": "perturbation", "image": data_uri(_png(shown), "image/png"), "tiny": tiny, "note": note},
-            {"role": "adversarial", "image": data_uri(adversarial.read_bytes(), "image/png"), "tiny": tiny, "note": ""}]  # fmt: skip
+    note = f"×\u00a0{factor}" if largest else "smaller than one grey level"
+    return [
+        {"role": "clean", "image": data_uri(clean.read_bytes(), "image/png"), "tiny": tiny, "note": ""},
+        {"role": "perturbation", "image": data_uri(_png(shown), "image/png"), "tiny": tiny, "note": note},
+        {"role": "adversarial", "image": data_uri(adversarial.read_bytes(), "image/png"), "tiny": tiny, "note": ""},
+    ]
 
 
 def _clip(paths: dict[str, Path | None]) -> list[dict[str, Any]]:
     import soundfile
 
-    assert paths["clean"] is not None and paths["adversarial"] is not None
+    assert paths["clean"] is not None
+    assert paths["adversarial"] is not None
     clean, rate_hz = soundfile.read(paths["clean"], dtype="float64", always_2d=True)
     adversarial, _ = soundfile.read(paths["adversarial"], dtype="float64", always_2d=True)
     x, x_adv = clean.mean(1), adversarial.mean(1)
@@ -125,9 +129,17 @@ def _clip(paths: dict[str, Path | None]) -> list[dict[str, Any]]:
     for role, wave, scale in (("clean", x, 1.0), ("perturbation", change, float(factor)), ("adversarial", x_adv, 1.0)):
         path = paths[role]
         sound = path.read_bytes() if path else _wav(wave, rate_hz)
-        panels.append({"role": role, "sound": data_uri(sound, "audio/wav"), "image": data_uri(_spectrogram(powers[role], top), "image/png"),
-                       "wave": _waveform(wave * scale / loudest), "note": f"wave × {factor}" if scale > 1 else "", "seconds": fmt(len(wave) / rate_hz, "2f"),
-                       "khz": fmt(rate_hz / 2000)})  # fmt: skip
+        panels.append(
+            {
+                "role": role,
+                "sound": data_uri(sound, "audio/wav"),
+                "image": data_uri(_spectrogram(powers[role], top), "image/png"),
+                "wave": _waveform(wave * scale / loudest),
+                "note": f"wave × {factor}" if scale > 1 else "",
+                "seconds": fmt(len(wave) / rate_hz, "2f"),
+                "khz": fmt(rate_hz / 2000),
+            }
+        )
     return panels
 
 
@@ -141,13 +153,13 @@ def _wav(x: np.ndarray, rate_hz: int) -> bytes:
 
 def _power_db(x: np.ndarray, rate_hz: int) -> np.ndarray:
     """(ROWS_PX, COLUMNS_PX) power in dB, high frequencies first; windows of about 32 ms."""
-    size = 2 ** int(round(np.log2(0.032 * rate_hz)))
+    size = 2 ** round(np.log2(0.032 * rate_hz))
     padded = np.pad(x, (size // 2, size))
     starts = np.linspace(0, max(len(x) - 1, 0), COLUMNS_PX).astype(int)
     frames = padded[starts[:, None] + np.arange(size)] * np.hanning(size)
     power = np.abs(np.fft.rfft(frames, axis=1)) ** 2
     edges = np.linspace(0, power.shape[1], ROWS_PX + 1).astype(int)
-    rows = np.stack([power[:, a : max(b, a + 1)].mean(1) for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    rows = np.stack([power[:, a : max(b, a + 1)].mean(1) for a, b in itertools.pairwise(edges)])
     return 10 * np.log10(rows[::-1] + 1e-14)
 
 
@@ -174,7 +186,7 @@ def _waveform(x: np.ndarray) -> str:
     edges = np.linspace(0, len(x), min(COLUMNS_PX, len(x)) + 1).astype(int)
     step = COLUMNS_PX / (len(edges) - 1)
     strokes = []
-    for k, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for k, (a, b) in enumerate(itertools.pairwise(edges)):
         high, low = 20 - 18 * float(x[a:b].max()), 20 - 18 * float(x[a:b].min())
         strokes.append(f"M{k * step:.4g} {high:.1f}V{max(low, high + 0.4):.1f}")
     return "".join(strokes)

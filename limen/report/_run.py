@@ -41,9 +41,9 @@ class Cell:
         self.done = self.meta.get("status") == "done"
         self.error = str(self.meta.get("error") or "")
         self.seconds = float(self.meta.get("seconds") or 0)
-        self.n = int(self.summary.get("n") or 0)
         self.columns: dict[str, dict[str, Any]] = self.summary.get("columns") or {}
         self.result: dict[str, Any] = self.summary.get("result") or {}
+        self.n = int(self.curve.get("n") or self.summary.get("n") or 0)
 
     @property
     def attack_spec(self) -> dict[str, Any]:
@@ -59,14 +59,31 @@ class Cell:
 
     @property
     def universal(self) -> bool:
-        return self.attack_spec.get("name", self.attack) in UNIVERSAL
+        return bool(self.meta.get("universal")) or self.attack_spec.get("name", self.attack) in UNIVERSAL
+
+    @property
+    def curve(self) -> dict[str, Any]:
+        """Accuracy at each value of a constraint (task constrained_accuracy), else {}. Its rows repeat every sample at every value."""
+        return self.result if "accuracy" in self.result and "values" in self.result and "constraint" in self.result else {}
+
+    @property
+    def rerun(self) -> bool:
+        """True if the curve comes from attacks run anew at each value, not from one perturbation made larger and smaller."""
+        how = component(self.spec.get("task")).get("how", "auto")
+        return how == "budget" or (how == "auto" and bool(self.budget) and not self.universal)
 
     @property
     def sees_defense(self) -> bool:
         return self.spec.get("attack_on_defense") is not False
 
+    def stat(self, column: str) -> tuple[float | None, float | None, float | None]:
+        """Mean and 95 % interval of a column; error rates are those of the whole set (all errors over all words)."""
+        stat = self.columns.get(column, {})
+        stat = stat.get("pooled") or stat
+        return number(stat.get("mean")), number(stat.get("low")), number(stat.get("high"))
+
     def mean(self, column: str) -> float | None:
-        return number(self.columns.get(column, {}).get("mean"))
+        return self.stat(column)[0]
 
     def median(self, column: str) -> float | None:
         return number(self.columns.get(column, {}).get("median"))
@@ -93,6 +110,7 @@ class Run:
     config: dict[str, Any]
     environment: dict[str, Any]
     cells: list[Cell]
+    description: str = ""
 
     @property
     def done(self) -> list[Cell]:
@@ -127,8 +145,14 @@ def read_run(folder: Path) -> Run:
         raise UserError(f"{folder / 'summary.json'} must hold a list `cells`, each with an id. Run the experiment again with --resume.")
     cells = [_read_cell(folder / "cells" / str(c["id"])) for c in listed]
     config = _read(folder / "config.json", dict)
-    return Run(folder, str(summary.get("name") or folder.resolve().name), config, _read(folder / "environment.json", dict),
-               sorted(cells, key=lambda c: (c.task_index, c.meta.get("order") or 0)))  # fmt: skip
+    return Run(
+        folder,
+        str(summary.get("name") or folder.resolve().name),
+        config,
+        _read(folder / "environment.json", dict),
+        sorted(cells, key=lambda c: (c.task_index, c.meta.get("order") or 0)),
+        str(summary.get("description") or ""),
+    )
 
 
 def _read_cell(folder: Path) -> Cell:
@@ -141,7 +165,9 @@ def _read_cell(folder: Path) -> Cell:
 
 def _read(path: Path, shape: type) -> Any:
     if not path.is_file():
-        raise UserError(f"The run folder is incomplete: {path} is missing. If the run was stopped, continue it: limen run EXPERIMENT --resume.")
+        raise UserError(
+            f"The run folder is incomplete: {path} is missing. If the run was stopped, continue it: limen run EXPERIMENT --resume."
+        )
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

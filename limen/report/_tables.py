@@ -9,12 +9,18 @@ from limen.report._run import Cell, number
 from limen.report._svg import interval_dot
 from limen.report._words import COLUMNS, fmt, interval, place, variable_text
 
-MEDIANS = [c for c in COLUMNS if c not in ("wer", "cer")]
+MEDIANS = {
+    "picture": ("linf", "l2", "l0", "dissimilarity"),
+    "clip": ("l2", "snr_db", "peak_db", "peak_db_vocal", "peak_db_background", "pesq", "stoi"),
+}
+"""Distortions of the main table; the rest stands in the table of every metric."""
 NOT_METRICS = {"forward_calls", "backward_calls", "dead_gradients"}
 
 
 def harm(cell: Cell) -> float | None:
-    """How badly the model does, larger is worse: error rate of a classifier, word error rate of a recogniser."""
+    """How badly the model does, larger is worse: error rate of a classifier, word error rate of a recogniser. Curves have no one number."""
+    if cell.curve:
+        return None
     if cell.output == "transcript" and cell.mean("wer") is not None:
         return cell.mean("wer")
     correct = cell.mean("correct")
@@ -22,9 +28,13 @@ def harm(cell: Cell) -> float | None:
 
 
 def worst(cells: Sequence[Cell]) -> Cell | None:
-    """The cell in which the model does worst; the noise control and clean cells do not count."""
+    """The cell in which the model does worst.
+
+    The noise control does not count, nor, where there are others, do attacks without a budget: they always win.
+    """
     attacked = [c for c in cells if c.attack != "none" and not c.control and harm(c) is not None]
-    return max(attacked, key=lambda c: harm(c) or 0.0, default=None)
+    bounded = [c for c in attacked if c.budget or c.universal]
+    return max(bounded or attacked, key=lambda c: harm(c) or 0.0, default=None)
 
 
 def worst_ids(cells: Sequence[Cell]) -> set[str]:
@@ -34,7 +44,11 @@ def worst_ids(cells: Sequence[Cell]) -> set[str]:
         group = [c for c in cells if (c.net, c.defense) == key]
         top = worst(group)
         if top is not None:
-            out |= {c.id for c in group if c.attack != "none" and not c.control and harm(c) == harm(top)}
+            out |= {
+                c.id
+                for c in group
+                if harm(c) == harm(top) and not c.control and bool(c.budget or c.universal) == bool(top.budget or top.universal)
+            }
     return out
 
 
@@ -42,12 +56,16 @@ def main_table(cells: Sequence[Cell]) -> dict[str, Any]:
     """One row per cell, grouped by net; columns that no cell has are left out."""
     has = lambda column: any(column in c.columns for c in cells)  # noqa: E731
     rates = [c for c in ("wer", "cer") if has(c)]
-    medians = [c for c in MEDIANS if has(c) and any(c2.median(c) is not None for c2 in cells if c2.attack != "none")]
+    medians = [
+        c for c in MEDIANS.get(cells[0].kind or "", ()) if has(c) and any(c2.median(c) is not None for c2 in cells if c2.attack != "none")
+    ]
     bad = worst_ids(cells)
     nets = []
     for net in dict.fromkeys(c.net for c in cells):
         rows, before = [], None
-        for cell in (c for c in cells if c.net == net):
+        mine = [c for c in cells if c.net == net]
+        order = list(dict.fromkeys(c.defense for c in mine))
+        for cell in sorted(mine, key=lambda c: order.index(c.defense)):
             rows.append(_row(cell, rates, medians, has("correct"), cell.id in bad, cell.defense != before))
             before = cell.defense
         nets.append({"name": net, "rows": rows})
@@ -64,8 +82,7 @@ def main_table(cells: Sequence[Cell]) -> dict[str, Any]:
 
 
 def _row(cell: Cell, rates: list[str], medians: list[str], accuracy: bool, is_worst: bool, new_defense: bool) -> dict[str, Any]:
-    stat = cell.columns.get("correct", {})
-    low, high, mean = number(stat.get("low")), number(stat.get("high")), number(stat.get("mean"))
+    mean, low, high = cell.stat("correct")
     return {
         "defense": "none" if cell.defense == "none" else cell.defense,
         "new_defense": new_defense,
@@ -78,8 +95,7 @@ def _row(cell: Cell, rates: list[str], medians: list[str], accuracy: bool, is_wo
         "interval": interval(low, high),
         "dot": interval_dot(mean, low, high),
         "success": fmt(cell.mean("success"), "%") if cell.attack != "none" else "–",
-        "rates": [(fmt(cell.mean(c), "%"), interval(number(cell.columns.get(c, {}).get("low")), number(cell.columns.get(c, {}).get("high"))))
-                  for c in rates],  # fmt: skip
+        "rates": [(fmt(cell.mean(c), "%"), interval(*cell.stat(c)[1:])) for c in rates],
         # an unchanged sample has no distortion to speak of (its SNR would be infinite)
         "medians": [fmt(cell.columns.get(c, {}).get("median"), COLUMNS[c][1]) if cell.attack != "none" else "–" for c in medians],
     }
@@ -98,29 +114,39 @@ def sweep_tables(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         for net, defense, attack in dict.fromkeys((c.net, c.defense, c.attack) for c in group):
             here = {variable_text(c.variable): c for c in group if (c.net, c.defense, c.attack) == (net, defense, attack)}
             column = "wer" if recogniser else "correct"
-            cells_here = [(fmt(here[v].mean(column), "%"), interval(*_bounds(here[v], column))) if v in here else ("", "") for v in values]
+            cells_here = [(fmt(here[v].mean(column), "%"), interval(*here[v].stat(column)[1:])) if v in here else ("", "") for v in values]
             rows.append({"net": net, "defense": defense, "attack": attack, "cells": cells_here})
         tables.append({"key": ", ".join(key), "values": values, "rows": rows, "what": "Word error rate" if recogniser else "Accuracy"})
     return tables
 
 
-def _bounds(cell: Cell, column: str) -> tuple[float | None, float | None]:
-    stat = cell.columns.get(column, {})
-    return number(stat.get("low")), number(stat.get("high"))
-
-
 def every_metric(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """All summary columns of every cell, for the reader who wants the rest."""
-    return [{"place": place(cell), "column": name, "n": fmt(stat.get("n"), "n"), "mean": fmt(stat.get("mean")),
-             "interval": interval(number(stat.get("low")), number(stat.get("high")), "3g"), "median": fmt(stat.get("median")),
-             "missing": fmt(stat.get("missing") or 0, "n"), "unit": stat.get("unit") or ""}
-            for cell in cells for name, stat in cell.columns.items() if name not in NOT_METRICS]  # fmt: skip
+    return [
+        {
+            "place": place(cell),
+            "column": name,
+            "n": fmt(stat.get("n"), "n"),
+            "mean": fmt(stat.get("mean")),
+            "interval": interval(number(stat.get("low")), number(stat.get("high")), "3g"),
+            "median": fmt(stat.get("median")),
+            "missing": fmt(stat.get("missing") or 0, "n"),
+            "unit": str(stat.get("unit") or ""),
+        }
+        for cell in cells
+        for name, stat in cell.columns.items()
+        if name not in NOT_METRICS
+    ]
 
 
 def scalars(cells: Sequence[Cell]) -> list[dict[str, str]]:
     """What tasks added that is a plain number or word."""
-    return [{"place": place(cell), "name": str(k), "value": fmt(v) if isinstance(v, int | float) and not isinstance(v, bool) else str(v)}
-            for cell in cells for k, v in cell.result.items() if isinstance(v, str | int | float) and k not in ("constraint", "n")]  # fmt: skip
+    return [
+        {"place": place(cell), "name": str(k), "value": fmt(v) if isinstance(v, int | float) and not isinstance(v, bool) else str(v)}
+        for cell in cells
+        for k, v in cell.result.items()
+        if isinstance(v, str | int | float) and k not in ("constraint", "n")
+    ]
 
 
 def missing_metrics(cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -134,5 +160,7 @@ def missing_metrics(cells: Sequence[Cell]) -> list[dict[str, Any]]:
                 here[(column, str(reason))] = here.get((column, str(reason)), 0) + 1
         for key, count in here.items():
             found.setdefault(key, []).append(count)
-    return [{"column": column, "reason": reason, "samples": fmt(sum(counts), "n"), "cells": fmt(len(counts), "n")}
-            for (column, reason), counts in sorted(found.items(), key=lambda item: -sum(item[1]))]  # fmt: skip
+    return [
+        {"column": column, "reason": reason, "samples": fmt(sum(counts), "n"), "cells": fmt(len(counts), "n")}
+        for (column, reason), counts in sorted(found.items(), key=lambda item: -sum(item[1]))
+    ]

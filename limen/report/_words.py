@@ -21,8 +21,8 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "dissimilarity": ("Dissim.", "3g", "median relative Euclidean change"),
     "snr_db": ("SNR, dB", "1f", "median signal-to-noise ratio; larger is quieter"),
     "peak_db": ("Peak, dB", "1f", "median of the loudest change relative to the loudest of the clip; below −32 is called acceptable"),
-    "peak_db_vocal": ("Peak vocal, dB", "1f", "the same on the vocal part"),
-    "peak_db_background": ("Peak backgr., dB", "1f", "the same outside the vocal part"),
+    "peak_db_vocal": ("vocal", "1f", "peak on the vocal part, dB"),
+    "peak_db_background": ("backgr.", "1f", "peak outside the vocal part, dB"),
     "pesq": ("PESQ", "2f", "median perceptual quality, 1 to 4.6; larger is better"),
     "stoi": ("STOI", "2f", "median intelligibility, 0 to 1; larger is better"),
     "wer": ("WER", "%", "mean word error rate"),
@@ -102,8 +102,11 @@ def _threat(cells: Sequence[Cell]) -> str:
     first = cells[0]
     thing, part = ("clip", "sample of the clip") if first.kind == "clip" else ("picture", "pixel")
     defended = [c for c in cells if c.defense != "none"]
+    other = component(component(first.attack_spec.get("on")).get("model")).get("name")
     if first.control:
         knows = "The control knows nothing about the model: it adds random noise"
+    elif other:
+        knows = f"The attacker does not see the model: it computes the change on {other} and hopes that it transfers"
     elif defended and not all(c.sees_defense for c in defended):
         knows = "The attacker knows the model but not the defence"
     else:
@@ -128,16 +131,29 @@ def _goal(cell: Cell) -> str:
 
 
 def _budget(cells: Sequence[Cell], thing: str, part: str) -> str:
-    budget = cells[0].budget
+    curve = cells[0].curve
+    budget = {"name": {"snr_db": "snr"}.get(curve["constraint"], curve["constraint"])} if curve else cells[0].budget
     name = budget.get("name")
     if name is None:
-        return "may change the " + thing + (" as the attack sees fit" if cells[0].universal or cells[0].control else
-                                            " as much as it needs, by the smallest change it can find")  # fmt: skip
+        return (
+            "may change the "
+            + thing
+            + (
+                " as the attack sees fit"
+                if cells[0].universal or cells[0].control
+                else " as much as it needs, by the smallest change it can find"
+            )
+        )
     key = {"linf": "eps", "l2": "eps", "l1": "eps", "l0": "count", "snr": "snr_db", "peak_db": "peak_db"}.get(str(name))
-    values = sorted({c.budget[key] for c in cells if isinstance(c.budget.get(key), int | float)}) if key else []
+    if curve:
+        values = sorted(v for v in curve["values"] if v or name in ("snr", "peak_db"))
+    else:
+        values = sorted({c.budget[key] for c in cells if isinstance(c.budget.get(key), int | float)}) if key else []
     if not values:
         return f"may change the {thing} within the budget {_call(budget)}"
-    size = fmt(float(values[0])) if len(values) == 1 else f"{fmt(float(values[0]))} to {fmt(float(values[-1]))}"
+    size = (
+        fmt(float(values[0])) if len(values) == 1 else f"{fmt(float(values[0]))} to {fmt(float(values[-1]))} (several budgets were tried)"
+    )
     if name == "linf":
         steps = 255 * values[0]
         if thing == "picture" and len(values) == 1 and abs(steps - round(steps)) < 0.02 and round(steps) > 0:
@@ -145,16 +161,17 @@ def _budget(cells: Sequence[Cell], thing: str, part: str) -> str:
         return f"may change every {part} by at most {size}"
     return {
         "l2": f"may change the {thing} by at most {size} in Euclidean norm",
+        "dissimilarity": f"may change the {thing} by at most {size} of its own Euclidean norm (dissimilarity)",
         "l1": f"may change the {thing} by at most {size} in total (L1)",
         "l0": f"may change at most {size} values of the {thing}",
         "snr": f"must keep the change at least {size} dB below the signal",
         "peak_db": f"must keep the loudest change at {size} dB or less relative to the loudest sample of the clip",
-    }[str(name)]
+    }.get(str(name), f"may change the {thing} within the budget {name} ({size})")
 
 
 def _judged(cell: Cell) -> str:
-    store = cell.spec.get("store") or cell.attack_spec.get("store") or ("int16" if cell.kind == "clip" else "")
-    return {"int16": "16-bit audio as stored", "uint8": "8-bit pictures as stored"}.get(store, "the values as stored, by a fresh look")
+    store = str(cell.meta.get("stored_as") or ("int16" if cell.kind == "clip" else "float"))
+    return {"int16": "16-bit audio as stored", "uint8": "8-bit pictures as stored"}.get(store, "the values as stored")
 
 
 def _call(spec: dict[str, Any]) -> str:

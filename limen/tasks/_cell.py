@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from limen import seeds
@@ -60,8 +61,11 @@ class Cell:
     seed: int = 0
     store: Store = "float"
     batch_size: int = 64
+    crafted: dict[str, Any] = field(default_factory=dict)
+    """Universal perturbations found so far, by what they depend on."""
+    craft_key: str = ""
     examples: int = 4
-    device: torch.device = torch.device("cpu")
+    device: torch.device | str = "cpu"
     advance: Callable[[int], None] = lambda n: None
     """Called with the number of samples just finished."""
     say: Callable[[str], None] = lambda text: None
@@ -79,12 +83,17 @@ class Cell:
                     return
 
     def craft(self) -> None:
-        """Universal attacks look for their perturbation on the training part first."""
+        """Universal attacks look for their perturbation on the training part first; a later cell with the same one takes it from there."""
         if self.attack is None or not self.attack.universal:
             return
-        wanted = getattr(self.attack.options, "samples", None)
-        self.say(f"crafting {self.attack.search.name} on {wanted or 'all'} training samples")
-        self.attack.craft(self.seen, self.training(wanted).all().to(self.device), seed=self.seed)
+        if self.craft_key not in self.crafted:
+            wanted = getattr(self.attack.options, "samples", None)
+            self.say(f"crafting {self.attack.search.name} on {wanted or 'all'} training samples")
+            self.attack.craft(self.seen, self.training(wanted).all().to(self.device), seed=self.seed)
+            self.crafted[self.craft_key] = self.attack.crafted
+        self.attack.crafted = self.crafted[self.craft_key]
+        tensors = self.attack.crafted if isinstance(self.attack.crafted, dict) else {"perturbation": self.attack.crafted}
+        save_file({k: v.contiguous().cpu() for k, v in tensors.items()}, self.folder / "crafted.safetensors")
 
     def samples(self, batch: Batch, attack: Attack | None = None) -> tuple[Samples, Goal | None]:
         """Attack one batch and judge it. Without an attack the samples are judged as they are."""
@@ -97,8 +106,12 @@ class Cell:
         else:
             attacked = attack(self.seen, batch, seed=self.seed, victim=self.victim, store=self.store)
             x_adv, clean, adversarial, goal = attacked.x_adv, attacked.clean, attacked.adversarial, attacked.goal
-            extra = {"success": attacked.success.tolist(), "forward_calls": attacked.calls.forward.tolist(),
-                     "backward_calls": attacked.calls.backward.tolist(), "dead_gradients": attacked.calls.dead.tolist()}  # fmt: skip
+            extra = {
+                "success": attacked.success.tolist(),
+                "forward_calls": attacked.calls.forward.tolist(),
+                "backward_calls": attacked.calls.backward.tolist(),
+                "dead_gradients": attacked.calls.dead.tolist(),
+            }
         return Samples(batch, x_adv, self.data.rate_hz, self.model.classes, clean, adversarial, extra), goal
 
     def judge(self, samples: Samples, x_adv: Tensor, goal: Goal | None) -> Samples:
@@ -111,7 +124,8 @@ class Cell:
 
     def answers(self, samples: Samples) -> list[dict[str, Any]]:
         """One row per sample: who it is, what the model said, what the attack cost."""
-        assert samples.clean is not None and samples.adversarial is not None
+        assert samples.clean is not None
+        assert samples.adversarial is not None
         said = (self.names(v) for v in (samples.batch.y, predictions(samples.clean), predictions(samples.adversarial)))
         columns = dict(zip(("label", "clean_prediction", "adversarial_prediction"), said, strict=True)) | samples.extra
         return [{"id": name, **{k: v[i] for k, v in columns.items()}} for i, name in enumerate(samples.batch.ids)]
@@ -133,7 +147,8 @@ class Cell:
 
     def moved(self, samples: Samples) -> Tensor:
         """(B,) bool: the answer changed (seed 000's fooling)."""
-        assert samples.clean is not None and samples.adversarial is not None
+        assert samples.clean is not None
+        assert samples.adversarial is not None
         return different(predictions(samples.clean), predictions(samples.adversarial), samples.batch.x.device)
 
 
@@ -143,9 +158,12 @@ def check_fits(model: Model, batch: Batch) -> None:
         raise UserError(f"This model takes {model.kind}s, but the data holds {batch.kind}s. Choose data of the model's kind.")
     shape = tuple(batch.x.shape[1:])
     if model.shape is not None and shape != tuple(model.shape):
-        raise UserError(f"This model takes samples of shape {tuple(model.shape)}, but the data has {shape}. "
-                        "Choose other data, or a model made for this shape.")  # fmt: skip
+        raise UserError(
+            f"This model takes samples of shape {tuple(model.shape)}, but the data has {shape}. "
+            "Choose other data, or a model made for this shape."
+        )
     if isinstance(batch.y, Tensor) != (model.output == "class"):
-        raise UserError(f"This model answers with a {model.output}, but the data's truth is a {'class' if isinstance(batch.y, Tensor) else 'transcript'}.")
+        truth = "class" if isinstance(batch.y, Tensor) else "transcript"
+        raise UserError(f"This model answers with a {model.output}, but the data's truth is a {truth}.")
     if isinstance(batch.y, Tensor) and model.classes is not None and int(batch.y.max()) >= len(model.classes):
         raise UserError(f"The data has class {int(batch.y.max())}, but the model knows only {len(model.classes)} classes.")

@@ -8,7 +8,9 @@ import torch
 from limen.audio.resample import kernel, resample
 
 
-@pytest.mark.parametrize(("from_hz", "to_hz"), [(8000, 16000), (44100, 16000), (16000, 44100), (48000, 16000), (16000, 11025), (16001, 16000)])
+@pytest.mark.parametrize(
+    ("from_hz", "to_hz"), [(8000, 16000), (44100, 16000), (16000, 44100), (48000, 16000), (16000, 11025), (16001, 16000)]
+)
 @pytest.mark.parametrize("length", [1, 7, 1000, 4001])
 def test_equals_polyphase_filtering_in_scipy_with_the_same_kernel(from_hz, to_hz, length):
     x = torch.randn(3, length, dtype=torch.float64, generator=torch.Generator().manual_seed(length))

@@ -1,0 +1,192 @@
+r"""Adversarial sticker: a disc that fools wherever it is put. Brown et al. 2017, https://arxiv.org/abs/1712.09665:
+
+    p = argmax_p  E_{x, t}[ L( A(p, x, t) ) ],    t: random place, size, rotation and print noise;  A lays the sticker on the picture
+
+found as CrAdv's adversarial_sticker finds it: for every picture not yet fooled, `iter_per_img` momentum sign steps on `transforms_per_img`
+copies of the sticker, which are then averaged:
+
+    g_t <- mu * (2/3 g_t + 1/3 mean_t g_t) + sign(grad_t) / ||sign(grad_t)||_1,    p_t <- p_t + alpha * sign(g_t)
+
+Departs from CrAdv: `at_once` pictures are worked on side by side (1 is its order); a picture counts as fooled by the goal, not by the
+five best classes; sizes are shares of the picture, so it serves any resolution; rotation is offered.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from limen.attacks._problem import Problem, need_classes
+from limen.errors import UserError
+from limen.options import Options
+from limen.seeds import uniform_like
+
+
+class Patch(Options):
+    base_image: str | None = None
+    """Picture that the sticker starts from; null starts from black."""
+    sticker: str | None = None
+    """Picture of a sticker made before; then nothing is searched."""
+    save_path: str | None = None
+    """Where to save the sticker as PNG; null saves none (the run folder keeps it anyway)."""
+    resolution: int = Field(default=0, ge=0)
+    """Side of the sticker's own picture in pixels; 0 means the height of the pictures."""
+    limit_samples: int = Field(default=1000, ge=1)
+    """Most pictures it is made with."""
+    transforms_per_img: int = Field(default=6, ge=1)
+    """Random placements of one picture."""
+    iter_per_img: int = Field(default=10, ge=1)
+    """Steps on one picture."""
+    alpha: float = Field(default=0.015, gt=0)
+    """Length of a step, in input units."""
+    decay_factor: float = Field(default=1.0, ge=0)
+    """Share mu of the last direction that is kept."""
+    gradient_noise: float = Field(default=0.15, ge=0)
+    """Size of the light falling off from one side to the other, in input units (2 of 7 placements)."""
+    random_noise: float = Field(default=0.15, ge=0)
+    """Size of uniform print noise, in input units (3 of 7 placements)."""
+    min_scale: float = Field(default=0.27, gt=0, le=1)
+    """Smallest diameter, as a share of the picture's shorter side (CrAdv: 60 of 224 pixels)."""
+    max_scale: float = Field(default=0.4, gt=0, le=1)
+    """Largest diameter, as a share of the picture's shorter side (CrAdv: 90 of 224 pixels)."""
+    rotation_deg: float = Field(default=0.0, ge=0, le=180)
+    """Largest rotation to either side."""
+    at_once: int = Field(default=8, ge=1)
+    """Pictures worked on side by side."""
+
+    @model_validator(mode="after")
+    def _scales_in_order(self) -> "Patch":
+        if self.min_scale > self.max_scale:
+            raise ValueError(f"min_scale must not exceed max_scale, but {self.min_scale:g} > {self.max_scale:g} came.")
+        return self
+
+
+@dataclass
+class _Placement:
+    """Where and how the sticker lies on each picture."""
+
+    grid: Tensor
+    """(B, H, W, 2) where in the sticker each pixel looks."""
+    disc: Tensor
+    """(B, 1, H, W) 1 under the sticker."""
+    noise: Tensor
+    """(B, C, S, S) print noise."""
+
+    def lay(self, stickers: Tensor, x: Tensor) -> Tensor:
+        seen = F.grid_sample(stickers + self.noise, self.grid, padding_mode="border", align_corners=False)
+        return torch.where(self.disc, seen, x)
+
+
+@torch.no_grad()
+def craft(problem: Problem, options: Patch) -> dict[str, Tensor]:
+    _need_pictures(problem)
+    side = options.resolution or problem.x.shape[2]
+    if options.sticker:
+        return {"sticker": _read(options.sticker, problem, side)}
+    black = _in_range(problem.x.new_zeros(problem.x.shape[1], side, side), problem)
+    sticker = _read(options.base_image, problem, side) if options.base_image else black
+    order = torch.arange(min(len(problem), options.limit_samples), device=problem.x.device)
+    for chunk in order.split(options.at_once):
+        rows = problem.rows(chunk)
+        one = _place(rows, options, side)
+        rows = rows.rows(~rows.reached(rows.clip(one.lay(sticker.expand(len(rows), -1, -1, -1), rows.x))))
+        if len(rows):
+            sticker = _improved(rows, sticker, options)
+    if options.save_path:
+        _save(sticker, problem, options.save_path)
+    return {"sticker": sticker}
+
+
+@torch.no_grad()
+def patch(problem: Problem, options: Patch, crafted: dict[str, Tensor]) -> Tensor:
+    _need_pictures(problem)
+    sticker = crafted["sticker"].to(problem.x)
+    placed = _place(problem, options, sticker.shape[-1])
+    return problem.project(placed.lay(sticker.expand(len(problem), -1, -1, -1), problem.x))
+
+
+def _improved(problem: Problem, sticker: Tensor, options: Patch) -> Tensor:
+    """The mean of the stickers after `iter_per_img` steps on every placement of every picture."""
+    n, copies = len(problem), options.transforms_per_img
+    problem = problem.rows(torch.arange(n, device=sticker.device).repeat_interleave(copies))
+    placed = _place(problem, options, sticker.shape[-1])
+    stickers = sticker.expand(len(problem), -1, -1, -1).clone()
+    g = torch.zeros_like(stickers)
+    for _ in range(options.iter_per_img):
+        gradient, _, _ = problem.gradient(stickers, through=lambda p: problem.clip(placed.lay(p, problem.x)))
+        direction = gradient.sign()
+        size = direction.flatten(1).abs().sum(1).clamp_min(1).view(-1, 1, 1, 1)
+        shared = g.view(n, copies, *g.shape[1:]).mean(1).repeat_interleave(copies, 0)
+        g = options.decay_factor * (2 / 3 * g + 1 / 3 * shared) + direction / size
+        stickers = problem.clip(stickers + options.alpha * g.sign())
+    return stickers.mean(0)
+
+
+def _place(problem: Problem, options: Patch, side: int) -> _Placement:
+    """Draws a size, a place, a rotation and a print noise for every row, from its own stream."""
+    x = problem.x
+    height, width = x.shape[2:]
+    u = uniform_like(x.new_zeros(len(x), 7), problem.generators)
+    diameter = (options.min_scale + (options.max_scale - options.min_scale) * u[:, 0]) * min(height, width)
+    middle_y, middle_x = (diameter / 2 + (extent - diameter) * u[:, 1 + k] for k, extent in enumerate((height, width)))
+    angle = (2 * u[:, 3] - 1) * torch.pi * options.rotation_deg / 180
+    dy = torch.arange(height, device=x.device, dtype=x.dtype)[None, :, None] + 0.5 - middle_y[:, None, None]
+    dx = torch.arange(width, device=x.device, dtype=x.dtype)[None, None, :] + 0.5 - middle_x[:, None, None]
+    cos, sin, radius = (v[:, None, None] for v in (angle.cos(), angle.sin(), diameter / 2))
+    grid = torch.stack([(cos * dx + sin * dy) / radius, (cos * dy - sin * dx) / radius], -1)  # (x, y) in [-1, 1] on the sticker
+    disc = (dx.square() + dy.square() <= radius.square())[:, None]
+    return _Placement(grid, disc, _print_noise(problem, options, side, u[:, 4:]))
+
+
+def _print_noise(problem: Problem, options: Patch, side: int, u: Tensor) -> Tensor:
+    """Of seven placements two have light falling off (one across, one down), three uniform noise, two none; u (B, 3) decides."""
+    kind = (u[:, 0] * 7).long().view(-1, 1, 1, 1)
+    ramp = torch.linspace(0, 1, side, device=u.device, dtype=u.dtype)
+    a, b = ((2 * u[:, k] - 1).view(-1, 1, 1, 1) * options.gradient_noise for k in (1, 2))
+    across = (a + (b - a) * ramp).expand(-1, 1, side, side)
+    grain = (2 * uniform_like(problem.x.new_zeros(len(u), problem.x.shape[1], side, side), problem.generators) - 1) * options.random_noise
+    light = torch.where(kind == 0, across, across.transpose(2, 3))
+    return torch.where(kind < 2, light, torch.where(kind < 5, grain, 0.0))
+
+
+def _need_pictures(problem: Problem) -> None:
+    need_classes(problem, "patch")
+    if problem.x.dim() != 4:
+        raise UserError(
+            "The attack patch lays a sticker on pictures, but these samples are clips. Use uap for one perturbation of all clips."
+        )
+
+
+def _ends(problem: Problem) -> tuple[Tensor, Tensor]:
+    """Black and white: the ends of the samples' range."""
+    return torch.as_tensor(problem.low).to(problem.x), torch.as_tensor(problem.high).to(problem.x)
+
+
+def _in_range(picture: Tensor, problem: Problem) -> Tensor:
+    """[0, 1] -> the range of the samples."""
+    low, high = _ends(problem)
+    return low + (high - low) * picture
+
+
+def _read(path: str, problem: Problem, side: int) -> Tensor:
+    """A picture file as (C, side, side), black and white being the ends of the samples' range."""
+    import numpy as np
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        picture = Image.open(path).convert("L" if problem.x.shape[1] == 1 else "RGB").resize((side, side), Image.Resampling.BILINEAR)
+    except (OSError, UnidentifiedImageError) as error:
+        raise UserError(f"attack patch: {path} is not a readable picture ({error}). Give the path of a PNG or JPEG file.") from None
+    pixels = torch.from_numpy(np.asarray(picture).copy()).to(problem.x) / 255
+    return _in_range(pixels[None] if pixels.dim() == 2 else pixels.permute(2, 0, 1), problem)
+
+
+def _save(sticker: Tensor, problem: Problem, path: str) -> None:
+    import numpy as np
+    from PIL import Image
+
+    low, high = _ends(problem)
+    pixels = (((sticker - low) / (high - low)).cpu().float().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    Image.fromarray(np.squeeze(pixels)).save(path)

@@ -1,0 +1,54 @@
+r"""Universal adversarial perturbation: one change for all samples. Moosavi-Dezfooli et al. 2017, https://arxiv.org/abs/1610.08401:
+
+    for x_i with  f(x_i + v) = f(x_i):    dv_i = argmin_r ||r||  s.t.  f(x_i + v + r) != f(x_i),    v <- P_{p, xi}(v + dv_i)
+
+until the share of fooled samples is at least `rate`. The inner search is any attack. Departs from the paper: the changes of `at_once`
+samples are found side by side and added together (1 is the paper's order).
+"""
+
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+from limen.attacks._universal import Shape, fooled, nothing, shuffled, single
+from limen.components import named
+from limen.options import Options
+
+
+class UAP(Options):
+    inner: Annotated[dict[str, Any], named("attacks")] = Field(default={"name": "deepfool"})
+    """The attack on single samples: {name: ..., its options}. One that needs a budget gets this attack's own."""
+    epochs: int = Field(default=5, ge=1)
+    """Most passes over the samples."""
+    rate: float = Field(default=0.8, gt=0, le=1)
+    """Share of fooled samples at which the search stops."""
+    at_once: int = Field(default=16, ge=1)
+    """Samples whose changes are found side by side."""
+
+
+@torch.no_grad()
+def craft(problem: Problem, options: UAP) -> dict[str, Tensor]:
+    shape, best, rates = nothing(problem), nothing(problem), []
+    for _ in range(options.epochs):
+        for chunk in shuffled(problem).split(options.at_once):
+            rows = problem.rows(chunk)
+            rows = rows.rows(~rows.reached(shape.on(rows)))
+            if len(rows):
+                delta, useful = single(rows, shape, options.inner)
+                shape = shape.plus(rows.rows(useful), delta[useful])
+        now = fooled(problem, shape)
+        assert now is not None
+        rates.append(now.float().mean())
+        if rates[-1] >= max(rates):
+            best = shape  # an epoch may also lose ground
+        if rates[-1] >= options.rate:
+            break
+    return {"perturbation": best.v, "radius": best.radius, "fooling_rate": torch.stack(rates)}
+
+
+@torch.no_grad()
+def uap(problem: Problem, options: UAP, crafted: dict[str, Tensor]) -> Tensor:
+    return Shape(crafted["perturbation"], crafted["radius"].to(problem.x)).on(problem)

@@ -1,0 +1,169 @@
+"""Transcripts: speech with what was said, from a table (CSV or TSV, Common Voice included) or from folders with .txt beside the audio.
+
+A folder may hold `name.txt` beside `name.wav`, or LibriSpeech's `*.trans.txt` with a line "name TEXT" per file. Splits: folders train,
+valid, test; or tables of those names (train.tsv, dev.tsv, test.tsv); else a hash of the name by the two fractions, all test by default."""
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from limen.audio.files import SUFFIXES, read_clip
+from limen.data._dataset import Dataset, ordered
+from limen.data._folders import SPLIT_FOLDERS, SplitOptions, files_below, normalised, split_folders
+from limen.data._split import split_of
+from limen.errors import UserError
+from limen.types import Sample
+
+AUDIO_COLUMNS = (
+    "path",
+    "audio",
+    "audio_path",
+    "audio_filepath",
+    "audio_file",
+    "wav",
+    "wav_filename",
+    "file",
+    "filename",
+    "file_name",
+    "clip",
+)
+TEXT_COLUMNS = ("sentence", "text", "transcript", "transcription", "transcripts", "words", "wrd", "label")
+
+
+class Transcripts(SplitOptions):
+    path: str
+    """A .csv or .tsv file, or a folder."""
+    audio_column: str | None = None
+    """Column with the path of the audio; null: the first of the usual names (path, audio, wav, file, ...)."""
+    text_column: str | None = None
+    """Column with what was said; null: the first of the usual names (sentence, text, transcript, words, ...)."""
+    normalise: Literal["lower", "none"] = "lower"
+    """"lower": lower case, only letters, digits, apostrophes and single spaces; "none": the text as it stands."""
+    rate_hz: int = Field(default=16000, ge=1)
+    """Sample rate that clips are brought to."""
+    valid_fraction: float = Field(default=0.0, ge=0, le=1)
+    """Part that a hash of the file's name puts in the valid split, where no folder or table names the splits."""
+    test_fraction: float = Field(default=1.0, ge=0, le=1)
+    """The same for the test split; the rest is train."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One file and its text, or why there is none."""
+
+    id: str
+    audio: Path
+    text: str | None
+    where: str
+
+
+def transcripts(options: Transcripts) -> Dataset:
+    path = Path(options.path).expanduser()
+    if not path.exists():
+        raise UserError(f"transcripts: {path} is not there; a folder or a .csv or .tsv file was expected.")
+    lines, already_split = _folder_lines(path, options) if path.is_dir() else (_table_lines(path, options), False)
+    if not already_split:
+        lines = [line for line in lines if split_of(line.id, options.valid_fraction, options.test_fraction) == options.split]
+    if not lines:
+        raise UserError(
+            f"transcripts: nothing for the split {options.split} was found in {path}. In a folder, audio with a .txt of the same name "
+            "beside it or *.trans.txt files were expected; valid_fraction and test_fraction say what goes where."
+        )
+
+    def load(line: Line) -> Sample:
+        if line.text is None:
+            raise UserError(f"{line.audio}: there is no transcript: {line.where}.")
+        if not line.audio.is_file():
+            raise UserError(f"{line.audio}: there is no such file, but {line.where} names it.")
+        text = normalised(line.text, options.normalise)
+        if not text:
+            raise UserError(f"{line.audio}: the transcript is empty ({line.where}).")
+        return Sample(line.id, read_clip(line.audio, options.rate_hz), text)
+
+    return Dataset("transcripts", "clip", ordered(lines, [line.id for line in lines], options), load, rate_hz=options.rate_hz,
+                   skip_bad=options.bad_files == "skip")  # fmt: skip
+
+
+def _folder_lines(folder: Path, options: Transcripts) -> tuple[list[Line], bool]:
+    """The lines of a folder and whether they are of the split already."""
+    for name in SPLIT_FOLDERS[options.split]:
+        for ending in (".tsv", ".csv"):
+            if (folder / f"{name}{ending}").is_file():
+                return _table_lines(folder / f"{name}{ending}", options), True
+    splits = split_folders(folder)
+    if splits and options.split not in splits:
+        raise UserError(f"transcripts: {folder} has the splits {', '.join(sorted(splits))}, but no folder for the split {options.split}.")
+    texts: dict[Path, tuple[str | None, str]] = {}
+    top = splits.get(options.split, folder)
+    for table in files_below(top, (".txt",)):
+        if table.name.endswith(".trans.txt"):
+            for row in _read_text(table).splitlines():
+                name, _, said = row.strip().partition(" ")
+                texts[table.parent / name] = (said, str(table))
+        else:
+            texts[table.with_suffix("")] = (_read_text(table), str(table))
+    lines = []
+    for audio in files_below(top, SUFFIXES):
+        text, where = texts.get(audio.with_suffix(""), (None, f"{audio.with_suffix('.txt').name} is not beside it"))
+        lines.append(Line(audio.relative_to(folder).as_posix(), audio, text, where))
+    if lines and all(line.text is None for line in lines):
+        raise UserError(f"transcripts: {top} holds {len(lines)} audio files, but no transcript: a .txt of the same name beside each, "
+                        "or *.trans.txt files, were expected. If a table has the texts, name it as path.")  # fmt: skip
+    return lines, bool(splits)
+
+
+def _table_lines(table: Path, options: Transcripts) -> list[Line]:
+    text = _read_text(table)
+    first = text.partition("\n")[0]
+    delimiter = "\t" if table.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
+    # in TSV files quotation marks are part of the text (Common Voice), in CSV they enclose it
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+    try:
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
+        columns = [name.strip() for name in reader.fieldnames or []]
+        reader.fieldnames = columns
+        audio_column = _column(table, columns, options.audio_column, AUDIO_COLUMNS, "audio_column")
+        text_column = _column(table, columns, options.text_column, TEXT_COLUMNS, "text_column")
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise UserError(f"{table}: cannot be read as a table ({error}).") from None
+    lines: list[Line] = []
+    seen: set[str] = set()
+    for number, row in rows:
+        name = (row.get(audio_column) or "").strip()
+        if not name:
+            raise UserError(f"{table}: line {number} has nothing in the column {audio_column}.")
+        identity = f"{name}#{number}" if name in seen else name
+        seen.add(name)
+        lines.append(Line(identity, _audio_path(table.parent, name), row.get(text_column) or "", f"line {number} of {table}"))
+    if not lines:
+        raise UserError(f"{table}: has no rows below its header.")
+    return lines
+
+
+def _audio_path(folder: Path, name: str) -> Path:
+    """Beside the table, or in the folder `clips` of Common Voice."""
+    beside, clips = folder / name, folder / "clips" / name
+    return clips if not beside.is_file() and clips.is_file() else beside
+
+
+def _column(table: Path, columns: list[str], asked: str | None, usual: tuple[str, ...], option: str) -> str:
+    lower = {name.lower(): name for name in reversed(columns)}
+    for name in (asked,) if asked else usual:
+        if name.lower() in lower:
+            return lower[name.lower()]
+    wanted = f'the column "{asked}"' if asked else f"any of the columns {', '.join(usual)}"
+    raise UserError(
+        f"{table}: has the columns {', '.join(columns) or 'none'}, but not {wanted}. Name the right one with the option {option}."
+    )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read as UTF-8 text ({error}).") from None

@@ -1,0 +1,207 @@
+"""CrAdv's task files as data: every field, component and parameter with its default. Unknown keys pass, as in CrAdv, but are told.
+
+Facts from https://github.com/diegoirigaray/CrAdv at commit 8424744 (src/utils/schemas.py, src/exec/parser.py, src/custom).
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Loose(BaseModel):
+    """A part of a CrAdv file. JSON types are taken literally: 1 is no boolean and "1" no number."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False,
+                              protected_namespaces=())  # fmt: skip
+
+
+class File(Loose):
+    config: dict[str, Any] = {}
+    tasks: list[dict[str, Any]] = Field(min_length=1)
+    """a list of tasks, each with task_data and nets."""
+
+
+class Config(Loose):
+    device: str | None = None
+    multi_gpu: bool = True
+    device_ids: list[str] | None = None
+    batch_size_factor: float = Field(default=1, gt=0)
+    results_path: str | None = None
+    safe_mode: bool = False
+
+
+class Task(Loose):
+    task_data: dict[str, Any]
+    """what to do: {"task_name": "accuracy", "task_params": {...}}."""
+    nets: list[dict[str, Any]]
+    """models with their data: [{"model_name": ..., "datasource_name": ..., "net_id": ...}]."""
+    attacks: list[dict[str, Any]] = []
+    defenses: list[dict[str, Any]] = []
+    attack_variables: list[dict[str, Any]] = []
+
+
+class TaskData(Loose):
+    task_name: str
+    """accuracy, constrained_accuracy, samples or train."""
+    task_params: dict[str, Any] = {}
+    exec_multi: bool = False
+    attack_on_defense: bool = True
+    plot_results: bool = False
+    plot_keys: list[str] = []
+    plot_together: bool = True
+    skip_no_defense: bool = False
+    skip_no_attack: bool = False
+    skip_no_attack_variables: bool = False
+
+
+class Net(Loose):
+    model_name: str
+    """name of the model, for example resnet14_mnist."""
+    datasource_name: str
+    """name of the data set, for example mnist."""
+    net_id: str
+    """name of the weights: data/weights/<net_id>.pth."""
+    model_params: dict[str, Any] = {}
+    datasource_params: dict[str, Any] = {}
+
+
+class Attack(Loose):
+    attack_name: str
+    """name of the attack, for example fgsm."""
+    attack_params: dict[str, Any] = {}
+    except_variables: list[str] = []
+    on_task_model: bool = True
+    specific_models: list[dict[str, Any]] = []
+
+
+class Defense(Loose):
+    defense_name: str
+    """name of the defence, for example jpeg."""
+    defense_params: dict[str, Any] = {}
+
+
+class AttackVariable(Loose):
+    variable_name: str
+    """name of the attack's parameter to vary."""
+    variable_values: list[Any]
+    """list of values to try."""
+
+
+class Datasource(Loose):
+    path: str | None = None
+    batch_size: int = Field(default=8, ge=1)
+    shuffle: bool | None = None
+    num_workers: int = 0
+
+
+class Limited(Loose):
+    """Attacks that keep a Euclidean norm, counted in [0, 1] units."""
+
+    max_2_norm: float | None = Field(default=None, ge=0)
+    dissimilarity: float | None = Field(default=None, ge=0)
+
+
+class Fgsm(Loose):
+    eps: float | None = Field(default=None, ge=0)
+    try_eps_min: float = Field(default=0.001, ge=0)
+    try_eps_max: float = Field(default=1, gt=0)
+    try_eps_step: float = Field(default=0.001, gt=0)
+
+
+class IFgsm(Limited):
+    eps: float = Field(default=0.1, ge=0)
+    alpha: float | None = Field(default=None, ge=0)
+    iterations: int = Field(default=10, ge=1)
+    least_likely: bool = False
+    min_alpha: float | None = Field(default=None, ge=0)
+
+
+class MiFgsm(Loose):
+    eps: float = Field(default=0.1, ge=0)
+    iterations: int = Field(default=10, ge=1)
+    decay_factor: float = Field(default=1.0, ge=0)
+    max_2_norm: float | None = Field(default=None, ge=0)
+
+
+class DeepFool(Limited):
+    eps: float = Field(default=0.02, ge=0)
+    k_classes: int = Field(default=10, ge=2)
+    max_iter: int = Field(default=50, ge=1)
+
+
+class CarliniWagner(Loose):
+    bin_search_steps: int = Field(default=10, ge=1)
+    max_iterations: int = Field(default=1000, ge=1)
+    abort_early: bool = True
+    c_init: float = Field(default=1e-2, gt=0)
+    c_const: float | None = Field(default=None, ge=0)
+    learning_rate: float = Field(default=1e-2, gt=0)
+    confidence: float = Field(default=0, ge=0)
+    target_class: Literal["random", "least_likely"] | None = None
+    random_classes: str | None = Field(default=None, pattern=r"^\s*\d+(\s+\d+)*\s*$")
+
+
+class RandomNoise(Limited):
+    eps: float = Field(default=0.2, ge=0)
+
+
+class AdversarialSticker(Loose):
+    base_img_path: str | None = None
+    adv_sticker_path: str | None = None
+    limit_samples: int | None = Field(default=1000, ge=1)
+    transforms_per_img: int = Field(default=6, ge=1)
+    iter_per_img: int = Field(default=10, ge=1)
+    adv_target: int | None = Field(default=None, ge=0)
+    alpha: float = Field(default=0.015, gt=0)
+    decay_factor: float = Field(default=1, ge=0)
+    gradient_noise: float = Field(default=0.15, ge=0)
+    random_noise: float = Field(default=0.15, ge=0)
+    save_path: str = "adv_sticker.png"
+
+
+class Jpeg(Loose):
+    quality: int = Field(default=75, ge=1, le=100)
+
+
+class CropRescale(Loose):
+    crop_size: int | None = Field(default=None, ge=1)
+    crop_size_factor: float = Field(default=0.75, gt=0, le=1)
+    num_samples: int = Field(default=10, ge=1)
+
+
+class Accuracy(Loose):
+    limit_samples: int | None = Field(default=None, ge=1)
+    top_k: int | None = Field(default=None, ge=1)
+    round: bool = False
+
+
+class ConstrainedAccuracy(Loose):
+    limit_samples: int | None = Field(default=None, ge=1)
+    top_k: int | None = Field(default=None, ge=1)
+    dissimilarity: bool = True
+    contraint_step: int | float = Field(default=0.25, gt=0)
+    constraint_min: int | float = Field(default=0, ge=0)
+    constraint_max: int | float = Field(default=6, ge=0)
+
+
+class Samples(Loose):
+    limit_samples: int = 4
+    save_clean: bool = True
+    save_defended: bool = True
+    save_adversary: bool = True
+    save_perturbation: bool = True
+
+
+class Train(Loose):
+    epochs: int = Field(default=1, ge=0)
+    lr: float = Field(default=0.001, gt=0)
+    momentum: float = Field(default=0.9, ge=0)
+    weight_decay: float = Field(default=1e-4, ge=0)
+
+
+DATASOURCES: dict[str, type[Loose]] = dict.fromkeys(("mnist", "fmnist", "cifar10", "imagenet", "imagenet_inc3"), Datasource)
+MODELS = ("resnet14_mnist", "resnet14_cifar", "resnet50", "vgg19", "densenet121", "inception_v3")
+ATTACKS: dict[str, type[Loose]] = {"fgsm": Fgsm, "i_fgsm": IFgsm, "mi_fgsm": MiFgsm, "deepfool": DeepFool, "carlini_wagner": CarliniWagner,
+                                   "random_noise": RandomNoise, "adversarial_sticker": AdversarialSticker}  # fmt: skip
+DEFENSES: dict[str, type[Loose]] = {"jpeg": Jpeg, "crop_rescale": CropRescale}
+TASKS: dict[str, type[Loose]] = {"accuracy": Accuracy, "constrained_accuracy": ConstrainedAccuracy, "samples": Samples, "train": Train}

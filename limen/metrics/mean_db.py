@@ -1,0 +1,23 @@
+r"""The mean magnitude of the change relative to that of the clip, in dB.
+
+Equations 11 and 12 of Vadillo and Santana 2022, https://arxiv.org/abs/2001.08444:
+
+    dB_x,mean(delta) = dB_mean(delta) - dB_mean(x),  dB_mean(x) = 20 log10( 1/d sum_i |x_i| )
+"""
+
+from typing import ClassVar
+
+from limen.metrics._metric import Column, Columns, MetricOptions
+from limen.metrics._parts import part_columns, part_levels
+from limen.types import Samples
+
+
+class MeanDb(MetricOptions):
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
+
+    def columns(self) -> dict[str, Column]:
+        return part_columns("mean_db", "mean change relative to the mean magnitude")
+
+
+def mean_db(samples: Samples, options: MeanDb) -> Columns:
+    return part_levels(samples, "mean_db", lambda x: x.abs().mean())

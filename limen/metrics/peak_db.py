@@ -1,0 +1,25 @@
+r"""The loudest sample of the change relative to the loudest of the clip, in dB.
+
+Equations 1 and 2 of Vadillo and Santana 2022, https://arxiv.org/abs/2001.08444:
+
+    dB_x,max(delta) = max_i 20 log10 |delta_i| - max_i 20 log10 |x_i|
+
+-32 dB is what the literature calls acceptable.
+"""
+
+from typing import ClassVar
+
+from limen.metrics._metric import Column, Columns, MetricOptions
+from limen.metrics._parts import part_columns, part_levels
+from limen.types import Samples
+
+
+class PeakDb(MetricOptions):
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
+
+    def columns(self) -> dict[str, Column]:
+        return part_columns("peak_db", "largest change relative to the largest sample")
+
+
+def peak_db(samples: Samples, options: PeakDb) -> Columns:
+    return part_levels(samples, "peak_db", lambda x: x.abs().max())

@@ -1,0 +1,13 @@
+"""Convolution with TensorFlow's SAME padding, which networks first trained there need."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class SameConv(nn.Conv2d):
+    """Pads as much as the stride leaves over, the odd pixel at the end."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kernel, stride = self.kernel_size[0], self.stride[0]
+        total = [max((-(-n // stride) - 1) * stride + kernel - n, 0) for n in (x.shape[3], x.shape[2])]
+        return super().forward(F.pad(x, [side for t in total for side in (t // 2, t - t // 2)]))

@@ -1,0 +1,111 @@
+"""Any torch.nn.Module of yours: made by a function given as "package.module:function", or a TorchScript file.
+
+The module maps a batch to logits (B, K). Say what it sees (pictures or clips, their rate, shape and range of values) and Limen hands it
+exactly that, while data, budgets and reports keep the natural range. Your own code is run: name only modules and files you trust.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from limen.errors import UserError
+from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
+from limen.types import Kind
+
+
+class TorchModule(ModelOptions):
+    weights: str = "own"
+    """"own": as the function or the file has them; otherwise the path of a .safetensors or .pth file."""
+    factory: str | None = None
+    """A callable that returns the module, as "package.module:function". It is looked for in the working folder too."""
+    arguments: dict[str, Any] = Field(default={})
+    """Keyword arguments of the factory."""
+    script: str | None = None
+    """Path of a TorchScript file, instead of a factory."""
+    kind: Kind = "picture"
+    """What the module takes: "picture" or "clip"."""
+    classes: int | list[str]
+    """Number of classes, or their names."""
+    rate_hz: int | None = Field(default=None, ge=1)
+    """Sample rate of clips."""
+    shape: list[int] | None = None
+    """Shape of one sample where the module insists on one: [C, H, W] or [T]."""
+    input_range: Literal["0..1", "0..255", "-1..1"] | None = None
+    """Range of values the module was trained on; null: the natural one (pictures 0..1, clips -1..1)."""
+    mean: list[float] | None = None
+    """Pictures: mean of each channel, taken off after `input_range` (of pixels in 0..1 when that is null)."""
+    std: list[float] | None = None
+    """Pictures: standard deviation of each channel."""
+
+    @model_validator(mode="after")
+    def _check(self) -> "TorchModule":
+        if (self.factory is None) == (self.script is None):
+            raise ValueError('give either factory: "package.module:function" or script: path/to/file.pt')
+        if self.factory is not None and self.factory.count(":") != 1:
+            raise ValueError(f'factory must be written "package.module:function", but {self.factory!r} came')
+        if (self.mean is None) != (self.std is None):
+            raise ValueError("mean and std go together")
+        if self.kind == "clip" and (self.rate_hz is None or self.mean is not None):
+            raise ValueError("a model of clips needs rate_hz, and has no mean and std")
+        return self
+
+
+class Ranged(nn.Module):
+    """scale * x + offset, then the network."""
+
+    def __init__(self, network: nn.Module, scale: float, offset: float):
+        super().__init__()
+        self.network, self.scale, self.offset = network, scale, offset
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network(self.scale * x + self.offset)
+
+
+class External(Classifier):
+    """A classifier that knows nothing of padding: clips of different lengths are given to it one by one."""
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+        if lengths is None or bool((lengths == x.shape[-1]).all()):
+            return self.network(x)
+        return torch.cat([self.network(clip[None, :n]) for clip, n in zip(x, lengths.tolist(), strict=True)])
+
+
+def torch_module(options: TorchModule) -> Model:
+    network = _script(options.script) if options.script else _made(str(options.factory), options.arguments)
+    if options.mean is not None and options.std is not None:
+        network = Normalized(network, options.mean, options.std)
+    low, high = (0.0, 1.0) if options.kind == "picture" else (-1.0, 1.0)
+    wanted = {None: (low, high), "0..1": (0.0, 1.0), "0..255": (0.0, 255.0), "-1..1": (-1.0, 1.0)}[options.input_range]
+    scale = (wanted[1] - wanted[0]) / (high - low)
+    if (scale, wanted[0]) != (1.0, low):
+        network = Ranged(network, scale, wanted[0] - scale * low)
+    shape = tuple(options.shape) if options.shape else None
+    return External(network, options.kind, class_names(options.classes), rate_hz=options.rate_hz, shape=shape)
+
+
+def _script(path: str) -> nn.Module:
+    try:
+        return torch.jit.load(os.path.expanduser(path), map_location="cpu")
+    except (RuntimeError, ValueError, OSError) as error:
+        raise UserError(f"model torch_module: {path} cannot be read as TorchScript: {str(error).splitlines()[0]}") from None
+
+
+def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:
+    place, name = factory.split(":")
+    sys.path.insert(0, os.getcwd())  # a console command does not look in the working folder, where users keep their code
+    try:
+        function = getattr(importlib.import_module(place), name)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"model torch_module: factory {factory!r} was not found ({error}). Write it as package.module:function.") from None
+    finally:
+        sys.path.remove(os.getcwd())
+    network = function(**arguments)
+    if not isinstance(network, nn.Module):
+        raise UserError(f"model torch_module: {factory} should return a torch.nn.Module, but {type(network).__name__} came.")
+    return network

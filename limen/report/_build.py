@@ -1,0 +1,225 @@
+"""Puts the page together: words, tables, charts and examples into one file that needs nothing else."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from limen.report import _checks, _distributions, _figures, _media, _tables
+from limen.report._run import Cell, Run, component, read_run
+from limen.report._words import duration, fmt, interval, listed, many, place, threats, word_difference
+
+HERE = Path(__file__).parent
+THINGS = {("picture", "class"): "Pictures", ("clip", "class"): "Clips", ("clip", "transcript"): "Speech to text"}
+TASKS = {
+    "accuracy": "accuracy under attack",
+    "constrained_accuracy": "accuracy under a constraint",
+    "samples": "samples",
+    "train": "training",
+}
+TRANSCRIPTS = 12
+"""Rows of the transcript table of each cell."""
+
+
+def build(run_folder: Path, out: Path | None = None, *, examples: int = 3, megabytes: float = 6.5) -> Path:
+    """Write the report of a run and return its path; `out` defaults to report.html in the run folder.
+
+    At most `examples` samples of each cell are embedded, taken by turns until they fill `megabytes`; the rest stays in the run folder.
+    """
+    run = read_run(Path(run_folder))
+    path = Path(out) if out is not None else run.folder / "report.html"
+    page = _environment().get_template("page.html.j2").render(_context(run, examples, megabytes))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".part")
+    # an error message may hold half a character (a lone surrogate): shown as a question mark, never a crash
+    beside.write_bytes(page.encode("utf-8", errors="replace"))
+    os.replace(beside, path)
+    return path
+
+
+def _environment() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["fmt"] = fmt
+    return environment
+
+
+def _context(run: Run, examples: int, megabytes: float) -> dict[str, Any]:
+    checks = _checks.run_checks(run.cells)
+    return {
+        "name": run.name,
+        "description": run.description,
+        "css": (HERE / "page.css").read_text(encoding="utf-8"),
+        "js": (HERE / "page.js").read_text(encoding="utf-8"),
+        "started": str(run.environment.get("started") or ""),
+        "lede": _lede(run, checks),
+        "tiles": _tiles(run.done),
+        "checks": checks,
+        "flagged": [c for c in checks if c.status == "flag"],
+        "blocks": _blocks(run, examples, megabytes),
+        "failed": [{"place": place(c), "error": c.error, "id": c.id} for c in run.failed],
+        "missing": _tables.missing_metrics(run.done),
+        "command": str(run.environment.get("command") or ""),
+        "facts": [(str(k), str(v)) for k, v in run.environment.items() if k not in ("command", "started") and v is not None],
+        "config": json.dumps(run.config, indent=2, ensure_ascii=False),
+        "links": [n for n in ("config.json", "environment.json", "summary.json", "rows.parquet", "log.txt") if (run.folder / n).is_file()],
+    }
+
+
+def _lede(run: Run, checks: Sequence[_checks.Check]) -> str:
+    done = run.done
+    nets = list(dict.fromkeys(c.net for c in run.cells))
+    attacks = list(dict.fromkeys(c.attack for c in run.cells if c.attack != "none"))
+    defenses = list(dict.fromkeys(c.defense for c in run.cells if c.defense != "none"))
+    judged = sum(c.n for c in done)
+    parts = [
+        f"This run set {many(len(attacks), 'attack')} against {many(len(nets), 'model')}"
+        if attacks
+        else f"This run judged {many(len(nets), 'model')}",
+        f", undefended and behind {many(len(defenses), 'defence')}" if defenses else "",
+        f": {many(len(run.cells), 'cell')}, {many(judged, 'judged sample')}, {duration(sum(c.seconds for c in run.cells))} of computing.",
+    ]
+    for tile in _tiles(done):
+        if tile["worst"]:
+            parts.append(
+                f" {tile['net']} goes from {tile['clean']} to {tile['worst']} {tile['what']} under {tile['attack']}{tile['cost']}."
+            )
+    if run.failed:
+        parts.append(f" {many(len(run.failed), 'cell')} failed and {'is' if len(run.failed) == 1 else 'are'} listed below.")
+    flags, ran = [c for c in checks if c.status == "flag"], [c for c in checks if c.status != "not run"]
+    if flags:
+        parts.append(f" {len(flags)} of {len(ran)} honest-attacker checks raised a flag: read them before believing a number.")
+    elif ran:
+        parts.append(f" All {len(ran)} honest-attacker checks that could be made passed.")
+    return "".join(parts)
+
+
+def _tiles(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Per net: how it does clean, at worst, and at worst behind its best defence."""
+    tiles = []
+    for net in dict.fromkeys(c.net for c in cells):
+        mine = [c for c in cells if c.net == net and _tables.harm(c) is not None]
+        if not mine:
+            continue
+        column, what = ("wer", "word error rate") if "wer" in mine[0].columns else ("correct", "accuracy")
+        bare = [c for c in mine if c.defense == "none"] or mine
+        clean = next((c.mean(column) for c in bare if c.attack == "none"), None)
+        if clean is None:
+            clean = next((c.mean(f"clean_{column}") for c in bare if f"clean_{column}" in c.columns), None)
+        top = _tables.worst(bare)
+        behind = [
+            w
+            for w in (
+                _tables.worst([c for c in mine if c.defense == d]) for d in dict.fromkeys(c.defense for c in mine if c.defense != "none")
+            )
+            if w
+        ]
+        best = min(behind, key=lambda c: _tables.harm(c) or 0.0, default=None)
+        tile: dict[str, Any] = {"net": net, "what": what, "clean": fmt(clean, "%"), "worst": None, "cost": ""}
+        if top is not None:
+            tile |= {
+                "worst": fmt(top.mean(column), "%"),
+                "attack": top.attack,
+                "interval": interval(*top.stat(column)[1:]),
+                "n": fmt(top.n, "n"),
+                "defense": "" if top.defense == "none" else top.defense,
+                "cost": _cost(top),
+            }
+        if best is not None and best.defense != (top.defense if top else ""):
+            tile |= {
+                "best": best.defense,
+                "best_rate": fmt(best.mean(column), "%"),
+                "best_attack": best.attack,
+                "best_unseen": not best.sees_defense,
+            }
+        tiles.append(tile)
+    return tiles
+
+
+def _cost(cell: Cell) -> str:
+    """What the attack changed, in the words of the kind of sample."""
+    for column, words in (("snr_db", "at a median SNR of {} dB"), ("linf", "at a median L∞ of {}"), ("l2", "at a median L2 of {}")):
+        value = cell.median(column)
+        if value is not None and (cell.kind == "clip" or column != "snr_db"):
+            return ", " + words.format(fmt(value, "1f" if column == "snr_db" else "3g"))
+    return ""
+
+
+def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
+    """One section per task and kind of sample."""
+    colours = _figures.slots(run.done)
+    chosen = _media.choose([c for c in run.done if c.attack != "none"], examples, megabytes)
+    groups: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in run.done:
+        groups.setdefault((cell.task_index, cell.task, cell.kind, cell.output), []).append(cell)
+    titles = Counter(_title(key) for key in groups)
+    blocks = []
+    for number, (key, cells) in enumerate(groups.items(), 1):
+        title = _title(key)
+        rated = [c for c in cells if _tables.harm(c) is not None]
+        plain = [c for c in rated if not c.variable]
+        swept = _tables.sweep_tables(rated)
+        samples = [c for c in cells if chosen.get(c.id)]
+        bad = _tables.worst_ids(samples)
+        blocks.append(
+            {
+                "id": f"part-{number}",
+                "title": f"{title} (task {key[0] + 1})" if titles[title] > 1 else title,
+                "clips": key[2] == "clip",
+                "data": listed(list(dict.fromkeys(_data(c) for c in cells if _data(c)))),
+                "threats": threats(cells),
+                # a sweep is read across; its cells stand in the pivot and, in full, in the folded table
+                "table": _tables.main_table(plain if swept else rated) if (plain if swept else rated) else None,
+                "sweeps": swept,
+                "full": _tables.main_table(rated) if swept else None,
+                "curves": _figures.curves(cells, colours),
+                "details": _distributions.details(cells),
+                "metrics": _tables.every_metric([c for c in cells if not c.curve]),
+                "scalars": _tables.scalars(cells),
+                "examples": [
+                    {
+                        "place": place(c),
+                        "clips": c.kind == "clip",
+                        "transcripts": c.output == "transcript",
+                        "kept": len(c.examples),
+                        "open": c.id in bad and c.defense == "none",
+                        "shown": [_media.show(c, e) for e in chosen[c.id]],
+                        "folder": f"cells/{c.id}/examples",
+                    }
+                    for c in samples
+                ],
+                "heard": [
+                    {"place": place(c), "rows": _heard(c)} for c in cells if c.output == "transcript" and not c.curve and c.attack != "none"
+                ],
+            }
+        )
+    return blocks
+
+
+def _title(key: tuple[Any, ...]) -> str:
+    _, task, kind, output = key
+    return f"{THINGS.get((kind, output), 'Results')}: {TASKS.get(task, str(task).replace('_', ' '))}"
+
+
+def _data(cell: Cell) -> str:
+    return str(component(component(cell.spec.get("net")).get("data")).get("name") or "")
+
+
+def _heard(cell: Cell) -> list[dict[str, Any]]:
+    rows = cell.rows
+    count = min(TRANSCRIPTS, len(rows.get("id", [])))
+    text = lambda column, i: str(rows[column][i] or "") if column in rows else ""  # noqa: E731
+    return [
+        {
+            "id": text("id", i),
+            "label": text("label", i),
+            "clean": word_difference(text("label", i), text("clean_prediction", i)),
+            "adversarial": word_difference(text("label", i), text("adversarial_prediction", i)),
+        }
+        for i in range(count)
+    ]

@@ -1,0 +1,108 @@
+"use strict";
+(() => {
+  // theme: the system's until the reader chooses
+  const root = document.documentElement, theme = document.getElementById("theme");
+  const dark = () => (root.style.colorScheme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const name = () => { theme.textContent = dark() ? "Light" : "Dark"; theme.setAttribute("aria-label", "Switch to " + theme.textContent.toLowerCase() + " colours"); };
+  theme.hidden = false;
+  theme.addEventListener("click", () => { root.style.colorScheme = dark() ? "light" : "dark"; name(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", name);
+  name();
+
+  // folded parts open for printing
+  let folded = [];
+  addEventListener("beforeprint", () => { folded = [...document.querySelectorAll("details:not([open])")]; folded.forEach((d) => { d.open = true; }); });
+  addEventListener("afterprint", () => folded.forEach((d) => { d.open = false; }));
+
+  // players: the three clips of an example start together and all but one are silent, so switching is exact to the sample
+  root.classList.add("js");
+  let context = null, playing = null;
+  const decode = async (audio) => {
+    const bytes = Uint8Array.from(atob(audio.src.split(",")[1]), (c) => c.charCodeAt(0));
+    return context.decodeAudioData(bytes.buffer);
+  };
+
+  class Example {
+    constructor(group) {
+      this.group = group;
+      this.tracks = [...group.querySelectorAll(".one")].map((el) => ({
+        el, role: el.dataset.role, audio: el.querySelector("audio"), button: el.querySelector(".play"), head: el.querySelector(".head") }));
+      this.tracks.forEach((track, i) => {
+        track.button.hidden = false;
+        track.button.addEventListener("click", () => this.press(i));
+        track.el.querySelector(".stage").addEventListener("click", () => { track.button.focus(); this.press(i); });
+      });
+      group.addEventListener("keydown", (event) => {
+        if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+        event.preventDefault();
+        const to = this.tracks.findIndex((t) => t.role === (event.key === "ArrowLeft" ? "clean" : "adversarial"));
+        this.tracks[to].button.focus();
+        if (playing === this) this.hear(to); else this.start(to);
+      });
+    }
+
+    press(i) {
+      if (playing === this && this.heard === i) this.stop();
+      else if (playing === this) this.hear(i);
+      else this.start(i);
+    }
+
+    async start(i) {
+      if (playing) playing.stop();
+      context = context || new AudioContext();
+      playing = this;
+      this.hear(i);
+      try {
+        if (context.state === "suspended") await context.resume();
+        this.buffers = this.buffers || await Promise.all(this.tracks.map((t) => decode(t.audio)));
+      } catch (error) {
+        this.stop();
+        this.group.classList.add("broken");
+        return;
+      }
+      if (playing !== this) return;
+      const loop = this.group.closest("section").querySelector(".loop");
+      this.begin = context.currentTime + 0.03;
+      this.duration = Math.max(...this.buffers.map((b) => b.duration));
+      this.gains = this.buffers.map(() => context.createGain());
+      this.sources = this.buffers.map((buffer, k) => {
+        const source = context.createBufferSource();
+        source.buffer = buffer;
+        source.loop = Boolean(loop && loop.checked);
+        source.connect(this.gains[k]).connect(context.destination);
+        source.start(this.begin);
+        return source;
+      });
+      this.loops = this.sources[0].loop;
+      this.hear(this.heard);
+      this.tick();
+    }
+
+    hear(i) {
+      this.heard = i;
+      this.tracks.forEach((t, k) => {
+        t.el.classList.toggle("on", k === i);
+        t.button.setAttribute("aria-pressed", String(k === i));
+        // five milliseconds of fade: no click
+        if (this.gains) this.gains[k].gain.setTargetAtTime(k === i ? 1 : 0, context.currentTime, 0.005);
+      });
+    }
+
+    tick() {
+      if (playing !== this) return;
+      const t = context.currentTime - this.begin;
+      if (t > this.duration && !this.loops) { this.stop(); return; }
+      const share = Math.max(0, this.loops ? (t % this.duration) / this.duration : t / this.duration);
+      this.tracks.forEach((track) => { track.head.style.left = (100 * share).toFixed(2) + "%"; });
+      requestAnimationFrame(() => this.tick());
+    }
+
+    stop() {
+      (this.sources || []).forEach((s) => s.stop());
+      this.sources = this.gains = null;
+      if (playing === this) playing = null;
+      this.tracks.forEach((t) => { t.el.classList.remove("on"); t.button.setAttribute("aria-pressed", "false"); t.head.style.left = "0"; });
+    }
+  }
+  document.querySelectorAll(".clip .trio").forEach((group) => new Example(group));
+})();

@@ -1,0 +1,173 @@
+"""Cells -> run folder."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from limen.errors import UserError
+from limen.experiments.engine import run
+from limen.experiments.file import Experiment
+from limen.experiments.folder import read_table
+
+NET = {"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits", "limit": 24}}
+CONTENT = {
+    "name": "t",
+    "examples": 2,
+    "tasks": [{"nets": [NET], "defenses": [None, {"name": "bit_depth"}],
+               "attacks": [None, {"name": "random_noise", "budget": {"name": "l2", "eps": 0.5}},
+                           {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.05}}],
+               "sweep": {"attack.budget.eps": [0.02, 0.05]}}],
+}  # fmt: skip
+
+
+def rows(folder: Path) -> list[dict]:
+    return read_table(folder / "rows.parquet")
+
+
+def close(a: list[dict], b: list[dict], tolerance: float) -> bool:
+    assert len(a) == len(b)
+    for one, two in zip(a, b, strict=True):
+        assert one.keys() == two.keys()
+        for key in one:
+            if isinstance(one[key], float):
+                assert two[key] == pytest.approx(one[key], abs=tolerance), key
+            else:
+                assert one[key] == two[key], key
+    return True
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    run(Experiment.model_validate(CONTENT), folder)
+    return folder
+
+
+def test_a_run_folder_holds_config_environment_rows_summary_examples_and_log(whole):
+    for name in ("config.json", "environment.json", "rows.parquet", "summary.json", "log.txt"):
+        assert (whole / name).is_file(), name
+    config = json.loads((whole / "config.json").read_text())
+    assert config["batch_size"] == 64  # defaults are written out
+    assert json.loads((whole / "environment.json").read_text())["torch"]
+    summary = json.loads((whole / "summary.json").read_text())
+    assert len(summary["cells"]) == 10
+    cell = next(c for c in summary["cells"] if c["labels"]["attack"] == "pgd")
+    assert cell["summary"]["n"] == 24
+    assert 0 <= cell["summary"]["columns"]["success"]["low"] <= cell["summary"]["columns"]["success"]["mean"]
+    assert (whole / "cells" / cell["id"] / "examples" / "0_adversarial.png").is_file()
+
+
+def test_every_row_carries_its_id_and_no_row_is_dropped(whole):
+    table = rows(whole)
+    assert len(table) == 10 * 24
+    for cell in {row["cell"] for row in table}:
+        assert len({row["id"] for row in table if row["cell"] == cell}) == 24
+
+
+def test_what_cannot_be_computed_is_null_with_a_reason(whole):
+    clean = [row for row in rows(whole) if row["attack"] == "none"]
+    assert all(row["dissimilarity_l2"] == 0 or "dissimilarity_l2" in json.loads(row["missing"]) for row in clean)
+
+
+def test_batch_size_changes_no_result(whole, tmp_path):
+    run(Experiment.model_validate({**CONTENT, "batch_size": 5}), tmp_path / "run")
+    assert close(rows(whole), rows(tmp_path / "run"), 1e-4)
+
+
+def test_a_run_killed_at_any_moment_resumes_to_identical_rows(whole, tmp_path):
+    """The program is killed (SIGKILL) again and again until it gets through."""
+    file, folder = tmp_path / "t.yaml", tmp_path / "run"
+    file.write_text(yaml.safe_dump(CONTENT))
+    code = (
+        "from pathlib import Path; import torch; torch.set_num_threads(1)\n"
+        "from limen.experiments.engine import run; from limen.experiments.file import load_file, read_experiment\n"
+        f"p = Path({str(file)!r}); run(read_experiment(load_file(p), p), Path({str(folder)!r}), resume=True)"
+    )
+    kills = 0
+    for patience in (2.5, 3.0, 3.5, 600):
+        process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "OMP_NUM_THREADS": "1"})
+        deadline = time.monotonic() + patience
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+        elif process.returncode == 0:
+            break
+    assert process.returncode == 0
+    assert close(rows(whole), rows(folder), 1e-4)
+    assert not list(folder.glob("cells/*.part"))
+
+
+def test_resuming_a_finished_run_computes_nothing(whole):
+    before = {p: p.stat().st_mtime_ns for p in (whole / "cells").rglob("*.parquet")}
+    run(Experiment.model_validate(CONTENT), whole, resume=True)
+    assert before == {p: p.stat().st_mtime_ns for p in (whole / "cells").rglob("*.parquet")}
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(whole):
+    with pytest.raises(UserError, match="--resume"):
+        run(Experiment.model_validate(CONTENT), whole)
+    with pytest.raises(UserError, match="different: seed"):
+        run(Experiment.model_validate({**CONTENT, "seed": 9}), whole, resume=True)
+
+
+def test_safe_mode_records_a_failed_cell_and_goes_on(tmp_path):
+    bad = {**CONTENT, "safe_mode": True, "tasks": [{"nets": [NET], "attacks": [{"name": "fgsm"}, None]}]}  # fgsm without a budget
+    summary = run(Experiment.model_validate(bad), tmp_path / "run")
+    assert [c["status"] for c in summary["cells"]] == ["failed", "done"]
+    assert "budget" in summary["cells"][0]["error"]
+    with pytest.raises(UserError, match="budget"):
+        run(Experiment.model_validate({**bad, "safe_mode": False}), tmp_path / "other")
+
+
+def test_a_failed_cell_is_run_again_on_resume(tmp_path):
+    bad = {**CONTENT, "safe_mode": True, "tasks": [{"nets": [NET], "attacks": [{"name": "fgsm"}, None]}]}
+    run(Experiment.model_validate(bad), tmp_path / "run")
+    run(Experiment.model_validate(bad), tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "log.txt").read_text().count("failed:") == 2
+
+
+def test_training_leaves_weights_that_a_later_run_uses(tmp_path):
+    entry = {
+        "task": {"name": "train", "epochs": 8, "lr": 0.005},
+        "nets": [{"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits"}}],
+    }
+    summary = run(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")
+    trained = summary["cells"][0]["summary"]["columns"]["correct"]["mean"]
+    assert trained > 0.85
+    weights = tmp_path / "run" / "cells" / summary["cells"][0]["id"] / "weights.safetensors"
+    net = {"model": {"name": "mlp", "weights": str(weights)}, "data": {"name": "digits"}}
+    again = run(Experiment.model_validate({"name": "u", "tasks": [{"nets": [net]}]}), tmp_path / "again")
+    assert again["cells"][0]["summary"]["columns"]["correct"]["mean"] == pytest.approx(trained)
+
+
+def test_an_attack_on_another_net_is_judged_on_the_victim(tmp_path):
+    other = {"model": {"name": "mlp", "weights": "random", "init_seed": 5}, "data": {"name": "digits"}}
+    attack = {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.05}}
+    entry = {"nets": [NET], "attacks": [attack, {**attack, "on": other}]}
+    summary = run(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")
+    direct, transferred = (c["summary"]["columns"]["fooled"]["mean"] for c in summary["cells"])
+    assert transferred <= direct
+    assert summary["cells"][1]["labels"]["attack"] == "pgd on mlp"
+
+
+def test_constrained_accuracy_gives_a_curve_that_starts_clean_and_falls(tmp_path):
+    entry = {"task": {"name": "constrained_accuracy", "constraint": "linf", "values": [0, 0.05, 0.4]},
+             "nets": [{"model": {"name": "cnn"}, "data": NET["data"]}],
+             "attacks": [{"name": "pgd", "steps": 10, "budget": {"name": "linf", "eps": 1}}, {"name": "deepfool"}]}  # fmt: skip
+    summary = run(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")
+    for cell in summary["cells"]:
+        curve = cell["summary"]["result"]
+        assert curve["accuracy"][0] > 0.9
+        assert curve["accuracy"][-1] < 0.2
+        assert curve["n"] == 24
+        assert curve["fooling_rate"][0] == 0

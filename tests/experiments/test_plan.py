@@ -1,0 +1,109 @@
+"""File -> cells."""
+
+import json
+
+import pytest
+import yaml
+
+from limen.errors import UserError
+from limen.experiments.file import Experiment, load_file, read_experiment, schema
+from limen.experiments.plan import plan
+
+NET = {"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits", "limit": 20}}
+PGD = {"name": "pgd", "steps": 3, "budget": {"name": "linf", "eps": 0.1}}
+
+
+def experiment(**entry) -> Experiment:
+    return Experiment.model_validate({"name": "t", "tasks": [{"nets": [NET], **entry}]})
+
+
+def test_a_grid_is_nets_times_defenses_times_attacks():
+    cells = plan(
+        experiment(
+            nets=[NET, {**NET, "label": "again", "data": {"name": "digits", "limit": 10}}],
+            defenses=[None, {"name": "bit_depth"}],
+            attacks=[None, PGD],
+        )
+    )
+    assert len(cells) == 8
+    assert len({c.id for c in cells}) == 8
+    assert [c.order for c in cells] == list(range(8))
+
+
+def test_a_sweep_varies_the_cells_that_have_the_option_and_runs_the_others_once():
+    cells = plan(experiment(attacks=[None, PGD], sweep={"attack.budget.eps": [0.1, 0.2, 0.3]}))
+    assert [c.variable for c in cells] == [None, {"attack.budget.eps": 0.1}, {"attack.budget.eps": 0.2}, {"attack.budget.eps": 0.3}]
+    assert [c.spec["attack"]["budget"]["eps"] for c in cells[1:]] == [0.1, 0.2, 0.3]
+
+
+def test_two_swept_options_make_a_grid():
+    cells = plan(experiment(attacks=[PGD], sweep={"attack.budget.eps": [0.1, 0.2], "attack.steps": [1, 2, 3]}))
+    assert len(cells) == 6
+
+
+def test_a_swept_option_that_no_cell_has_is_an_error_that_names_it():
+    with pytest.raises(UserError, match=r"attack\.budget\.epsilon"):
+        plan(experiment(attacks=[PGD], sweep={"attack.budget.epsilon": [0.1]}))
+
+
+def test_a_swept_value_is_validated_like_any_other():
+    with pytest.raises(UserError, match="greater than 0"):
+        plan(experiment(attacks=[PGD], sweep={"attack.budget.eps": [-1]}))
+
+
+def test_the_id_depends_on_what_decides_the_result_and_on_nothing_else():
+    one, two = plan(experiment(attacks=[PGD])), plan(experiment(attacks=[{**PGD, "label": "another name"}]))
+    assert one[0].id == two[0].id
+    other = Experiment.model_validate({"name": "t", "seed": 1, "tasks": [{"nets": [NET], "attacks": [PGD]}]})
+    assert plan(other)[0].id != one[0].id
+    sized = Experiment.model_validate({"name": "t", "batch_size": 7, "tasks": [{"nets": [NET], "attacks": [PGD]}]})
+    assert plan(sized)[0].id == one[0].id
+
+
+def test_the_same_cell_twice_is_run_once():
+    assert len(plan(experiment(attacks=[PGD, {**PGD, "steps": 3}]))) == 1
+
+
+def test_yaml_and_json_read_the_same(tmp_path):
+    content = {"name": "t", "tasks": [{"nets": [NET], "attacks": [PGD]}]}
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(content))
+    one, two = (read_experiment(load_file(tmp_path / name), tmp_path / name) for name in ("a.json", "a.yaml"))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"tasks": []}, "tasks"),
+        ({"tasks": [{"nets": [{"model": {"name": "mpl"}, "data": {"name": "digits"}}]}]}, 'Did you mean "mlp"'),
+        ({"tasks": [{"nets": [NET], "attacks": [{"name": "pgd", "stepz": 3}]}]}, 'Did you mean "steps"'),
+        ({"tasks": [{"nets": [NET], "attacks": [{"name": "pgd", "budget": {"name": "linf"}}]}]}, '"eps" is required'),
+        ({"tasks": [{"nets": [NET], "defences": []}]}, "defenses"),
+        ({"task": []}, "tasks"),
+        ({"tasks": [{"nets": [NET], "metrics": [{"name": "psnr"}]}]}, 'no metric "psnr"'),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_sentence_with_the_way_out(content, words, tmp_path):
+    with pytest.raises(UserError) as error:
+        read_experiment(content, tmp_path / "a.yaml")
+    assert words in str(error.value)
+
+
+def test_a_file_that_is_not_there_or_not_yaml_is_named(tmp_path):
+    with pytest.raises(UserError, match="no experiment file"):
+        load_file(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("a: [1, 2")
+    with pytest.raises(UserError, match=r"bad\.yaml cannot be read as YAML"):
+        load_file(tmp_path / "bad.yaml")
+    (tmp_path / "list.yaml").write_text("- 1")
+    with pytest.raises(UserError, match="must hold a mapping"):
+        load_file(tmp_path / "list.yaml")
+
+
+def test_the_schema_names_every_component_with_its_options():
+    root = schema()
+    attacks = {choice["properties"]["name"]["const"]: choice for choice in root["$defs"]["attacks"]["oneOf"]}
+    assert attacks["pgd"]["properties"]["steps"]["default"] == 40
+    assert "budget" in attacks["pgd"]["properties"]
+    assert root["$defs"]["Net"]["properties"]["model"] == {"$ref": "#/$defs/models"}

@@ -1,0 +1,194 @@
+"""Training: it learns, it is the same each time, and an interrupted one continues exactly."""
+
+import json
+
+import pytest
+import torch
+
+from limen.components import parse
+from limen.data._dataset import Dataset
+from limen.errors import UserError
+from limen.models._augment import AugmentOptions, augment, coloured
+from limen.models._card import read_card, write_card
+from limen.models._load import ZOO, load_model
+from limen.models._score import edits, score, wilson
+from limen.models._training import TrainOptions, learning_rate, train
+from limen.seeds import generators
+from limen.types import Batch, Sample
+
+
+def digits(split, limit=None):
+    component, options = parse("data", {"name": "digits", "split": split, "limit": limit})
+    return component.function(options)
+
+
+def fresh(name="mlp", **options):
+    return load_model({"name": name, "weights": "random", **options})
+
+
+def weights(model):
+    return torch.cat([v.float().flatten() for v in model.state_dict().values()])
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("mlp", {"optimizer": "sgd", "nesterov": True, "lr": 0.05}), ("cnn", {"optimizer": "adamw", "shift_px": 1})]
+)
+def test_an_interrupted_training_ends_where_an_uninterrupted_one_does(tmp_path, name, options):
+    asked = TrainOptions(epochs=3, schedule="cosine", batch_size=50, **options)
+    whole = fresh(name)
+    history = train(whole, digits("train", 300), digits("valid"), asked, tmp_path / "whole", seed=7)
+
+    def stop(done, text):
+        if done > 0.7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(fresh(name), digits("train", 300), digits("valid"), asked, tmp_path / "cut", seed=7, progress=stop)
+    torch.manual_seed(99)
+    resumed = fresh(name, init_seed=1)  # the checkpoint decides, not the start
+    assert train(resumed, digits("train", 300), digits("valid"), asked, tmp_path / "cut", seed=7) == history
+    assert torch.equal(weights(whole), weights(resumed))
+    assert (tmp_path / "whole/weights.safetensors").read_bytes() == (tmp_path / "cut/weights.safetensors").read_bytes()
+    assert json.loads((tmp_path / "cut/history.json").read_text()) == history
+
+
+def test_training_leaves_the_global_generator_alone_and_learns(tmp_path):
+    model = fresh()
+    before = torch.get_rng_state()
+    history = train(model, digits("train"), digits("valid"), TrainOptions(epochs=8, lr=0.01, batch_size=32), tmp_path)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert history[-1]["loss"] < 0.3 * history[0]["loss"]
+    assert score(model, digits("test"))["accuracy"] > 0.9
+
+
+def test_saved_weights_load_as_a_model(tmp_path):
+    model = fresh("cnn")
+    train(model, digits("train", 100), None, TrainOptions(epochs=1), tmp_path)
+    again = load_model({"name": "cnn", "weights": str(tmp_path / "weights.safetensors")})
+    assert torch.equal(weights(model), weights(again))
+
+
+def test_a_checkpoint_of_another_training_is_not_continued(tmp_path):
+    train(fresh(), digits("train", 60), None, TrainOptions(epochs=1), tmp_path)
+    with pytest.raises(UserError, match="other options"):
+        train(fresh(), digits("train", 60), None, TrainOptions(epochs=1, lr=0.5), tmp_path)
+
+
+def test_patience_ends_the_training_and_the_best_epoch_is_kept(tmp_path):
+    model = fresh()
+    history = train(model, digits("train", 200), digits("valid"), TrainOptions(epochs=50, lr=0.5, optimizer="adam", patience=2), tmp_path)
+    accuracy = [row["valid_accuracy"] for row in history]
+    assert len(history) < 50
+    assert max(accuracy[-2:]) < max(accuracy)
+    assert score(model, digits("valid"))["accuracy"] == max(accuracy)
+
+
+def test_a_hook_may_replace_the_samples(tmp_path):
+    seen = []
+
+    def black(model, batch):
+        seen.append(len(batch))
+        return torch.zeros_like(batch.x)
+
+    train(fresh(), digits("train", 64), None, TrainOptions(epochs=1, batch_size=32), tmp_path, perturb=black)
+    assert seen == [32, 32]
+
+
+def test_a_recogniser_learns_its_transcripts(tmp_path):
+    tones = {"a": 400.0, "b": 1500.0}
+
+    def clip(key):
+        t = torch.arange(3200) / 16000
+        return Sample(key, torch.cat([0.3 * torch.sin(2 * torch.pi * tones[c] * t) for c in key]), key)
+
+    data = Dataset("tones", "clip", ["a", "b", "ab", "ba"] * 4, clip, rate_hz=16000)
+    model = load_model({"name": "ctc_small", "weights": "random", "width": 32, "dropout": 0})
+    history = train(model, data, data, TrainOptions(epochs=25, batch_size=8, lr=0.01, clip_norm=5), tmp_path)
+    assert history[-1]["loss"] < history[0]["loss"]
+    assert score(model, data)["cer"] == 0
+
+
+def test_models_and_data_that_do_not_belong_together_are_refused(tmp_path):
+    with pytest.raises(UserError, match="class for a clip"):
+        train(fresh("res8"), digits("train"), None, TrainOptions(), tmp_path)
+    with pytest.raises(UserError, match="3 classes, but digits has 10"):
+        train(fresh(classes=3), digits("train"), None, TrainOptions(), tmp_path)
+    with pytest.raises(UserError, match=r"\(1, 28, 28\)"):
+        train(fresh(size=28), digits("train"), None, TrainOptions(), tmp_path)
+
+
+def test_learning_rates_follow_their_schedules():
+    cosine = TrainOptions(epochs=10, lr=1.0, schedule="cosine", warmup_epochs=2)
+    assert [round(learning_rate(cosine, at), 6) for at in (0.0, 1.0, 2.0, 6.0, 10.0)] == [0.0, 0.5, 1.0, 0.5, 0.0]
+    step = TrainOptions(lr=1.0, schedule="step", step_epochs=3, step_factor=0.1)
+    assert [learning_rate(step, at) for at in (0, 2.9, 3, 6)] == pytest.approx([1, 1, 0.1, 0.01])
+
+
+def test_a_sample_is_augmented_the_same_in_any_company():
+    options = AugmentOptions(shift_px=2, flip=True, crop=0.7)
+    x, ids = torch.rand(5, 3, 12, 12), list("abcde")
+    together = augment(Batch("picture", ids, x, torch.zeros(5)), generators(0, ids), options, None).x
+    alone = [augment(Batch("picture", [i], x[k : k + 1], torch.zeros(1)), generators(0, [i]), options, None).x for k, i in enumerate(ids)]
+    assert torch.equal(together, torch.cat(alone))
+    assert not torch.equal(together, x)
+
+
+def test_augmented_clips_keep_their_length_range_and_padding():
+    x = torch.rand(2, 1600) * 2 - 1
+    x[1, 900:] = 0
+    options = AugmentOptions(shift_ms=20, noise=0.1, gain_db=6)
+    changed = augment(Batch("clip", ["a", "b"], x, torch.zeros(2), torch.tensor([1600, 900])), generators(0, ["a", "b"]), options, 16000)
+    assert changed.x.abs().max() <= 1
+    assert (changed.x[1, 900:] == 0).all()
+    assert not torch.equal(changed.x, x)
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.0, 2.0])
+def test_coloured_noise_falls_as_its_slope_says(slope):
+    n = coloured(1 << 17, slope, torch.Generator().manual_seed(0))
+    power = torch.fft.rfft(n).abs().square()
+    bands = torch.stack([power[2**k : 2 ** (k + 1)].mean() for k in range(6, 16)]).log2()
+    assert (bands[1:] - bands[:-1]).mean().item() == pytest.approx(-slope, abs=0.05)
+    assert n.square().mean().item() == pytest.approx(1, abs=1e-4)
+
+
+def test_edit_distances_and_intervals_are_the_known_ones():
+    import jiwer
+
+    for said, heard in (("one two three", "one three"), ("a b", "a b"), ("one", "two two"), ("kitten in", "sitting")):
+        assert edits(said.split(), heard.split()) == round(jiwer.wer(said, heard) * len(said.split()))
+        assert edits(said, heard) == round(jiwer.cer(said, heard) * len(said))
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=2e-4)  # Newcombe 1998, table I
+
+
+def test_a_card_says_what_was_trained_and_how_well(tmp_path):
+    model, options = fresh(), TrainOptions(epochs=1, lr=0.01)
+    history = train(model, digits("train", 100), None, options, tmp_path)
+    test = score(model, digits("test", 50))
+    card = write_card(
+        tmp_path,
+        model,
+        spec={"name": "mlp", "weights": "random"},
+        data={"name": "digits"},
+        options=options,
+        seed=3,
+        history=history,
+        test=test,
+    )
+    assert card == json.loads((tmp_path / "card.json").read_text())
+    assert card["model"] == {"name": "mlp"}
+    assert card["parameters"] == 64 * 64 + 64 + 640 + 10
+    assert card["train"] == {"epochs": 1, "lr": 0.01}
+    assert card["test"]["n"] == 50
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in ZOO.glob("*.safetensors") if not p.stem.startswith("resnet14")))
+def test_shipped_weights_do_as_well_as_their_card_says(name):
+    card = read_card(name)
+    component, options = parse("data", {**card["data"], "split": "test", "limit": 120})
+    measured = score(load_model(name), component.function(options))
+    if "accuracy" in measured:
+        low, high = wilson(round(measured["accuracy"] * measured["n"]), measured["n"])
+        assert low <= card["test"]["accuracy"] <= high
+    else:
+        assert measured["low"] <= card["test"]["wer"] <= measured["high"] or measured["wer"] < 0.1
