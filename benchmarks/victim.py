@@ -19,7 +19,8 @@ KEPT = Path(__file__).resolve().parent.parent / "build" / "benchmarks"
 def network() -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(1, 32, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64 * 3 * 3, 128), nn.ReLU(), nn.Linear(128, 10),
+        nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(64 * 3 * 3, 128), nn.ReLU(), nn.Linear(128, 10),
     )  # fmt: skip
 
 

@@ -283,23 +283,22 @@ def _folder(name: str, resume: bool) -> Path:
 def _show(summary: dict[str, Any]) -> None:
     """A short table on the terminal."""
     columns = ["correct", "success", "wer", "l2", "snr_db", "peak_db", "pesq"]
-    present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in summary["cells"])]
+    plain = [c for c in summary["cells"] if "values" not in c["summary"]["result"]]
+    present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in plain)]
     table = Table("net", "defense", "attack", "varied", "n", *present, box=None, header_style="bold")
+    for cell in plain:
+        labels, values = cell["labels"], cell["summary"]["columns"]
+        numbers = [cell["error"][:60]] if cell["status"] == "failed" else [_number(c, values.get(c)) for c in present]
+        n = "failed" if cell["status"] == "failed" else str(cell["summary"]["n"])
+        table.add_row(labels["net"], labels["defense"], labels["attack"], _varied(cell["variable"]), n, *numbers)
+    if plain:
+        out.print(table)
     for cell in summary["cells"]:
-        varied = _varied(cell["variable"])
-        if cell["status"] == "failed":
-            table.add_row(cell["labels"]["net"], cell["labels"]["defense"], cell["labels"]["attack"], varied, "failed", cell["error"][:60])
-            continue
-        values = cell["summary"]["columns"]
-        table.add_row(
-            cell["labels"]["net"],
-            cell["labels"]["defense"],
-            cell["labels"]["attack"],
-            varied,
-            str(cell["summary"]["n"]),
-            *(_number(c, values.get(c)) for c in present),
-        )
-    out.print(table)
+        curve = cell["summary"]["result"]
+        if "values" in curve:
+            points = "  ".join(f"{value:g}: {100 * accuracy:.0f} %" for value, accuracy in zip(curve["values"], curve["accuracy"], strict=True))
+            who = " | ".join(cell["labels"][k] for k in ("net", "defense", "attack"))
+            out.print(f" {who}, accuracy by {curve['constraint']}  {points}", soft_wrap=True)
 
 
 def _varied(variable: dict[str, Any] | None) -> str:

@@ -3,7 +3,7 @@
 An attack that cannot promise the exact radius on a linear model, or not in every norm, says so in `PROMISES`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ PROMISES = {
             "linf": {"inner": {"name": "deepfool", "norm": "linf"}},
             "l1": {"inner": {"name": "pgd"}},
         }
-    ),  # fmt: skip
+    ),
     "uap_hc": Promise(norms=("l2",)),
     "patch": Promise(outside=None),  # changes a disc as far as the range goes; its own exact problem is in tests/attacks/test_patch.py
 }
@@ -172,6 +172,14 @@ def run(
     return configured(model, batch, seed=seed)
 
 
+def attempt(make: Callable[[], Any]) -> tuple[Any, str]:
+    """What came, or the words with which it was refused."""
+    try:
+        return make(), ""
+    except UserError as error:
+        return None, str(error)
+
+
 LINF = {"name": "linf", "eps": 0.1}
 
 
@@ -245,12 +253,11 @@ def test_clips_of_different_lengths_keep_their_padding_and_give_what_they_give_a
     batch = clips(model)
     assert batch.lengths is not None
     configured = attack(name, {"name": "snr", "snr_db": 10.0})
-    try:
-        configured.craft(model, batch)
-        together = configured(model, batch).x_adv
-    except UserError as error:
-        assert "pictures" in str(error)  # an attack on pictures alone says so
+    _, refusal = attempt(lambda: configured.craft(model, batch))
+    if refusal:
+        assert "pictures" in refusal  # an attack on pictures alone says so
         return
+    together = configured(model, batch).x_adv
     for i, n in enumerate(batch.lengths.tolist()):
         assert (together[i, n:] == 0).all()
         alone = Batch("clip", [batch.ids[i]], batch.x[i : i + 1, :n], batch.y[i : i + 1], batch.lengths[i : i + 1])
@@ -299,12 +306,8 @@ def test_samples_that_are_wrong_already_make_no_trouble(name):
 @pytest.mark.parametrize("name", ATTACKS)
 def test_without_a_budget_it_works_or_says_what_to_add(name):
     model, batch = pictures()
-    try:
-        result = run(name, model, batch, None)
-    except UserError as error:
-        assert "budget: {name: linf" in str(error)
-    else:
-        assert torch.isfinite(result.x_adv).all()
+    result, refusal = attempt(lambda: run(name, model, batch, None))
+    assert "budget: {name: linf" in refusal if refusal else torch.isfinite(result.x_adv).all()
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -312,19 +315,14 @@ def test_a_recogniser_is_attacked_or_refused_in_words(name):
     torch.manual_seed(4)
     model = Recogniser().double()
     batch = clips(model)
-    if name == "uap":
-        options: dict[str, Any] | None = {"inner": {"name": "pgd", "steps": 5}, "epochs": 2}
-    else:
-        options = None
-    try:
-        result = run(name, model, batch, {"name": "snr", "snr_db": 0.0}, options)
-    except UserError as error:
-        assert "classifier" in str(error)
+    options = {"inner": {"name": "pgd", "steps": 5}, "epochs": 2} if name == "uap" else None
+    result, refusal = attempt(lambda: run(name, model, batch, {"name": "snr", "snr_db": 5.0}, options))
+    if refusal:
+        assert "classifier" in refusal
         return
     assert batch.lengths is not None
     assert (result.x_adv[0, int(batch.lengths[0]) :] == 0).all()
     with torch.no_grad():
         heard = model(result.x_adv, batch.lengths).texts()
     assert torch.equal(result.success, different(heard, list(batch.y)))
-    if "gradient" not in name and name != "random_noise":
-        assert result.success.any()
+    assert result.success.any() or name == "random_noise"

@@ -41,7 +41,8 @@ def test_a_component_is_a_function_named_like_its_file_with_described_options(ki
 def test_defaults_survive_a_round_trip_through_json(kind, name):
     required = {"linf": {"eps": 1}, "l2": {"eps": 1}, "l1": {"eps": 1}, "l0": {"count": 1}, "snr": {"snr_db": 30}, "peak_db": {"peak_db": -30},
                 "transcript": {"text": "a"}, "image_folder": {"path": "x"}, "clip_folder": {"path": "x"}, "speech_commands": {"path": "x"},
-                "transcripts": {"path": "x"}, "torch_module": {"factory": "a:b", "kind": "picture", "classes": 2}}  # fmt: skip
+                "transcripts": {"path": "x"}, "torch_module": {"factory": "a:b", "kind": "picture", "classes": 2},
+                "speaker_encoder": {"enrolled": "x"}}  # fmt: skip
     component = load(kind, name)
     needed = required.get(name, {}) if any(f.is_required() for f in component.options.model_fields.values()) else {}
     _, options = parse(kind, {"name": name, **needed})

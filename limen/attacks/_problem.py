@@ -119,20 +119,20 @@ class Problem:
 
     @torch.no_grad()
     def look(self, x_adv: Tensor) -> tuple[Tensor, Tensor]:
-        """(B,) loss and (B,) reached, without gradients. Of a model that draws at random: mean loss, and whether most draws say so."""
+        """(B,) loss and (B,) reached, without gradients. Of a model that draws at random: mean loss, and whether all draws agree."""
         losses, votes = [], []
         for _ in range(self.draws):
             outputs = self.outputs(x_adv)
             losses.append(self.goal.loss(outputs))
             votes.append(self._reached(outputs))
-        return _mean(losses), _most(votes)
+        return _mean(losses), _all(votes)
 
     def gradient(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, through: Callable[[Tensor], Tensor] | None = None
                  ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         """d loss_i / d x_i for every row, the losses, and which rows have already reached the goal. One forward pass serves all three.
 
         `loss` replaces the goal's own; `through` maps what is varied to samples, which then need not be samples (a sticker, a filter).
-        Of a model that draws at random: the mean over its draws (EOT, Athalye et al. 2018), reached if most draws say so.
+        Of a model that draws at random: the mean over its draws (EOT, Athalye et al. 2018), reached if all draws agree.
         """
         measure = loss or self.goal.loss
         gradients, losses, votes = [], [], []
@@ -145,7 +145,7 @@ class Problem:
             gradients.append(self._cleaned(gradient))
             losses.append(values.detach())
             votes.append(self._reached(outputs.detach() if isinstance(outputs, Tensor) else outputs))
-        return _mean(gradients), _mean(losses), _most(votes)
+        return _mean(gradients), _mean(losses), _all(votes)
 
     def input_gradients(self, x_adv: Tensor, pick: Tensor, base: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Logits (B, K) and the gradients (B, k, ...) of the logits whose numbers `pick` (B, k) holds. Classifiers only.
@@ -183,8 +183,9 @@ def _mean(values: list[Tensor]) -> Tensor:
     return values[0] if len(values) == 1 else torch.stack(values).mean(0)
 
 
-def _most(votes: list[Tensor]) -> Tensor:
-    return votes[0] if len(votes) == 1 else torch.stack(votes).to(torch.float32).mean(0) > 0.5
+def _all(votes: list[Tensor]) -> Tensor:
+    # the victim answers once: a sample that only most draws call fooled would often fail that one time
+    return votes[0] if len(votes) == 1 else torch.stack(votes).all(0)
 
 
 def need_classes(problem: Problem, who: str) -> None:

@@ -5,8 +5,9 @@ r"""DeepFool: to the nearest linearised boundary, again and again. Moosavi-Dezfo
     r_i = |f'_l| / ||w'_l||_1 * sign(w'_l)       (linf, q = 1)
     x_{i+1} = x + (1 + overshoot) * sum_i r_i    until f leaves class c
 
-Departs from the paper: only the classes most likely at the clean sample are looked at (`k_classes`), and the overshoot is part of every
-step, as in the authors' code. With a budget, the point found is projected into it.
+Departs from the paper: only the classes most likely at the clean sample are looked at (`k_classes`); the overshoot is part of every step,
+as in the authors' code; values at an end of the range that a step would push further are left out of it (without this, 9 % of the digits
+and 20 % under a perceptron are never fooled). With a budget, the point found is projected into it.
 """
 
 from typing import ClassVar, Literal
@@ -62,6 +63,9 @@ def deepfool(problem: Problem, options: DeepFool) -> Tensor:
 
 def _to_nearest_boundary(active: Problem, x: Tensor, own: Tensor, others: Tensor, norm: str) -> Tensor:
     logits, w = active.input_gradients(x, others, base=own)
+    # a value at an end of the range cannot go further: with it the step would stay short of the boundary for ever
+    stuck = active.clip((x[:, None] + w.sign()).flatten(0, 1)).view_as(w) == x[:, None]
+    w = w.masked_fill(stuck, 0.0)
     f = (logits.gather(1, others) - logits.gather(1, own[:, None])).abs()
     sizes = w.flatten(2).norm(p=2 if norm == "l2" else 1, dim=2)
     distance = torch.where(sizes > 0, f / sizes, torch.inf)  # a class whose logit runs parallel is never reached

@@ -27,6 +27,8 @@ class UAP(Options):
     """Share of fooled samples at which the search stops."""
     at_once: int = Field(default=16, ge=1)
     """Samples whose changes are found side by side."""
+    samples: int | None = Field(default=1000, ge=1)
+    """Training samples an experiment crafts on; null takes all."""
 
 
 @torch.no_grad()

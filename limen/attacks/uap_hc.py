@@ -28,6 +28,8 @@ class UAPHC(Options):
     """Classes that DeepFool looks at."""
     at_once: int = Field(default=16, ge=1)
     """Samples whose changes are found side by side."""
+    samples: int | None = Field(default=None, ge=1)
+    """Training samples of all classes together that an experiment crafts on; null takes all."""
 
 
 @torch.no_grad()

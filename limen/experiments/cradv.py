@@ -193,13 +193,13 @@ def _device(config: schema.Config, asked: str, say: plan.Say) -> torch.device:
     """The command line's, else the file's, else the first GPU; cpu with a notice where that is not here."""
     named = config.device or (config.device_ids[0] if config.device_ids else None)
     wanted = asked if asked != "cpu" else named or ("cuda:0" if torch.cuda.is_available() else "cpu")
-    if config.device_ids and len(config.device_ids) > 1 and config.multi_gpu:
-        say(f"device_ids names {len(config.device_ids)} devices; one is used ({wanted}), which changes no result.")
     try:
         torch.zeros(1, device=wanted)
     except (RuntimeError, AssertionError) as error:
         say(f"device {wanted} is not available here, using cpu ({str(error).splitlines()[0]})")
         return torch.device("cpu")
+    if config.multi_gpu and len(config.device_ids or []) > 1:
+        say(f"device_ids names {len(config.device_ids or [])} devices; one is used ({wanted}), which changes no result.")
     return torch.device(wanted)
 
 

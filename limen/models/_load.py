@@ -1,6 +1,6 @@
 """From a name to a model with weights: shipped, fetched, random or from a file. Weights are data; nothing that is loaded is executed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +74,8 @@ def read_state(path: Path) -> dict[str, Tensor]:
 def load_state(module: nn.Module, state: Mapping[str, Tensor], who: str) -> None:
     """Strict loading; what does not fit is listed. Weights stored in half precision become what the module has."""
     expected = module.state_dict()
-    if hasattr(module, "rename"):  # a network whose published files carry older names says how they translate
-        state = {module.rename(name): value for name, value in state.items()}
+    rename: Callable[[str], str] = getattr(module, "rename", str)  # a network whose files carry older names says how they translate
+    state = {rename(name): value for name, value in state.items()}
     wrong = [f"{name} is {tuple(state[name].shape)} and should be {tuple(value.shape)}"
              for name, value in expected.items() if name in state and state[name].shape != value.shape]  # fmt: skip
     optional = {name for name in expected if name.endswith("num_batches_tracked")}  # files from before torch 0.4.1 lack these counters

@@ -74,7 +74,7 @@ def train(model: Model, train_set: Dataset, valid_set: Dataset | None, options: 
     """
     check_fit(model, train_set)
     folder.mkdir(parents=True, exist_ok=True)
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster convolutions; numbers stay what they are
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # gradients of weights come up to twice as fast on CPUs
     optimizer = _optimizer(model, options)
     state: dict[str, Any] = {"history": [], "best": None}
     identity = json.dumps({"seed": seed, "data": train_set.name, "n": len(train_set), **options.model_dump()}, sort_keys=True)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from limen.data._cache import fetched as fetched_folder
-from limen.data.cifar10 import CLASSES
 from limen.errors import missing_package
+from limen.models._cifar import CIFAR10
 from limen.models._model import Classifier, Model, ModelOptions, Normalized
 from limen.models._same import SameConv
 
@@ -22,16 +22,6 @@ class TinyResNet(nn.Module):
 
     SHAPES = ((3, 16, 3, 1), (16, 16, 3, 1), (16, 16, 3, 1), (16, 32, 3, 2), (32, 32, 3, 1), (16, 32, 1, 2),
               (32, 64, 3, 2), (64, 64, 3, 1), (32, 64, 1, 2))  # fmt: skip
-        (3, 16, 3, 1),
-        (16, 16, 3, 1),
-        (16, 16, 3, 1),
-        (16, 32, 3, 2),
-        (32, 32, 3, 1),
-        (16, 32, 1, 2),
-        (32, 64, 3, 2),
-        (64, 64, 3, 1),
-        (32, 64, 1, 2),
-    )
     """Channels in and out, kernel and stride of conv2d, conv2d_1, ..."""
     NORMALISED = (0, 1, 2, 3, 4, 6, 7)
     """Numbers of the convolutions that batch_normalization, batch_normalization_1, ... follow."""
@@ -62,13 +52,6 @@ def _numbered(name: str, i: int) -> str:
 
 NAMES = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias",
          "moving_mean": "running_mean", "moving_variance": "running_var"}  # fmt: skip
-    "kernel": "weight",
-    "bias": "bias",
-    "gamma": "weight",
-    "beta": "bias",
-    "moving_mean": "running_mean",
-    "moving_variance": "running_var",
-}
 """Keras -> torch."""
 
 
@@ -90,4 +73,4 @@ def fetched(options: CifarResnet) -> dict[str, Tensor]:
 
 def cifar_resnet(options: CifarResnet) -> Model:
     network = Normalized(TinyResNet(), [128 / 255] * 3, [128 / 255] * 3)  # trained on (pixel - 128) / 128
-    return Classifier(network, "picture", CLASSES, shape=(3, 32, 32))
+    return Classifier(network, "picture", CIFAR10, shape=(3, 32, 32))

@@ -3,15 +3,13 @@
 He et al. 2016, https://arxiv.org/abs/1512.03385; weights files of CrAdv (resnet14_cifar.pth) load unchanged.
 """
 
+from limen.models._cifar import CIFAR10
 from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
 from limen.models._resnet14 import ResNet14
 
 
-CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
-
-
 class Resnet14Cifar(ModelOptions):
-    classes: int | list[str] = CLASSES
+    classes: int | list[str] = CIFAR10
     """Number of classes, or their names."""
 
 

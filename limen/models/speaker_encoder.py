@@ -36,6 +36,9 @@ class SpeakerEncoder(ModelOptions):
 class VoiceEncoder(nn.Module):
     """Waveforms -> (B, 256) embeddings of length 1; names and shapes as in Resemblyzer's file."""
 
+    window: Tensor
+    filters: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.lstm = nn.LSTM(BANDS, 256, 3, batch_first=True)
@@ -88,12 +91,14 @@ def slaney_filters(channels: int, bins: int, rate_hz: int) -> Tensor:
 class Speakers(Model):
     """Similarity to each enrolled speaker."""
 
+    network: VoiceEncoder
+    centres: Tensor
+
     def __init__(self, network: VoiceEncoder, folder: Path):
         super().__init__()
         self.network, self.kind, self.rate_hz, self.folder = network, "clip", RATE_HZ, folder
-        self.clips = {
-            p.name: sorted(c for c in p.iterdir() if c.suffix.lower() in SUFFIXES) for p in sorted(folder.iterdir()) if p.is_dir()
-        }
+        people = sorted(p for p in folder.iterdir() if p.is_dir())
+        self.clips = {p.name: sorted(c for c in p.iterdir() if c.suffix.lower() in SUFFIXES) for p in people}
         self.classes = list(self.clips)
         empty = [name for name, clips in self.clips.items() if not clips]
         if len(self.classes) < 2 or empty:

@@ -65,7 +65,11 @@ def _context(run: Run, examples: int, megabytes: float) -> dict[str, Any]:
         "failed": [{"place": place(c), "error": c.error, "id": c.id} for c in run.failed],
         "missing": _tables.missing_metrics(run.done),
         "command": str(run.environment.get("command") or ""),
-        "facts": [(str(k), str(v)) for k, v in run.environment.items() if k not in ("command", "started") and v is not None],
+        "facts": [
+            (str(k), str(v)[:12] if k == "git" else str(v))
+            for k, v in run.environment.items()
+            if k not in ("command", "started") and v is not None
+        ],
         "config": json.dumps(run.config, indent=2, ensure_ascii=False),
         "links": [n for n in ("config.json", "environment.json", "summary.json", "rows.parquet", "log.txt") if (run.folder / n).is_file()],
     }
@@ -95,7 +99,7 @@ def _lede(run: Run, checks: Sequence[_checks.Check]) -> str:
     if flags:
         parts.append(f" {len(flags)} of {len(ran)} honest-attacker checks raised a flag: read them before believing a number.")
     elif ran:
-        parts.append(f" All {len(ran)} honest-attacker checks that could be made passed.")
+        parts.append(f" Every honest-attacker check that could be made ({len(ran)} of {len(checks)}) passed.")
     return "".join(parts)
 
 
@@ -136,6 +140,7 @@ def _tiles(cells: Sequence[Cell]) -> list[dict[str, Any]]:
                 "best_rate": fmt(best.mean(column), "%"),
                 "best_attack": best.attack,
                 "best_unseen": not best.sees_defense,
+                "best_helps": top is None or (_tables.harm(best) or 0.0) < (_tables.harm(top) or 0.0),
             }
         tiles.append(tile)
     return tiles

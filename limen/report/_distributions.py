@@ -36,19 +36,14 @@ def distortion(cells: Sequence[Cell]) -> list[Figure]:
         rest = " Boxes hold half of the samples, the line is the median, whiskers reach the last sample within 1.5 box lengths."
         known = " Dashed: −32 dB; a peak below it is usually called acceptable." if rule else ""
         panels: list[tuple[str, Markup]] = []
+        values = [v for c in measured for column, _ in parts for v in _finite(c.values(column))]
         for net, defense in facets(measured):
-            groups = _boxes(
-                {
-                    _attack_name(c): [_finite(c.values(column)) for column, _ in parts]
-                    for c in measured
-                    if (c.net, c.defense) == (net, defense)
-                }
-            )
+            here = [c for c in measured if (c.net, c.defense) == (net, defense)]
+            groups = _boxes({_attack_name(c): [_finite(c.values(column)) for column, _ in parts] for c in here})
             if groups:
-                name, width = facet_name(net, defense), max(420, 70 + 75 * len(groups))
-                panels.append(
-                    (name, box_plot(groups, names, title=f"{words} by attack: {name}", y_label=words, rule=rule, width=width, height=260))
-                )
+                name, size = facet_name(net, defense), {"width": max(420, 70 + 75 * len(groups)), "height": 260}
+                title, span = f"{words} by attack: {name}", (min(values), max(values))
+                panels.append((name, box_plot(groups, names, title=title, y_label=words, rule=rule, span=span, **size)))
         if panels:
             out.append(
                 Figure(
@@ -115,7 +110,8 @@ def confusion(cells: Sequence[Cell]) -> list[Figure]:
     """What the model says of each class under its strongest attack."""
     panels = []
     for net in dict.fromkeys(c.net for c in cells):
-        cell = worst([c for c in cells if c.net == net and c.output == "class" and not c.curve])
+        mine = [c for c in cells if c.net == net and c.output == "class" and not c.curve]
+        cell = worst([c for c in mine if c.defense == "none"] or mine)
         if cell is None or not 1 < len(cell.classes) <= MOST_CLASSES:
             continue
         counts = {(a, b): 0 for a in cell.classes for b in cell.classes}
@@ -144,7 +140,6 @@ def confusion(cells: Sequence[Cell]) -> list[Figure]:
                 "Number of samples of each class (rows) by the model’s answer (columns), under the attack that does most harm.",
                 panels,
                 Markup(""),
-                wide=True,
             )
         ]
         if panels

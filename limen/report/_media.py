@@ -57,7 +57,7 @@ def show(cell: Cell, example: dict[str, Any]) -> dict[str, Any]:
         "label": _text(example.get("label")),
         "success": bool(example.get("success")),
         "answers": {"clean": _text(example.get("clean_prediction")), "adversarial": _text(example.get("adversarial_prediction"))},
-        "metrics": _metrics(example.get("metrics") or {}),
+        "metrics": _metrics(example.get("metrics") or {}, cell.kind),
         "confidence": _confidences(example.get("metrics") or {}),
         "missing": [role for role in ("clean", "adversarial") if paths[role] is None],
         "panels": [],
@@ -75,9 +75,11 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _metrics(metrics: dict[str, Any]) -> list[tuple[str, str]]:
-    known = [(COLUMNS[k][0], fmt(metrics[k], COLUMNS[k][1])) for k in COLUMNS if isinstance(metrics.get(k), int | float)]
-    return [m for m in known if m[1] != "–"]
+def _metrics(metrics: dict[str, Any], kind: str | None) -> list[tuple[str, str]]:
+    shown = [
+        k for k in COLUMNS if isinstance(metrics.get(k), int | float) and not (kind == "clip" and k in ("l0", "l1", "dissimilarity_l2"))
+    ]
+    return [(COLUMNS[k][0], fmt(metrics[k], COLUMNS[k][1])) for k in shown]
 
 
 def _confidences(metrics: dict[str, Any]) -> dict[str, str]:

@@ -17,11 +17,15 @@ def box_plot(
     title: str,
     y_label: str,
     rule: tuple[float, str] | None = None,
+    span: Sequence[float] = (),
     width: int = 760,
     height: int = 300,
 ) -> Markup:
-    """For every group one box per part: quartiles, median, whiskers to the last value within 1.5 times the interquartile range."""
-    everything = [v for _, boxes in groups for values in boxes for v in values] + ([rule[0]] if rule else [])
+    """For every group one box per part: quartiles, median, whiskers to the last value within 1.5 times the interquartile range.
+
+    The axis holds every value, the rule and `span` (for charts that stand side by side).
+    """
+    everything = [*span, *(v for _, boxes in groups for values in boxes for v in values), *([rule[0]] if rule else [])]
     marks = ticks(min(everything), max(everything), 6)
     step = marks[1] - marks[0] if len(marks) > 1 else 1.0
     slant = max((len(name) for name, _ in groups), default=0) * 6.5 > (width - 60) / max(len(groups), 1)
@@ -94,7 +98,7 @@ def heat_map(
     side: int = 44,
 ) -> Markup:
     """A table of numbers as shades; each number is also written."""
-    left = 26 + int(6.4 * max(len(r) for r in rows))
+    left = max(52, 26 + int(6.4 * max(len(r) for r in rows)))
     head = 30 + int(5.2 * max(len(c) for c in columns))
     width, height = left + side * len(columns) + 24, head + 24 * len(rows) + 8
     body = [

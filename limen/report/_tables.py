@@ -10,7 +10,7 @@ from limen.report._svg import interval_dot
 from limen.report._words import COLUMNS, fmt, interval, place, variable_text
 
 MEDIANS = {
-    "picture": ("linf", "l2", "l0", "dissimilarity"),
+    "picture": ("linf", "l2", "l0", "dissimilarity_l2"),
     "clip": ("l2", "snr_db", "peak_db", "peak_db_vocal", "peak_db_background", "pesq", "stoi"),
 }
 """Distortions of the main table; the rest stands in the table of every metric."""

@@ -17,8 +17,8 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "linf": ("L∞", "3g", "median of the largest change of one value"),
     "l2": ("L2", "3g", "median Euclidean norm of the change"),
     "l1": ("L1", "3g", "median sum of absolute changes"),
-    "l0": ("L0", "3g", "median number of values changed"),
-    "dissimilarity": ("Dissim.", "3g", "median relative Euclidean change"),
+    "l0": ("L0", "0f", "median number of values changed"),
+    "dissimilarity_l2": ("Dissim.", "3g", "median Euclidean norm of the change over that of the sample"),
     "snr_db": ("SNR, dB", "1f", "median signal-to-noise ratio; larger is quieter"),
     "peak_db": ("Peak, dB", "1f", "median of the loudest change relative to the loudest of the clip; below −32 is called acceptable"),
     "peak_db_vocal": ("vocal", "1f", "peak on the vocal part, dB"),
@@ -28,7 +28,6 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "wer": ("WER", "%", "mean word error rate"),
     "cer": ("CER", "%", "mean character error rate"),
 }
-RATES = ("correct", "success", "fooled", "wer", "cer")
 
 
 def signed(text: str) -> str:
@@ -108,7 +107,7 @@ def _threat(cells: Sequence[Cell]) -> str:
     elif other:
         knows = f"The attacker does not see the model: it computes the change on {other} and hopes that it transfers"
     elif defended and not all(c.sees_defense for c in defended):
-        knows = "The attacker knows the model but not the defence"
+        knows = f"The attacker knows the model but not {'every' if any(c.sees_defense for c in defended) else 'the'} defence"
     else:
         knows = f"The attacker knows the model{' and the defence' if defended else ''} (white box)"
     wants = "" if first.control else f", wants {_goal(first)}"

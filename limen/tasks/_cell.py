@@ -146,7 +146,7 @@ class Cell:
         return ~different(predictions(samples.adversarial), samples.batch.y, samples.batch.x.device)
 
     def moved(self, samples: Samples) -> Tensor:
-        """(B,) bool: the answer changed (seed 000's fooling)."""
+        """(B,) bool: the answer changed: fooling, as Moosavi-Dezfooli et al. 2017 count it."""
         assert samples.clean is not None
         assert samples.adversarial is not None
         return different(predictions(samples.clean), predictions(samples.adversarial), samples.batch.x.device)

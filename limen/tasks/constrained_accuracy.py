@@ -1,7 +1,7 @@
 """Accuracy and fooling rate against the size of the perturbation: one curve per cell.
 
 Searches under a budget run again at every size; searches for the smallest change, and universal perturbations, run once and are
-scaled to the size (seed 003 section 5.3, seed 000 figure 2).
+scaled to the size (section 5.3 of the thesis of CrAdv; figure 2 of Vadillo and Santana 2021).
 """
 
 import math

@@ -12,9 +12,9 @@ from limen.models._ctc import ALPHABET, CtcTranscripts
 from limen.types import Transcripts
 
 
-def random_answers(frames, alphabet=ALPHABET, n=None, dtype=torch.float64):
+def random_answers(frames, alphabet=ALPHABET):
     g = torch.Generator().manual_seed(1)
-    x = torch.randn(len(frames), max(frames), len(alphabet) + 1, generator=g, dtype=dtype) * 2
+    x = torch.randn(len(frames), max(frames), len(alphabet) + 1, generator=g, dtype=torch.float64) * 2
     return CtcTranscripts(x.log_softmax(2), torch.tensor(frames), alphabet)
 
 
@@ -35,9 +35,8 @@ def test_each_row_is_the_ctc_loss_of_that_clip_alone():
     answers, texts = random_answers([30, 17, 25]), ["hello", "two", ""]
     for i, (text, n) in enumerate(zip(texts, [30, 17, 25], strict=True)):
         target = torch.tensor([[ALPHABET.index(c) + 1 for c in text]], dtype=torch.long)
-        alone = F.ctc_loss(
-            answers.log_probs[i : i + 1, :n].transpose(0, 1), target, torch.tensor([n]), torch.tensor([len(text)]), reduction="none"
-        )
+        frames, length = torch.tensor([n]), torch.tensor([len(text)])
+        alone = F.ctc_loss(answers.log_probs[i : i + 1, :n].transpose(0, 1), target, frames, length, reduction="none")
         torch.testing.assert_close(answers.nll(texts)[i : i + 1], alone)
 
 

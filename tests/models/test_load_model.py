@@ -1,13 +1,19 @@
 """Weights: shipped, random or from a file, and what a user is told when they do not fit."""
 
+import hashlib
+from pathlib import Path
+
 import pytest
 import torch
+import yaml
 from safetensors.torch import save_file
 
 from limen.components import names
 from limen.errors import UserError
+from limen.models._card import read_card
 from limen.models._load import ZOO, load_model, read_state
 from limen.models._model import inner
+from limen.models._training import TrainOptions
 
 PARAMETERS = {"resnet50": 25_557_032, "vgg19": 143_678_248, "densenet121": 7_978_856, "inception_v3": 27_161_264}
 """As torchvision documents them."""
@@ -61,17 +67,22 @@ def test_state_dicts_have_torchvisions_names():
 def test_the_residual_networks_have_cradvs_names_and_shapes():
     mnist, cifar = (inner(load_model({"name": f"resnet14_{d}", "weights": "random"})).state_dict() for d in ("mnist", "cifar"))
     assert list(mnist) == list(cifar)
-    blocks = {k.rsplit(".", 1)[0] for k in cifar}
-    assert blocks == {"conv1", "bn1", "linear"} | {f"layer{i}.{j}.{n}" for i in (1, 2, 3) for j in (0, 1) for n in ("conv1", "bn1", "conv2", "bn2")} | {
-        f"layer{i}.0.shortcut.{n}" for i in (1, 2, 3) for n in (0, 1)}  # fmt: skip
+    layers = ["conv1", "bn1", "conv2", "bn2"]
+    expected = {"conv1", "bn1", "linear"} | {f"layer{i}.{j}.{n}" for i in (1, 2, 3) for j in (0, 1) for n in layers}
+    assert {k.rsplit(".", 1)[0] for k in cifar} == expected | {f"layer{i}.0.shortcut.{n}" for i in (1, 2, 3) for n in (0, 1)}
     assert [tuple(s["linear.weight"].shape) for s in (mnist, cifar)] == [(10, 64 * 9), (10, 128 * 16)]
     assert [tuple(s["layer2.0.shortcut.0.weight"].shape) for s in (mnist, cifar)] == [(32, 16, 1, 1), (64, 32, 1, 1)]
     assert sum(v.numel() for k, v in cifar.items() if "running" not in k and "tracked" not in k) == 711_322
 
 
-@pytest.mark.parametrize(
-    "wrap", [lambda s: s, lambda s: {"state_dict": s, "epoch": 3}, lambda s: {"net": {f"module.{k}": v for k, v in s.items()}}]
-)
+WRAPPINGS = {
+    "bare": lambda s: s,
+    "checkpoint": lambda s: {"state_dict": s, "epoch": 3},
+    "parallel": lambda s: {"net": {f"module.{k}": v for k, v in s.items()}},
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPINGS.values(), ids=list(WRAPPINGS))
 def test_weights_files_of_training_scripts_load(tmp_path, wrap):
     other = load_model({"name": "resnet14_mnist", "weights": "random", "init_seed": 5})
     torch.save(wrap(inner(other).state_dict()), tmp_path / "w.pth")
@@ -125,7 +136,8 @@ def test_files_that_hold_code_or_are_damaged_or_absent_are_refused(tmp_path):
     torch.save({"state_dict": Evil()}, tmp_path / "evil.pth")
     (tmp_path / "torn.safetensors").write_bytes(b"\x08")
     torch.save([1, 2], tmp_path / "list.pth")
-    for name, words in (("evil.pth", "refused"), ("torn.safetensors", "cannot be read"), ("list.pth", "holds no state dict"), ("no.pth", "no weights file"), ("x.bin", "no weights file")):  # fmt: skip
+    told = {"evil.pth": "refused", "torn.safetensors": "cannot be read", "list.pth": "holds no state dict", "no.pth": "no weights file"}
+    for name, words in told.items():
         with pytest.raises(UserError, match=words):
             read_state(tmp_path / name)
 
@@ -139,3 +151,19 @@ def test_fetched_models_name_the_command_that_fetches_them(tmp_path, monkeypatch
 
 def test_the_zoo_stays_under_ten_megabytes():
     assert sum(p.stat().st_size for p in ZOO.iterdir()) < 10e6
+
+
+def test_every_shipped_file_has_a_card_a_recipe_and_a_row_in_the_readme():
+    readme = (ZOO / "README.md").read_text()
+    for weights in ZOO.glob("*.safetensors"):
+        card = read_card(weights.stem)
+        assert hashlib.sha256(weights.read_bytes()).hexdigest() == card["sha256"]
+        recipe = yaml.safe_load((Path(__file__).parents[2] / card["recipe"]).read_text())
+        (task,) = recipe["tasks"]
+        assert recipe["seed"] == card["seed"]
+        options = {k: v for k, v in task["task"].items() if k != "name"}
+        assert TrainOptions(**options).model_dump(exclude_defaults=True) == card["train"]
+        assert task["nets"] == [{"model": {**card["model"], "weights": "random"}, "data": card["data"]}]
+        measured = card["test"].get("accuracy", card["test"].get("wer"))
+        assert f"| `{weights.stem}` |" in readme
+        assert f"{100 * measured:.1f} %" in next(line for line in readme.splitlines() if line.startswith(f"| `{weights.stem}` |"))

@@ -33,7 +33,10 @@ def test_a_batch_gives_what_its_members_give_alone(name):
     x, lengths = samples(model, 4)
     with torch.no_grad():
         together = numbers(model(x, lengths))
-        alone = [numbers(model(x[i : i + 1, :n] if lengths is not None else x[i : i + 1])) for i, n in enumerate(lengths.tolist() if lengths is not None else range(4))]  # fmt: skip
+        if lengths is None:
+            alone = [numbers(model(x[i : i + 1])) for i in range(4)]
+        else:
+            alone = [numbers(model(x[i : i + 1, :n])) for i, n in enumerate(lengths.tolist())]
     torch.testing.assert_close(together, torch.cat(alone), rtol=1e-5, atol=1e-5)
 
 

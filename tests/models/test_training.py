@@ -98,13 +98,13 @@ def test_a_recogniser_learns_its_transcripts(tmp_path):
     tones = {"a": 400.0, "b": 1500.0}
 
     def clip(key):
-        t = torch.arange(3200) / 16000
+        t = torch.arange(1600) / 16000
         return Sample(key, torch.cat([0.3 * torch.sin(2 * torch.pi * tones[c] * t) for c in key]), key)
 
-    data = Dataset("tones", "clip", ["a", "b", "ab", "ba"] * 4, clip, rate_hz=16000)
+    data = Dataset("tones", "clip", ["a", "b", "ab", "ba"], clip, rate_hz=16000)
     model = load_model({"name": "ctc_small", "weights": "random", "width": 32, "dropout": 0})
-    history = train(model, data, data, TrainOptions(epochs=25, batch_size=8, lr=0.01, clip_norm=5), tmp_path)
-    assert history[-1]["loss"] < history[0]["loss"]
+    history = train(model, data, None, TrainOptions(epochs=60, batch_size=4, lr=0.03, clip_norm=5), tmp_path)
+    assert history[-1]["loss"] < 0.1 * history[0]["loss"]
     assert score(model, data)["cer"] == 0
 
 

@@ -202,6 +202,7 @@ class Fabricated:
         row |= {
             "l2": None if attack == "none" else float(size * draw.uniform(2, 4)),
             "linf": None if attack == "none" else float(size * draw.uniform(0.9, 1)),
+            "dissimilarity_l2": 0.0 if attack == "none" else float(size * draw.uniform(0.5, 1)),
         }
         if kind == "clip":
             for part, offset in (("", 0.0), ("_vocal", 1.0), ("_background", 14.0)):

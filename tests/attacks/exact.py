@@ -1,0 +1,34 @@
+"""Linear models whose answers are known in closed form."""
+
+import torch
+from torch import Tensor, nn
+
+from limen.attacks._run import Attack, Attacked
+from limen.models._model import Classifier
+from limen.types import Batch
+
+
+def linear(classes: int = 4, n: int = 6, d: int = 12, seed: int = 0) -> tuple[Classifier, Batch, Tensor, Tensor]:
+    """A linear model in double precision, samples in the middle of the range, its weights (K, d) and the gaps (n, K) to every class."""
+    draw = torch.Generator().manual_seed(seed)
+    layer = nn.Linear(d, classes).double()
+    layer.weight.data = torch.randn(classes, d, generator=draw, dtype=torch.float64)
+    layer.bias.data = -0.5 * layer.weight.data.sum(1)
+    x = 0.5 + 0.03 * torch.randn(n, 1, 1, d, generator=draw, dtype=torch.float64)
+    model = Classifier(nn.Sequential(nn.Flatten(), layer), "picture", [str(i) for i in range(classes)])
+    with torch.no_grad():
+        logits = model(x)
+    y = logits.argmax(1)
+    return model, Batch("picture", [f"s{i}" for i in range(n)], x, y), layer.weight.data, logits.gather(1, y[:, None]) - logits
+
+
+def smallest(weights: Tensor, gaps: Tensor, y: Tensor, dual: float) -> Tensor:
+    """(n,) the exact distance to the nearest other class: min over k of gap_k / ||w_k - w_y||_dual."""
+    distances = gaps / (weights[None] - weights[y][:, None]).norm(p=dual, dim=2)
+    return distances.scatter(1, y[:, None], torch.inf).amin(1)
+
+
+def run(model: Classifier, batch: Batch, **spec: object) -> Attacked:
+    attack = Attack.parse(spec)
+    attack.craft(model, batch)
+    return attack(model, batch)

@@ -1,0 +1,84 @@
+"""DeepFool and C&W find the smallest change there is, where it is known."""
+
+import pytest
+import torch
+from exact import linear, run, smallest
+
+from limen.errors import UserError
+
+
+@pytest.mark.parametrize(("norm", "dual", "p"), [("l2", 2.0, 2.0), ("linf", 1.0, torch.inf)])
+def test_deepfool_goes_exactly_the_shortest_way_and_its_overshoot(norm, dual, p):
+    model, batch, weights, gaps = linear()
+    result = run(model, batch, name="deepfool", norm=norm, overshoot=0.001)
+    assert result.success.all()
+    exact = smallest(weights, gaps, batch.y, dual)
+    torch.testing.assert_close((result.x_adv - batch.x).flatten(1).norm(p=p, dim=1), 1.001 * exact, rtol=1e-6, atol=0)
+    assert (result.calls.forward == 3).all()  # the classes, the gradients, the check: one step suffices on a linear model
+    assert (result.calls.backward == 3).all()  # one per other class
+
+
+def test_deepfool_looks_at_the_likeliest_classes_only():
+    model, batch, weights, gaps = linear(classes=8)
+    result = run(model, batch, name="deepfool", k_classes=2, overshoot=0.001)
+    second = gaps.scatter(1, batch.y[:, None], torch.inf).argmin(1)
+    rows = torch.arange(len(batch))
+    exact = gaps[rows, second] / (weights[second] - weights[batch.y]).norm(dim=1)
+    assert (result.calls.backward == 1).all()
+    torch.testing.assert_close((result.x_adv - batch.x).flatten(1).norm(dim=1), 1.001 * exact, rtol=1e-6, atol=0)
+
+
+def test_deepfool_takes_no_target():
+    model, batch, _, _ = linear()
+    with pytest.raises(UserError, match="takes no target"):
+        run(model, batch, name="deepfool", goal={"name": "target_class", "target": 1})
+
+
+def test_cw_comes_within_one_percent_of_the_shortest_way():
+    model, batch, weights, gaps = linear(n=30)
+    exact = smallest(weights, gaps, batch.y, 2.0)
+    far = (exact > 0.03).nonzero().squeeze(1)  # nearer ones are within a few steps of Adam at this rate
+    assert len(far) >= 5
+    batch, exact = batch.rows(far), exact[far]
+    result = run(model, batch, name="cw_l2", steps=200, learning_rate=0.001, c_init=0.01)
+    assert result.success.all()
+    sizes = (result.x_adv - batch.x).flatten(1).norm(dim=1)
+    assert (sizes >= exact * (1 - 1e-9)).all()
+    assert (sizes <= exact * 1.01).all()
+
+
+def test_cw_reaches_a_target_by_nearly_the_shortest_way():
+    model, batch, weights, gaps = linear(classes=2, n=20)
+    exact = gaps[:, 0] / (weights[0] - weights[1]).norm()  # zero for samples that are there already
+    rows = ((exact == 0) | (exact > 0.03)).nonzero().squeeze(1)
+    batch, exact = batch.rows(rows), exact[rows]
+    result = run(model, batch, name="cw_l2", steps=200, learning_rate=0.001, c_init=0.01, goal={"name": "target_class", "target": 0})
+    assert result.success.all()
+    sizes = (result.x_adv - batch.x).flatten(1).norm(dim=1)
+    assert (sizes[exact == 0] == 0).all()
+    assert ((sizes / exact)[exact > 0] <= 1.01).all()
+
+
+def test_cw_keeps_the_confidence_asked_for():
+    model, batch, _, _ = linear()
+    result = run(model, batch, name="cw_l2", steps=200, confidence=0.5, learning_rate=0.01)
+    assert (result.goal.margin(result.adversarial) >= 0.5 - 1e-6).all()
+
+
+def test_cw_moves_pixels_that_stand_at_the_ends_of_the_range():
+    model, batch, _, _ = linear()
+    batch.x.copy_((batch.x > 0.5).double())  # every pixel exactly 0 or 1
+    with torch.no_grad():
+        batch.y.copy_(model(batch.x).argmax(1))
+    result = run(model, batch, name="cw_l2", learning_rate=0.05, c_init=1.0)
+    assert result.success.all()
+    assert ((result.x_adv != batch.x).flatten(1).any(1)).all()
+
+
+@pytest.mark.parametrize("name", ["deepfool", "cw_l2"])
+def test_what_is_wrong_already_is_left_alone(name):
+    model, batch, _, _ = linear()
+    batch.y.copy_((batch.y + 1) % 4)
+    result = run(model, batch, name=name)
+    assert torch.equal(result.x_adv, batch.x)
+    assert result.success.all()
