@@ -158,13 +158,13 @@ def main() -> None:
         pgd = {
             "PGD-linf-40": {
                 "limen": ours(name="pgd", steps=STEPS, budget={"name": "linf", "eps": eps}),
-                "limen, early_stop: false": ours(name="pgd", steps=STEPS, early_stop=False, budget={"name": "linf", "eps": eps}),
+                "limen, as the peers": ours(name="pgd", steps=STEPS, early_stop=False, shrink=False, budget={"name": "linf", "eps": eps}),
                 "foolbox": foolboxes(foolbox.attacks.LinfPGD(abs_stepsize=step, steps=STEPS), eps),
                 "torchattacks": torchattackses(lambda m, e=eps, s=step: torchattacks.PGD(m, eps=e, alpha=s, steps=STEPS)),
             },
             "PGD-l2-40": {
                 "limen": ours(name="pgd", steps=STEPS, budget={"name": "l2", "eps": eps_l2}),
-                "limen, early_stop: false": ours(name="pgd", steps=STEPS, early_stop=False, budget={"name": "l2", "eps": eps_l2}),
+                "limen, as the peers": ours(name="pgd", steps=STEPS, early_stop=False, shrink=False, budget={"name": "l2", "eps": eps_l2}),
                 "foolbox": foolboxes(foolbox.attacks.L2PGD(abs_stepsize=step_l2, steps=STEPS), eps_l2),
                 "torchattacks": torchattackses(lambda m, e=eps_l2, s=step_l2: torchattacks.PGDL2(m, eps=e, alpha=s, steps=STEPS)),
             },
@@ -209,7 +209,10 @@ Data: {data}; 128 pictures (DeepFool 64, C&W 32). torch {torch.__version__}, foo
 
 *Calls asked for*: the bare loop of 40 (DeepFool 50, C&W 900) gradients of the whole batch. *Calls made*: a bare loop that replays
 exactly the calls, batch sizes included, that the attack made; what is above 1 is overhead, and 5 % either way is noise.
-`early_stop: false` makes every step, as the peers do; by default pictures that are fooled leave the batch.
+*limen, as the peers* makes the very steps that they make (`early_stop: false, shrink: false`): compare its strength with theirs. By default
+pictures that are fooled leave the batch and steps shrink, from 0.25 eps to nothing. That schedule was chosen on the networks and
+pictures of this table (of five tried, all of the same cost), so its lead in strength here is a little flattered; the order was the same
+in all four rows.
 """
     )
     print(f"written: docs/benchmarks.md ({took:.0f} s)")

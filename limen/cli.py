@@ -1,6 +1,7 @@
 """The command `limen`. A user's mistake ends with one clear message and exit code 2."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -29,6 +30,7 @@ Folder = Annotated[Path | None, typer.Option("--out", help="Folder of the run; d
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where a stopped run was; without --out, the newest run of this name.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Take at most so many samples of every data set.")]
 Device = Annotated[str, typer.Option(help="Where models run: cpu, cuda, cuda:1. An absent device falls back to cpu with a notice.")]
+Jobs = Annotated[int, typer.Option(min=0, help="Cells computed side by side; 0: one per core (on cpu).")]
 Map = Annotated[
     list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Of CrAdv files: replace the start of paths. May be repeated.")
 ]
@@ -54,13 +56,21 @@ def main() -> None:
 @app.command()
 def demo(folder: Folder = None, limit: Limit = None) -> None:
     """Attack, defend and measure a spoken-command model, a picture model and a recogniser on embedded data; ends with a report."""
-    _run(Path(__file__).parent / "experiments" / "demo.yaml", folder, False, limit, "cpu", {})
+    _run(Path(__file__).parent / "experiments" / "demo.yaml", folder, limit=limit)
 
 
 @app.command()
-def run(file: File, folder: Folder = None, resume: Resume = False, limit: Limit = None, device: Device = "cpu", map: Map = None) -> None:
+def run(
+    file: File,
+    folder: Folder = None,
+    resume: Resume = False,
+    limit: Limit = None,
+    device: Device = "cpu",
+    jobs: Jobs = 0,
+    map: Map = None,
+) -> None:
     """Run an experiment into a run folder and build its report."""
-    _run(file, folder, resume, limit, device, _mapping(map or []))
+    _run(file, folder, resume, limit, device, jobs, _mapping(map or []))
 
 
 @app.command()
@@ -71,7 +81,7 @@ def train(file: File, folder: Folder = None, resume: Resume = False, limit: Limi
     experiment = read_experiment(load_file(file), file, limit)
     if others := sorted({t.task["name"] for t in experiment.tasks} - {"train"}):
         raise UserError(f"limen train runs tasks named train, but {file} has {', '.join(others)}. Use `limen run`.")
-    where = _run(file, folder, resume, limit, device, {})
+    where = _run(file, folder, resume, limit, device)
     for weights in sorted(where.glob("cells/*/weights.safetensors")):
         out.print(f"weights: {weights}")
 
@@ -92,7 +102,7 @@ def plan(
 
     experiment = read_experiment(load_file(file), file, limit)
     cells = make_plan(experiment)
-    workshop = Workshop(torch.device(_device(device)), experiment.batch_size)
+    workshop = Workshop(torch.device(_device(device)), experiment.batch_size, Path())
     table = Table("task", "net", "defense", "attack", "varied", "samples", "gradients", "about", box=None, header_style="bold")
     total = 0.0
     speed: dict[str, float] = {}
@@ -242,7 +252,15 @@ def _device(name: str) -> str:
     return name
 
 
-def _run(file: Path, folder: Path | None, resume: bool, limit: int | None, device: str, mapping: dict[str, str]) -> Path:
+def _run(
+    file: Path,
+    folder: Path | None,
+    resume: bool = False,
+    limit: int | None = None,
+    device: str = "cpu",
+    jobs: int = 0,
+    mapping: dict[str, str] | None = None,
+) -> Path:
     """Run a file of ours or of CrAdv's; returns the run folder."""
     from limen.experiments.cradv import is_cradv, run_cradv
     from limen.experiments.engine import run as run_experiment
@@ -252,8 +270,12 @@ def _run(file: Path, folder: Path | None, resume: bool, limit: int | None, devic
 
     content = load_file(file)
     if is_cradv(content):
+        if resume:
+            raise UserError(
+                "CrAdv's files keep no state to resume. Run it again without --resume: results stay, new ones get the next number."
+            )
         with Bar(out) as bar:
-            where = run_cradv(content, file, mapping=mapping, out=folder, limit=limit, device=device, progress=bar)
+            where = run_cradv(content, file, mapping=mapping or {}, out=folder, limit=limit, device=device, progress=bar)
         out.print(f"results: {where}")
         return where
     if mapping:
@@ -263,7 +285,9 @@ def _run(file: Path, folder: Path | None, resume: bool, limit: int | None, devic
     out.print(f"run folder: {where}")
     begun = time.perf_counter()
     with Bar(out) as bar:
-        summary = run_experiment(experiment, where, resume=resume, device=_device(device), progress=bar)
+        there = _device(device)
+        jobs = jobs or (os.cpu_count() or 1 if there == "cpu" else 1)
+        summary = run_experiment(experiment, where, resume=resume, device=there, jobs=jobs, progress=bar)
     _show(summary)
     page = build(where)
     out.print(f"finished in {_time(time.perf_counter() - begun)}")
@@ -296,7 +320,9 @@ def _show(summary: dict[str, Any]) -> None:
     for cell in summary["cells"]:
         curve = cell["summary"]["result"]
         if "values" in curve:
-            points = "  ".join(f"{value:g}: {100 * accuracy:.0f} %" for value, accuracy in zip(curve["values"], curve["accuracy"], strict=True))
+            points = "  ".join(
+                f"{value:g}: {100 * accuracy:.0f} %" for value, accuracy in zip(curve["values"], curve["accuracy"], strict=True)
+            )
             who = " | ".join(cell["labels"][k] for k in ("net", "defense", "attack"))
             out.print(f" {who}, accuracy by {curve['constraint']}  {points}", soft_wrap=True)
 

@@ -42,22 +42,29 @@ DEFENSE = '''"""One sentence that says what NAME does. Authors year, link."""
 from pydantic import Field
 from torch import Tensor
 
-from limen.defenses._defended import Defended
+from limen.defenses._defended import Defended, check_kind
 from limen.models._model import Model
 from limen.options import Options
 
 
 class CLASS(Options):
     strength: float = Field(default=0.9, gt=0, le=1)
-    """The input is multiplied by this."""
+    """The pixels are multiplied by this."""
+
+
+class Dimmed(Defended):
+    def __init__(self, model: Model, options: CLASS):
+        super().__init__(model)
+        self.strength = options.strength
+
+    def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        # differentiable, so the attacker differentiates it; where it is not, return straight_through(x, y) from _defended
+        return x * self.strength
 
 
 def NAME(model: Model, options: CLASS) -> Model:
-    def transform(x: Tensor, lengths: Tensor | None) -> Tensor:
-        # differentiable, so the attacker simply differentiates it; a transform that is not says so (see jpeg.py: straight through)
-        return x * options.strength
-
-    return Defended(model, transform)
+    check_kind(model, "picture", "NAME", "quantisation, mp3, low_pass")
+    return Dimmed(model, options)
 '''
 
 METRIC = '''"""One sentence that says what NAME measures, with its unit."""

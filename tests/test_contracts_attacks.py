@@ -39,8 +39,6 @@ PROMISES = {
     "random_noise": Promise(outside=None),
     # the random step may go straight the wrong way: (1 - alpha) - alpha of the way is left at worst
     "r_fgsm": Promise(outside=1.01 / (1 - 2 * 0.2), options={norm: {"alpha": 0.2} for norm in NORMS}),
-    # after a random start at the far side of the sphere, 40 steps of 1/16 of the radius only come round to 0.99 of it
-    "pgd": Promise(options={"l2": {"step_size": 0.2}}),
     "deepfool": Promise(norms=("l2", "linf"), options={"l2": {"norm": "l2"}, "linf": {"norm": "linf"}}),
     "cw_l2": Promise(norms=("l2",), options={"l2": {"steps": 300, "learning_rate": 0.003}}),
     "uap": Promise(

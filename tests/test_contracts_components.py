@@ -39,7 +39,8 @@ def test_a_component_is_a_function_named_like_its_file_with_described_options(ki
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_defaults_survive_a_round_trip_through_json(kind, name):
-    required = {"linf": {"eps": 1}, "l2": {"eps": 1}, "l1": {"eps": 1}, "l0": {"count": 1}, "snr": {"snr_db": 30}, "peak_db": {"peak_db": -30},
+    required = {"linf": {"eps": 1}, "l2": {"eps": 1}, "l1": {"eps": 1}, "l0": {"count": 1}, "snr": {"snr_db": 30},
+                "peak_db": {"peak_db": -30},
                 "transcript": {"text": "a"}, "image_folder": {"path": "x"}, "clip_folder": {"path": "x"}, "speech_commands": {"path": "x"},
                 "transcripts": {"path": "x"}, "torch_module": {"factory": "a:b", "kind": "picture", "classes": 2},
                 "speaker_encoder": {"enrolled": "x"}}  # fmt: skip
@@ -107,7 +108,8 @@ def test_another_package_adds_a_component_through_an_entry_point(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[limen.budgets]\nhalf = other_budget\n")
     (tmp_path / "other_budget.py").write_text(
-        '"""Half of everything."""\nfrom limen.options import Options\n\nclass Half(Options):\n    pass\n\ndef half(x, lengths, options: Half):\n    return None\n'
+        '"""Half of everything."""\nfrom limen.options import Options\n\nclass Half(Options):\n    pass\n\n'
+        "def half(x, lengths, options: Half):\n    return None\n"
     )
     code = "from limen.components import names, load; assert 'half' in names('budgets'); print(load('budgets', 'half').summary)"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)

@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from limen.components import KINDS, names
-from limen.experiments.file import read_experiment
+from limen.experiments.file import load_file, read_experiment
 from limen.experiments.plan import plan
 from limen.reference import describe, page
 
@@ -29,7 +28,7 @@ def test_describe_prints_every_option_of_every_component():
     "path", sorted([*(ROOT / "experiments").glob("*.yaml"), ROOT / "limen/experiments/demo.yaml"]), ids=lambda p: p.stem
 )
 def test_every_ready_made_experiment_is_valid_and_has_cells(path):
-    assert plan(read_experiment(yaml.safe_load(path.read_text()), path))
+    assert plan(read_experiment(load_file(path), path))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,31 @@ from pathlib import Path
 import limen
 
 ROOT = Path(limen.__file__).parent
-ORDER = """errors seeds options types components statistics audio data models defenses goals budgets attacks metrics pairs
-           tasks experiments report reference templates progress cli""".split()
+ORDER = [
+    "errors",
+    "seeds",
+    "options",
+    "types",
+    "components",
+    "statistics",
+    "edits",
+    "audio",
+    "data",
+    "models",
+    "defenses",
+    "goals",
+    "budgets",
+    "attacks",
+    "metrics",
+    "pairs",
+    "tasks",
+    "experiments",
+    "report",
+    "reference",
+    "templates",
+    "progress",
+    "cli",
+]
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -40,14 +63,14 @@ def test_every_folder_and_file_has_its_place():
     assert parts - {"__init__"} <= set(ORDER), parts - set(ORDER)
 
 
-def test_no_component_is_imported_by_name_outside_its_folder_except_tasks():
-    """A new component is one new file: nobody else names it."""
+def test_no_component_is_imported_by_name_outside_its_folder():
+    """A new component is one new file: nobody else names it (but a model may name the data it was trained on)."""
     kinds = ("defenses", "metrics", "attacks", "data")
     wrong = []
     for path in sorted(ROOT.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.count(".") == 2:
                 _, kind, name = node.module.split(".")
-                if kind in kinds and not name.startswith("_") and path.parent.name != kind:
+                if kind in kinds and not name.startswith("_") and path.parent.name not in (kind, "models"):
                     wrong.append(f"{path.relative_to(ROOT)} imports {node.module}")
     assert not wrong, wrong

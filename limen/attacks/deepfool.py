@@ -7,7 +7,8 @@ r"""DeepFool: to the nearest linearised boundary, again and again. Moosavi-Dezfo
 
 Departs from the paper: only the classes most likely at the clean sample are looked at (`k_classes`); the overshoot is part of every step,
 as in the authors' code; values at an end of the range that a step would push further are left out of it (without this, 9 % of the digits
-and 20 % under a perceptron are never fooled). With a budget, the point found is projected into it.
+and 20 % under a perceptron are never fooled); a step that went far beyond the boundary is taken back along the straight way (`refine`).
+With a budget, the point found is projected into it.
 """
 
 from typing import ClassVar, Literal
@@ -34,6 +35,8 @@ class DeepFool(Options):
     """How far beyond the boundary, as a share of the way to it."""
     k_classes: int = Field(default=10, ge=2)
     """Classes looked at: the sample's own and the most likely others. Each costs one backward pass per step."""
+    refine: int = Field(default=6, ge=0)
+    """Halvings of the way back from the point found towards the boundary, one forward pass each; 0 is the paper."""
 
 
 @torch.no_grad()
@@ -58,7 +61,24 @@ def deepfool(problem: Problem, options: DeepFool) -> Tensor:
         r = r + _to_nearest_boundary(active, x_adv[left], own[left], others[left], options.norm)
         x_adv[left] = active.clip(active.x + (1 + options.overshoot) * r)
         reached = active.reached(x_adv[left])
+        arrived = left[reached]
+        x_adv[arrived] = _pulled_back(active.rows(reached), x_adv[arrived], options)
     return problem.project(x_adv)
+
+
+def _pulled_back(active: Problem, x_adv: Tensor, options: DeepFool) -> Tensor:
+    """Nearer to the boundary along the straight way back to the clean sample: a step may have gone far beyond it."""
+    way = x_adv - active.x
+    low, high = torch.zeros_like(way.flatten(1)[:, 0]), torch.ones_like(way.flatten(1)[:, 0])
+    for _ in range(options.refine if len(way) else 0):
+        middle = (low + high) / 2
+        reached = active.reached(active.x + expand(middle, way) * way)
+        low, high = torch.where(reached, low, middle), torch.where(reached, middle, high)
+    share = (high * (1 + options.overshoot)).clamp_max(1)
+    nearer = active.x + expand(share, way) * way
+    if not options.refine or not len(way):
+        return x_adv
+    return torch.where(expand(active.reached(nearer), way), nearer, x_adv)
 
 
 def _to_nearest_boundary(active: Problem, x: Tensor, own: Tensor, others: Tensor, norm: str) -> Tensor:

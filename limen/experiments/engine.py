@@ -1,9 +1,10 @@
 """Plan -> run folder: one cell after another, each written whole, any of them able to fail alone."""
 
+import hashlib
 import json
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from limen.attacks._run import Attack, Store
 from limen.components import parse
 from limen.data._dataset import Dataset
 from limen.errors import UserError
+from limen.experiments._side_by_side import side_by_side
 from limen.experiments.file import Experiment
 from limen.experiments.folder import close_run, done, environment, finish_cell, start_cell, write_json
 from limen.experiments.plan import Planned, plan
@@ -48,9 +50,10 @@ class Workshop:
 
     device: torch.device
     batch_size: int
+    crafted: Path
+    """Where universal perturbations are kept for the next cell that needs the same."""
     _models: dict[str, Model] = field(default_factory=dict)
     _data: dict[str, Dataset] = field(default_factory=dict)
-    _crafted: dict[str, Any] = field(default_factory=dict)
 
     def model(self, spec: dict[str, Any]) -> Model:
         key = json.dumps(spec, sort_keys=True)
@@ -85,13 +88,14 @@ class Workshop:
             victim = component.function(model, options)
         attack, seen = None, victim if spec["attack_on_defense"] else model
         if spec["attack"] is not None:
-            attack = Attack.parse({k: v for k, v in spec["attack"].items() if k != "on"})
-            if spec["attack"].get("on") is not None:
-                seen = self.model(spec["attack"]["on"]["model"])
+            attack = Attack.parse({k: v for k, v in spec["attack"].items() if k != "surrogate"})
+            if spec["attack"].get("surrogate") is not None:
+                seen = self.model(spec["attack"]["surrogate"]["model"])
         part = lambda split, limit: self.data({**spec["net"]["data"], "split": split, "limit": limit}, model)  # noqa: E731
         store: Store = ("int16" if data.kind == "clip" else "float") if spec["store"] == "auto" else spec["store"]
         sees_defense = spec["defense"] if spec["attack_on_defense"] else None
         data_spec = {k: v for k, v in spec["net"]["data"].items() if k not in ("split", "limit")}
+        key = json.dumps([spec["net"]["model"], data_spec, sees_defense, spec["attack"], spec["seed"]], sort_keys=True)
         return Cell(
             model=model,
             victim=victim,
@@ -106,8 +110,7 @@ class Workshop:
             seed=spec["seed"],
             store=store,
             batch_size=self.batch_size,
-            crafted=self._crafted,
-            craft_key=json.dumps([spec["net"]["model"], data_spec, sees_defense, spec["attack"], spec["seed"]], sort_keys=True),
+            crafted=self.crafted / f"{hashlib.sha256(key.encode()).hexdigest()[:12]}.safetensors",
             examples=spec["examples"],
             device=self.device,
         )
@@ -117,7 +120,7 @@ def gradient_calls(spec: dict[str, Any]) -> float:
     """About how many gradients per sample a cell asks for, for time estimates; attacks that leave early need fewer."""
     work = 1.0
     if spec["attack"] is not None:
-        component, options = parse("attacks", {k: v for k, v in spec["attack"].items() if k not in ("goal", "budget", "on")})
+        component, options = parse("attacks", {k: v for k, v in spec["attack"].items() if k not in ("goal", "budget", "surrogate")})
         cost = getattr(component.module, "cost", None)
         work += cost(options) if cost else getattr(options, "steps", 1) * getattr(options, "restarts", 1)
     if spec["task"]["name"] == "constrained_accuracy":
@@ -130,31 +133,47 @@ def samples_of(cell: Planned, workshop: Workshop) -> int:
     return min(len(data), cell.spec["task"].get("limit_samples") or len(data))
 
 
-def run_cell(cell: Planned, folder: Path, workshop: Workshop, progress: Progress) -> tuple[dict[str, Any], Outcome, list[Metric]]:
-    """Facts about the cell, what its task left, and the metrics it took."""
-    begun = time.perf_counter()
-    ready = workshop.cell(cell, folder)
-    work = gradient_calls(cell.spec)
-    ready.advance, ready.say = (lambda n: progress.advance(n * work)), progress.say
-    task, options = parse("tasks", cell.spec["task"])
-    outcome = task.function(ready, options)
-    if ready.data.skipped:
-        progress.say(f"{len(ready.data.skipped)} files of {ready.data.name} were skipped, the first: {ready.data.skipped[0]}")
-    facts = {
+def run_cell(cell: Planned, workshop: Workshop, progress: Progress, run: Path, safe_mode: bool) -> str:
+    """Compute one cell and move it into place; returns a line for the log."""
+    begun, words = time.perf_counter(), cell.words
+    folder = start_cell(run, cell)
+    metrics: list[Metric] = []
+    trouble = ""
+    try:
+        ready = workshop.cell(cell, folder)
+        work = gradient_calls(cell.spec)
+        ready.advance, ready.say, metrics = (lambda n: progress.advance(n * work)), progress.say, ready.metrics
+        task, options = parse("tasks", cell.spec["task"])
+        outcome = task.function(ready, options)
+        facts = _facts(ready)
+        if ready.data.skipped:
+            progress.say(f"{len(ready.data.skipped)} files of {ready.data.name} were skipped, the first: {ready.data.skipped[0]}")
+    except Exception as error:
+        if not safe_mode:
+            raise
+        progress.say(f"failed and recorded: {words}: {error}")
+        trouble = f": {error}" if isinstance(error, UserError) else f":\n{traceback.format_exc()}"
+        facts, outcome = {"status": "failed", "error": f"{type(error).__name__}: {error}", "kind": None}, Outcome()
+    seconds = time.perf_counter() - begun
+    finish_cell(run, cell, folder, {**facts, "seconds": seconds}, outcome, metrics)
+    return f"cell {cell.id} ({words}) {facts['status']} in {seconds:.1f} s, {len(outcome.rows)} rows{trouble}"
+
+
+def _facts(cell: Cell) -> dict[str, Any]:
+    """What the report must know of a finished cell beyond its spec."""
+    return {
         "status": "done",
         "error": None,
-        "seconds": time.perf_counter() - begun,
-        "kind": ready.data.kind,
-        "output": ready.model.output,
-        "classes": ready.model.classes,
-        "rate_hz": ready.data.rate_hz,
-        "skipped": ready.data.skipped,
-        "random": ready.victim.random,
-        "draws": ready.victim.draws,
-        "stored_as": ready.store,
-        "universal": bool(ready.attack and ready.attack.universal),
+        "kind": cell.data.kind,
+        "output": cell.model.output,
+        "classes": cell.model.classes,
+        "rate_hz": cell.data.rate_hz,
+        "skipped": cell.data.skipped,
+        "random": cell.victim.random,
+        "draws": cell.victim.draws,
+        "stored_as": cell.store,
+        "universal": bool(cell.attack and cell.attack.universal),
     }
-    return facts, outcome, ready.metrics
 
 
 def open_run(experiment: Experiment, run: Path, resume: bool) -> None:
@@ -176,49 +195,35 @@ def open_run(experiment: Experiment, run: Path, resume: bool) -> None:
 
 
 def run(
-    experiment: Experiment,
-    folder: Path,
-    *,
-    resume: bool = False,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    after: Callable[[Planned, Outcome, dict[str, Any]], None] | None = None,
+    experiment: Experiment, folder: Path, *, resume: bool = False, device: str = "cpu", jobs: int = 1, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Run every cell that is not done yet; returns the run's summary. `after` sees each finished cell."""
+    """Run every cell that is not done yet, `jobs` of them side by side; returns the run's summary."""
     progress = progress or Quiet()
     cells = plan(experiment)
     open_run(experiment, folder, resume)
-    workshop = Workshop(torch.device(device), experiment.batch_size)
     todo = [cell for cell in cells if not done(folder, cell)]
-    log = partial(_log, folder / "log.txt")
-    log(f"{len(cells)} cells, {len(cells) - len(todo)} done before")
+    _log(folder, f"{len(cells)} cells, {len(cells) - len(todo)} done before")
+    workshop = Workshop(torch.device(device), experiment.batch_size, folder / "crafted")
     progress.begin(sum(samples_of(c, workshop) * gradient_calls(c.spec) for c in todo))
-    for cell in todo:
-        words = " | ".join(v for k, v in cell.labels.items() if k != "data") + (f" | {_variable(cell)}" if cell.variable else "")
-        progress.cell(cells.index(cell) + 1, len(cells), words)
-        part = start_cell(folder, cell)
-        metrics: list[Metric] = []
-        try:
-            facts, outcome, metrics = run_cell(cell, part, workshop, progress)
-        except Exception as error:
-            log(f"cell {cell.id} ({words}) failed: {error}\n{traceback.format_exc()}")
-            if not experiment.safe_mode:
-                raise
-            progress.say(f"failed and recorded: {words}: {error}")
-            facts, outcome = {"status": "failed", "error": f"{type(error).__name__}: {error}", "seconds": 0.0, "kind": None}, Outcome()
-        finish_cell(folder, cell, part, facts, outcome, metrics)
-        log(f"cell {cell.id} ({words}) {facts['status']} in {facts['seconds']:.1f} s, {len(outcome.rows)} rows")
-        if after is not None:
-            after(cell, outcome, facts)
+    each = partial(run_cell, run=folder, safe_mode=experiment.safe_mode)
+    if min(jobs, len(todo)) > 1:
+        fresh = partial(Workshop, workshop.device, workshop.batch_size, workshop.crafted)
+        finished = side_by_side(todo, [cell.words for cell in todo], each, fresh, min(jobs, len(todo)), progress)
+    else:
+        finished = (each(cell, workshop, progress) for cell in _announced(todo, progress))
+    for line in finished:
+        _log(folder, line)
     return close_run(folder, experiment, cells)
 
 
-def _variable(cell: Planned) -> str:
-    return ", ".join(f"{k.rsplit('.', 1)[-1]} {v}" for k, v in (cell.variable or {}).items())
+def _announced(cells: list[Planned], progress: Progress) -> Iterator[Planned]:
+    for number, cell in enumerate(cells, 1):
+        progress.cell(number, len(cells), cell.words)
+        yield cell
 
 
-def _log(path: Path, text: str) -> None:
-    with path.open("a", encoding="utf-8") as file:
+def _log(folder: Path, text: str) -> None:
+    with (folder / "log.txt").open("a", encoding="utf-8") as file:
         file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
 

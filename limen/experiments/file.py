@@ -1,6 +1,7 @@
 """An experiment file is data: names and numbers, YAML or JSON, complete enough to rerun. This is its schema and its reader."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,9 +28,9 @@ class Net(Options):
 
 def _attack(value: dict[str, Any]) -> dict[str, Any]:
     try:
-        Attack.parse({k: v for k, v in value.items() if k not in ("label", "on")})
-        if value.get("on") is not None:
-            parse_options(Net, value["on"], "the net of `on`")
+        Attack.parse({k: v for k, v in value.items() if k not in ("label", "surrogate")})
+        if value.get("surrogate") is not None:
+            parse_options(Net, value["surrogate"], "the surrogate")
     except UserError as error:
         raise ValueError(str(error)) from None
     return value
@@ -48,7 +49,7 @@ class TaskEntry(Options):
     defenses: list[Annotated[dict[str, Any], named("defenses")] | None] = Field(default=[None], min_length=1)
     """Defences to put before each model; null is the bare model."""
     attacks: list[AttackSpec | None] = Field(default=[None], min_length=1)
-    """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it in tables; `on: {model, data}`
+    """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it in tables; `surrogate: {model, data}`
     computes it on another net (transfer)."""
     metrics: list[Annotated[dict[str, Any], named("metrics")]] | None = None
     """Metrics of each sample; null takes every one that applies."""
@@ -80,13 +81,27 @@ class Experiment(Options):
     """The grids, one after another."""
 
 
+class _Yaml(yaml.SafeLoader):
+    """YAML as 1.2 has it: only true and false are booleans (the words yes, no, on and off are spoken commands), and 1e-3 is a number."""
+
+
+_Yaml.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:float")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Yaml.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_Yaml.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\.\d+|\d+\.\d*|\d+(?=[eE]))([eE][-+]?\d+)?$"), list("-+.0123456789")
+)
+
+
 def load_file(path: Path) -> dict[str, Any]:
     """The file's content as plain data."""
     if not path.is_file():
         raise UserError(f"There is no experiment file {path}. Ready-made ones stand in experiments/; `limen schema` shows the format.")
     try:
         text = path.read_text(encoding="utf-8")
-        content = json.loads(text) if path.suffix.lower() == ".json" else yaml.safe_load(text)
+        content = json.loads(text) if path.suffix.lower() == ".json" else yaml.load(text, _Yaml)
     except (UnicodeDecodeError, json.JSONDecodeError, yaml.YAMLError) as error:
         raise UserError(f"{path} cannot be read as {'JSON' if path.suffix.lower() == '.json' else 'YAML'}: {error}") from None
     if not isinstance(content, dict):
@@ -121,7 +136,7 @@ def schema() -> dict[str, Any]:
             one["properties"] = {"name": {"const": name}, **one.get("properties", {})}
             if kind == "attacks":
                 one["properties"] |= {"goal": {"$ref": "#/$defs/goals"}, "budget": {"$ref": "#/$defs/budgets"},
-                                      "label": {"type": "string"}, "on": {"$ref": "#/$defs/Net"}}  # fmt: skip
+                                      "label": {"type": "string"}, "surrogate": {"$ref": "#/$defs/Net"}}  # fmt: skip
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)
         definitions[kind] = {"oneOf": choices}

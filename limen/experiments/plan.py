@@ -25,6 +25,12 @@ class Planned:
     variable: dict[str, Any] | None
 
     @property
+    def words(self) -> str:
+        """The cell in a line."""
+        varied = ", ".join(f"{k.rsplit('.', 1)[-1]} {v}" for k, v in (self.variable or {}).items())
+        return " | ".join([self.labels["net"], self.labels["defense"], self.labels["attack"], *([varied] if varied else [])])
+
+    @property
     def id(self) -> str:
         return hashlib.sha256(json.dumps(self.spec, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -40,14 +46,14 @@ def resolved(kind: str, spec: Mapping[str, Any] | None) -> dict[str, Any] | None
 def resolved_attack(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if spec is None:
         return None
-    own = {k: v for k, v in spec.items() if k not in ("goal", "budget", "label", "on")}
+    own = {k: v for k, v in spec.items() if k not in ("goal", "budget", "label", "surrogate")}
     full = {
         **(resolved("attacks", own) or {}),
         "goal": resolved("goals", _named(spec.get("goal") or "untargeted")),
         "budget": resolved("budgets", _named(spec.get("budget"))),
     }
-    if spec.get("on") is not None:
-        full["on"] = _net(Net.model_validate(spec["on"]))
+    if spec.get("surrogate") is not None:
+        full["surrogate"] = _net(Net.model_validate(spec["surrogate"]))
     return full
 
 
@@ -112,8 +118,8 @@ def _labels(net: Net, defense: dict[str, Any] | None, attack: dict[str, Any] | N
     words = "none"
     if attack is not None:
         words = attack.get("label") or attack["name"]
-        if attack.get("on") is not None and not attack.get("label"):
-            words += f" on {attack['on'].get('label') or attack['on']['model']['name']}"
+        if attack.get("surrogate") is not None and not attack.get("label"):
+            words += f" on {attack['surrogate'].get('label') or attack['surrogate']['model']['name']}"
     return {
         "net": net.label or net.model["name"],
         "data": net.data["name"],

@@ -5,7 +5,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from limen.metrics._edit import Costs, edits
+from limen.edits import Costs, edits
 from limen.metrics._metric import Column, Columns, MetricOptions, Missing
 from limen.types import Samples, predictions
 

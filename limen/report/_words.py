@@ -101,7 +101,7 @@ def _threat(cells: Sequence[Cell]) -> str:
     first = cells[0]
     thing, part = ("clip", "sample of the clip") if first.kind == "clip" else ("picture", "pixel")
     defended = [c for c in cells if c.defense != "none"]
-    other = component(component(first.attack_spec.get("on")).get("model")).get("name")
+    other = component(component(first.attack_spec.get("surrogate")).get("model")).get("name")
     if first.control:
         knows = "The control knows nothing about the model: it adds random noise"
     elif other:

@@ -1,12 +1,13 @@
 """One cell of an experiment: a net, a defence, an attack and what to do with them. Tasks ask it for attacked batches."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from limen import seeds
@@ -61,9 +62,8 @@ class Cell:
     seed: int = 0
     store: Store = "float"
     batch_size: int = 64
-    crafted: dict[str, Any] = field(default_factory=dict)
-    """Universal perturbations found so far, by what they depend on."""
-    craft_key: str = ""
+    crafted: Path | None = None
+    """File of the universal perturbation, named by all it depends on; made by the first cell that needs it."""
     examples: int = 4
     device: torch.device | str = "cpu"
     advance: Callable[[int], None] = lambda n: None
@@ -83,17 +83,20 @@ class Cell:
                     return
 
     def craft(self) -> None:
-        """Universal attacks look for their perturbation on the training part first; a later cell with the same one takes it from there."""
+        """Universal attacks look for their perturbation on the training part first; the next cell that needs the same one finds it."""
         if self.attack is None or not self.attack.universal:
             return
-        if self.craft_key not in self.crafted:
-            wanted = getattr(self.attack.options, "samples", None)
-            self.say(f"crafting {self.attack.search.name} on {wanted or 'all'} training samples")
-            self.attack.craft(self.seen, self.training(wanted).all().to(self.device), seed=self.seed)
-            self.crafted[self.craft_key] = self.attack.crafted
-        self.attack.crafted = self.crafted[self.craft_key]
-        tensors = self.attack.crafted if isinstance(self.attack.crafted, dict) else {"perturbation": self.attack.crafted}
-        save_file({k: v.contiguous().cpu() for k, v in tensors.items()}, self.folder / "crafted.safetensors")
+        if self.crafted is not None and self.crafted.is_file():
+            self.attack.crafted = {k: v.to(self.device) for k, v in load_file(self.crafted).items()}
+            return
+        wanted = getattr(self.attack.options, "samples", None)
+        self.say(f"crafting {self.attack.search.name} on {wanted or 'all'} training samples")
+        self.attack.craft(self.seen, self.training(wanted).all().to(self.device), seed=self.seed)
+        if self.crafted is not None and self.attack.crafted is not None:
+            self.crafted.parent.mkdir(exist_ok=True)
+            beside = self.folder / "crafted.part"
+            save_file({k: v.contiguous().cpu() for k, v in self.attack.crafted.items()}, beside)
+            os.replace(beside, self.crafted)
 
     def samples(self, batch: Batch, attack: Attack | None = None) -> tuple[Samples, Goal | None]:
         """Attack one batch and judge it. Without an attack the samples are judged as they are."""

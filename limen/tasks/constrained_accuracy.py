@@ -14,8 +14,8 @@ from limen.attacks._rescale import rescale
 from limen.attacks._run import Attack
 from limen.components import parse
 from limen.errors import UserError
-from limen.metrics._summary import wilson
 from limen.options import Options
+from limen.statistics import wilson
 from limen.tasks._cell import Cell, Outcome
 from limen.types import BOUNDS, Batch, Samples
 

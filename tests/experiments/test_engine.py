@@ -81,6 +81,24 @@ def test_batch_size_changes_no_result(whole, tmp_path):
     assert close(rows(whole), rows(tmp_path / "run"), 1e-4)
 
 
+def test_cells_side_by_side_give_the_same_rows(whole, tmp_path):
+    run(Experiment.model_validate(CONTENT), tmp_path / "run", jobs=2)
+    assert close(rows(whole), rows(tmp_path / "run"), 1e-4)
+
+
+def test_an_error_in_one_of_several_processes_ends_the_run_with_its_message(tmp_path):
+    bad = {**CONTENT, "tasks": [{"nets": [NET], "attacks": [{"name": "fgsm"}, None]}]}  # fgsm without a budget
+    with pytest.raises(UserError, match="budget"):
+        run(Experiment.model_validate(bad), tmp_path / "run", jobs=2)
+
+
+def test_a_universal_perturbation_is_crafted_once_and_kept(tmp_path):
+    uap = {"name": "uap", "samples": 16, "epochs": 1, "budget": {"name": "linf", "eps": 0.1}}
+    tasks = [{"nets": [NET], "attacks": [uap]}, {"task": {"name": "samples"}, "nets": [NET], "attacks": [uap]}]
+    run(Experiment.model_validate({"name": "t", "tasks": tasks}), tmp_path / "run")
+    assert len(list((tmp_path / "run" / "crafted").glob("*.safetensors"))) == 1
+
+
 def test_a_run_killed_at_any_moment_resumes_to_identical_rows(whole, tmp_path):
     """The program is killed (SIGKILL) again and again until it gets through."""
     file, folder = tmp_path / "t.yaml", tmp_path / "run"
@@ -133,7 +151,7 @@ def test_a_failed_cell_is_run_again_on_resume(tmp_path):
     bad = {**CONTENT, "safe_mode": True, "tasks": [{"nets": [NET], "attacks": [{"name": "fgsm"}, None]}]}
     run(Experiment.model_validate(bad), tmp_path / "run")
     run(Experiment.model_validate(bad), tmp_path / "run", resume=True)
-    assert (tmp_path / "run" / "log.txt").read_text().count("failed:") == 2
+    assert (tmp_path / "run" / "log.txt").read_text().count(" failed in ") == 2
 
 
 def test_training_leaves_weights_that_a_later_run_uses(tmp_path):
@@ -153,7 +171,7 @@ def test_training_leaves_weights_that_a_later_run_uses(tmp_path):
 def test_an_attack_on_another_net_is_judged_on_the_victim(tmp_path):
     other = {"model": {"name": "mlp", "weights": "random", "init_seed": 5}, "data": {"name": "digits"}}
     attack = {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.05}}
-    entry = {"nets": [NET], "attacks": [attack, {**attack, "on": other}]}
+    entry = {"nets": [NET], "attacks": [attack, {**attack, "surrogate": other}]}
     summary = run(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")
     direct, transferred = (c["summary"]["columns"]["fooled"]["mean"] for c in summary["cells"])
     assert transferred <= direct

@@ -72,6 +72,11 @@ def test_yaml_and_json_read_the_same(tmp_path):
     assert one == two
 
 
+def test_yaml_words_that_are_commands_stay_words_and_exponents_are_numbers(tmp_path):
+    (tmp_path / "a.yaml").write_text("words: [yes, no, on, off, true]\nnumbers: [1e-3, 1.5e+2, .5, 3, -2.0]")
+    assert load_file(tmp_path / "a.yaml") == {"words": ["yes", "no", "on", "off", True], "numbers": [0.001, 150.0, 0.5, 3, -2.0]}
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -7,8 +7,8 @@ import jiwer
 import pytest
 import torch
 
+from limen.edits import WEIGHTS, Edits, edits
 from limen.metrics._apply import applicable, columns, measure
-from limen.metrics._edit import WEIGHTS, Edits, edits
 from limen.metrics._summary import summarise
 from limen.types import Batch, Samples
 

@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from limen.metrics._metric import Column
-from limen.metrics._summary import clopper_pearson, pooled, summarise, t_interval, wilson
+from limen.metrics._summary import summarise
+from limen.statistics import clopper_pearson, pooled, t_interval, wilson
 
 SHARE, NUMBER = Column("a share", binary=True), Column("a number", unit="dB", better="higher")
 

@@ -7,13 +7,15 @@ import torch
 
 from limen.components import parse
 from limen.data._dataset import Dataset
+from limen.edits import edits
 from limen.errors import UserError
 from limen.models._augment import AugmentOptions, augment, coloured
 from limen.models._card import read_card, write_card
 from limen.models._load import ZOO, load_model
-from limen.models._score import edits, score, wilson
+from limen.models._score import score
 from limen.models._training import TrainOptions, learning_rate, train
 from limen.seeds import generators
+from limen.statistics import wilson
 from limen.types import Batch, Sample
 
 
@@ -156,8 +158,8 @@ def test_edit_distances_and_intervals_are_the_known_ones():
     import jiwer
 
     for said, heard in (("one two three", "one three"), ("a b", "a b"), ("one", "two two"), ("kitten in", "sitting")):
-        assert edits(said.split(), heard.split()) == round(jiwer.wer(said, heard) * len(said.split()))
-        assert edits(said, heard) == round(jiwer.cer(said, heard) * len(said))
+        assert edits(said.split(), heard.split()).errors == round(jiwer.wer(said, heard) * len(said.split()))
+        assert edits(said, heard).errors == round(jiwer.cer(said, heard) * len(said))
     assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=2e-4)  # Newcombe 1998, table I
 
 

@@ -1,0 +1,91 @@
+"""Cells in several processes of one machine, one thread's share of the cores each. What a cell gives does not depend on where it ran."""
+
+import ctypes
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import Any, Protocol
+
+
+class Watcher(Protocol):
+    """What the processes tell whoever watches."""
+
+    def cell(self, number: int, count: int, words: str) -> None: ...
+    def advance(self, units: float) -> None: ...
+    def say(self, text: str) -> None: ...
+
+
+class Told:
+    """Sends what a worker tells to the parent."""
+
+    def __init__(self, told: Any):
+        self.told = told
+
+    def begin(self, total: float) -> None: ...
+
+    def cell(self, number: int, count: int, words: str) -> None: ...
+
+    def advance(self, units: float) -> None:
+        self.told.put(("advance", units))
+
+    def say(self, text: str) -> None:
+        self.told.put(("say", text))
+
+
+_state: dict[str, Any] = {}
+
+
+def _start(told: Any, threads: int, prepare: Callable[[], Any]) -> None:
+    """Once per worker: its share of the cores, and what it keeps from cell to cell."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted and ends its workers
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # a worker dies with its parent, so a killed run leaves nobody writing
+    import torch
+
+    torch.set_num_threads(threads)
+    _state.update(told=Told(told), kept=prepare())
+
+
+def _work(function: Callable[..., str], item: Any) -> str:
+    return function(item, _state["kept"], _state["told"])
+
+
+def side_by_side(
+    items: list[Any], words: list[str], function: Callable[..., str], prepare: Callable[[], Any], jobs: int, watcher: Watcher
+) -> Iterator[str]:
+    """`function(item, prepare(), progress)` of every item, `jobs` at a time; what it returns, as each is done."""
+    context = multiprocessing.get_context("spawn")
+    told = context.Queue()
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    with ProcessPoolExecutor(jobs, context, _start, (told, threads, prepare)) as pool:
+        waiting: list[Future[str]] = [pool.submit(_work, function, item) for item in items]
+        named = dict(zip(waiting, words, strict=True))
+        try:
+            finished = 0
+            while waiting:
+                _pass_on(told, watcher)
+                for future in [f for f in waiting if f.done()]:
+                    waiting.remove(future)
+                    finished += 1
+                    watcher.cell(finished, len(items), f"done: {named[future]}")
+                    yield future.result()
+        except BaseException:
+            for process in list(pool._processes.values()):
+                process.kill()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _pass_on(told: Any, watcher: Watcher) -> None:
+    """What the workers said since, waiting a moment for more."""
+    try:
+        kind, value = told.get(timeout=0.1)
+        while True:
+            getattr(watcher, kind)(value)
+            kind, value = told.get_nowait()
+    except queue.Empty:
+        pass
