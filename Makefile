@@ -28,10 +28,16 @@ bench: .venv/.ready
 docs: .venv/.ready
 	$(BIN)/python -m limen.reference
 
+# What a bare Debian or Ubuntu lacks: the module venv, a C compiler and Python's headers (the package pesq is compiled).
+SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
+NEEDED = import ensurepip, os, shutil, sysconfig; assert shutil.which('cc') and os.path.exists(sysconfig.get_path('include') + '/Python.h')
+
 .venv/bin/python:
-	@echo "== making the virtual environment .venv"
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), sys.version' || (echo "Limen needs Python 3.11 or newer; set PYTHON=python3.11" && exit 2)
-	@$(PYTHON) -m venv .venv || (echo "The module venv is missing; on Debian or Ubuntu: apt-get install python3-venv" && exit 2)
+	@$(PYTHON) -c "$(NEEDED)" 2>/dev/null || (echo "== installing a C compiler, Python's headers and venv" && \
+	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q --no-install-recommends gcc libc6-dev python3-dev python3-venv)
+	@echo "== making the virtual environment .venv"
+	@$(PYTHON) -m venv .venv
 
 .venv/.ready: .venv/bin/python pyproject.toml constraints.txt
 	@echo "== installing Limen and what it needs (about 3 minutes the first time)"
@@ -50,7 +56,8 @@ docs: .venv/.ready
 
 browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
-	  (echo "== installing Chromium, which opens the reports in the tests" && apt-get update -q && apt-get install -y -q --no-install-recommends chromium)
+	  (echo "== installing Chromium, which opens the reports in the tests" && $(SUDO) apt-get update -q && \
+	   $(SUDO) apt-get install -y -q --no-install-recommends chromium)
 
 clean:
 	rm -rf .venv .venv-peers build *.egg-info

@@ -305,26 +305,31 @@ def _folder(name: str, resume: bool) -> Path:
 
 
 def _show(summary: dict[str, Any]) -> None:
-    """A short table on the terminal."""
-    columns = ["correct", "success", "wer", "l2", "snr_db", "peak_db", "pesq"]
-    plain = [c for c in summary["cells"] if "values" not in c["summary"]["result"]]
-    present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in plain)]
-    table = Table("net", "defense", "attack", "varied", "n", *present, box=None, header_style="bold")
-    for cell in plain:
-        labels, values = cell["labels"], cell["summary"]["columns"]
-        numbers = [cell["error"][:60]] if cell["status"] == "failed" else [_number(c, values.get(c)) for c in present]
-        n = "failed" if cell["status"] == "failed" else str(cell["summary"]["n"])
-        table.add_row(labels["net"], labels["defense"], labels["attack"], _varied(cell["variable"]), n, *numbers)
-    if plain:
-        out.print(table)
+    """A short table per net on the terminal, and a line per curve."""
+    cells = [c for c in summary["cells"] if "values" not in c["summary"]["result"]]
+    for net in dict.fromkeys(c["labels"]["net"] for c in cells):
+        _show_net(net, [c for c in cells if c["labels"]["net"] == net])
     for cell in summary["cells"]:
         curve = cell["summary"]["result"]
         if "values" in curve:
-            points = "  ".join(
-                f"{value:g}: {100 * accuracy:.0f} %" for value, accuracy in zip(curve["values"], curve["accuracy"], strict=True)
-            )
+            points = [f"{value:g}: {100 * accuracy:.0f} %" for value, accuracy in zip(curve["values"], curve["accuracy"], strict=True)]
             who = " | ".join(cell["labels"][k] for k in ("net", "defense", "attack"))
-            out.print(f" {who}, accuracy by {curve['constraint']}  {points}", soft_wrap=True)
+            out.print(f"  {who}, accuracy by {curve['constraint']}  {'  '.join(points)}", soft_wrap=True)
+
+
+def _show_net(net: str, cells: list[dict[str, Any]]) -> None:
+    columns = ["correct", "success", "wer", "l2", "snr_db", "peak_db", "pesq"]
+    present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in cells)]
+    varied = any(cell["variable"] for cell in cells)
+    table = Table(box=None, header_style="bold", title=net, title_justify="left", title_style="bold")
+    for name in ["defense", "attack", *(["varied"] if varied else []), "n", *present]:
+        table.add_column(name, no_wrap=True, justify="left" if name in ("defense", "attack", "varied") else "right")
+    for cell in cells:
+        failed, values = cell["status"] == "failed", cell["summary"]["columns"]
+        numbers = [cell["error"][:60]] if failed else [_number(c, values.get(c)) for c in present]
+        who = [cell["labels"]["defense"], cell["labels"]["attack"], *([_varied(cell["variable"])] if varied else [])]
+        table.add_row(*who, "failed" if failed else str(cell["summary"]["n"]), *numbers)
+    out.print(table)
 
 
 def _varied(variable: dict[str, Any] | None) -> str:

@@ -13,6 +13,7 @@ from limen.budgets._balls import Ball
 from limen.errors import UserError
 from limen.goals._goal import Goal
 from limen.models._model import Model
+from limen.seeds import Streams
 from limen.types import Outputs, select, valid
 
 
@@ -71,7 +72,7 @@ class Problem:
         """The problem of some samples; `keep` holds row numbers (a row may come more than once) or a mask."""
         i = keep.nonzero().squeeze(1) if keep.dtype == torch.bool else keep
         return replace(self, x=self.x[i], goal=self.goal.rows(i), budget=None if self.budget is None else self.budget.rows(i),
-                       generators=[self.generators[k] for k in i.tolist()],
+                       generators=_streams(self.generators, i.tolist()),
                        y=None if self.y is None else select(self.y, i),
                        lengths=None if self.lengths is None else select(self.lengths, i), index=self.index[i.cpu()])  # fmt: skip
 
@@ -170,13 +171,17 @@ class Problem:
 
     def _cleaned(self, gradient: Tensor) -> Tensor:
         """Counts dead gradients, makes non-finite entries zero and leaves padding alone."""
-        largest = gradient.flatten(1).abs().amax(1)
+        largest = torch.linalg.vector_norm(gradient.flatten(1), torch.inf, dim=1)  # one pass, no copy
         alive = (largest > 0) & (largest < torch.inf)  # false for NaN
         self.calls.backward.index_add_(0, self.index, self._one)
         if not bool(alive.all()):
             self.calls.dead.index_add_(0, self.index, (~alive).long().cpu())
             gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
         return gradient * self.mask if self.mask is not None and gradient.shape == self.x.shape else gradient
+
+
+def _streams(generators: Sequence[torch.Generator], rows: list[int]) -> Sequence[torch.Generator]:
+    return generators.rows(rows) if isinstance(generators, Streams) else [generators[i] for i in rows]
 
 
 def _mean(values: list[Tensor]) -> Tensor:

@@ -47,8 +47,8 @@ class Attack:
 
     def __init__(self, search: Component, options: Options, goal: tuple[Component, Options], budget: tuple[Component, Options] | None):
         self.search, self.options, self.goal, self.budget = search, options, goal, budget
-        self.crafted: dict[str, Tensor] | None = None
-        """What a universal attack found: tensors by name."""
+        self.crafted: Any = None
+        """What a universal attack found: tensors by name; None before."""
 
     @classmethod
     def parse(cls, spec: str | Mapping[str, Any]) -> "Attack":

@@ -56,6 +56,11 @@ class Patch(Options):
     at_once: int = Field(default=8, ge=1)
     """Pictures worked on side by side."""
 
+    @property
+    def samples(self) -> int:
+        """Training samples that it is crafted on."""
+        return self.limit_samples
+
     @model_validator(mode="after")
     def _scales_in_order(self) -> "Patch":
         if self.min_scale > self.max_scale:

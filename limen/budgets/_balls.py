@@ -49,7 +49,7 @@ class Ball:
 
     def fill(self, delta: Tensor) -> Tensor:
         """The change in the same direction whose norm is exactly the radius; no change stays none."""
-        largest = delta.flatten(1).abs().amax(1)
+        largest = torch.linalg.vector_norm(delta.flatten(1), torch.inf, dim=1)
         scaled = delta / expand(torch.where(largest > 0, largest, 1), delta)  # squares of small changes would vanish
         norm = self.norm(scaled)
         return scaled * expand(self.radius / torch.where(norm > 0, norm, 1), delta)
@@ -60,7 +60,7 @@ class Ball:
 
 class LinfBall(Ball):
     def norm(self, delta: Tensor) -> Tensor:
-        return delta.flatten(1).abs().amax(1)
+        return torch.linalg.vector_norm(delta.flatten(1), torch.inf, dim=1)
 
     def project(self, delta: Tensor) -> Tensor:
         radius = expand(self.radius, delta)
@@ -84,7 +84,7 @@ class L2Ball(Ball):
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
         # scaled by the largest entry first: squares of gradients below 1e-19 vanish in single precision
         tiny = torch.finfo(gradient.dtype).tiny
-        scaled = gradient / expand(gradient.flatten(1).abs().amax(1).clamp_min(tiny), gradient)
+        scaled = gradient / expand(torch.linalg.vector_norm(gradient.flatten(1), torch.inf, dim=1).clamp_min(tiny), gradient)
         return scaled * expand(size / self.norm(scaled).clamp_min(tiny), scaled)
 
     def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:

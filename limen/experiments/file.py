@@ -49,7 +49,7 @@ class TaskEntry(Options):
     defenses: list[Annotated[dict[str, Any], named("defenses")] | None] = Field(default=[None], min_length=1)
     """Defences to put before each model; null is the bare model."""
     attacks: list[AttackSpec | None] = Field(default=[None], min_length=1)
-    """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it in tables; `surrogate: {model, data}`
+    """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it; `surrogate: {model, data}`
     computes it on another net (transfer)."""
     metrics: list[Annotated[dict[str, Any], named("metrics")]] | None = None
     """Metrics of each sample; null takes every one that applies."""
