@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="Data sets and published models that can be fetched.")
 app.add_typer(data_app, name="data")
-out = Console(highlight=False)
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
 
 File = Annotated[Path, typer.Argument(help="Experiment file (YAML or JSON); `run` also takes CrAdv's task files.")]
 Folder = Annotated[Path | None, typer.Option("--out", help="Folder of the run; default runs/<name>-<time>.")]
@@ -320,6 +320,8 @@ def _show(summary: dict[str, Any]) -> None:
 def _show_net(net: str, cells: list[dict[str, Any]]) -> None:
     columns = ["correct", "success", "wer", "l2", "snr_db", "peak_db", "pesq"]
     present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in cells)]
+    if "snr_db" in present:
+        present.remove("l2")  # says the same of clips, and a terminal is narrow
     varied = any(cell["variable"] for cell in cells)
     table = Table(box=None, header_style="bold", title=net, title_justify="left", title_style="bold")
     for name in ["defense", "attack", *(["varied"] if varied else []), "n", *present]:

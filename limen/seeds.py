@@ -5,7 +5,7 @@ A stream depends on nothing but the seed and the words that name it, so batch si
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import torch
@@ -25,23 +25,23 @@ def generator(seed: int, *words: object) -> torch.Generator:
 class Streams(Sequence[torch.Generator]):
     """One stream per sample, seeded when first drawn from: seeding hundreds that nobody draws from costs as much as a forward pass."""
 
-    def __init__(self, makers: Sequence[Callable[[], torch.Generator]]):
-        self._makers = makers
+    def __init__(self, make: Callable[[int], torch.Generator], numbers: Sequence[int]):
+        self._make, self._numbers = make, numbers
 
     def __len__(self) -> int:
-        return len(self._makers)
+        return len(self._numbers)
 
     def __getitem__(self, i: Any) -> Any:
-        return Streams(self._makers[i]) if isinstance(i, slice) else self._makers[i]()
+        return Streams(self._make, self._numbers[i]) if isinstance(i, slice) else self._make(self._numbers[i])
 
     def rows(self, index: Sequence[int]) -> "Streams":
         """The very streams of some samples: what is drawn from one is drawn from the other."""
-        return Streams([self._makers[i] for i in index])
+        return Streams(self._make, [self._numbers[i] for i in index])
 
 
 def generators(seed: int, ids: Sequence[str], *words: object) -> Streams:
     """One stream per sample."""
-    return Streams([cache(partial(generator, seed, *words, i)) for i in ids])
+    return Streams(cache(lambda i: generator(seed, *words, ids[i])), range(len(ids)))
 
 
 def uniform_like(x: Tensor, streams: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:

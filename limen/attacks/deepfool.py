@@ -60,6 +60,7 @@ def deepfool(problem: Problem, options: DeepFool) -> Tensor:
             break
         r = r + _to_nearest_boundary(active, x_adv[left], own[left], others[left], options.norm)
         x_adv[left] = active.clip(active.x + (1 + options.overshoot) * r)
+        r = (x_adv[left] - active.x) / (1 + options.overshoot)  # what the range cut off is not carried on
         reached = active.reached(x_adv[left])
         arrived = left[reached]
         x_adv[arrived] = _pulled_back(active.rows(reached), x_adv[arrived], options)

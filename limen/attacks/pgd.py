@@ -61,8 +61,10 @@ class _Best:
         """A point that reaches the goal beats any that does not; of two alike, the higher loss wins."""
         before = self.reached[rows]
         better = (reached & ~before) | ((reached == before) & (loss > self.loss[rows]))
-        rows = rows[better]
-        self.x[rows], self.loss[rows], self.reached[rows] = x[better], loss[better], reached[better]
+        i = better.nonzero().squeeze(1)
+        rows = rows[i]
+        self.x.index_copy_(0, rows, x.index_select(0, i))
+        self.loss[rows], self.reached[rows] = loss[i], reached[i]
 
 
 def _run(active: Problem, options: PGD, best: _Best, rows: Tensor) -> None:
@@ -74,8 +76,8 @@ def _run(active: Problem, options: PGD, best: _Best, rows: Tensor) -> None:
         gradient, loss, reached = active.gradient(x_adv)
         best.take(rows, x_adv, loss, reached)
         if options.early_stop and bool(reached.any()):
-            stay = ~reached
-            if not bool(stay.any()):
+            stay = (~reached).nonzero().squeeze(1)
+            if not len(stay):
                 return
             active, rows, x_adv, gradient, alpha = active.rows(stay), rows[stay], x_adv[stay], gradient[stay], alpha[stay]
             velocity = None if velocity is None else velocity[stay]

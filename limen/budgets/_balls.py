@@ -36,11 +36,11 @@ class Ball:
         raise NotImplementedError
 
     def project(self, delta: Tensor) -> Tensor:
-        """The nearest point of the ball, in the Euclidean sense."""
+        """The nearest point of the ball, in the Euclidean sense, as a new tensor."""
         raise NotImplementedError
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
-        """The change of norm `size` (B,) that raises a linear function with this gradient most."""
+        """The change of norm `size` (B,) that raises a linear function with this gradient most, as a new tensor."""
         raise NotImplementedError
 
     def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
@@ -49,7 +49,7 @@ class Ball:
 
     def fill(self, delta: Tensor) -> Tensor:
         """The change in the same direction whose norm is exactly the radius; no change stays none."""
-        largest = torch.linalg.vector_norm(delta.flatten(1), torch.inf, dim=1)
+        largest = delta.flatten(1).abs().amax(1)
         scaled = delta / expand(torch.where(largest > 0, largest, 1), delta)  # squares of small changes would vanish
         norm = self.norm(scaled)
         return scaled * expand(self.radius / torch.where(norm > 0, norm, 1), delta)
@@ -60,7 +60,7 @@ class Ball:
 
 class LinfBall(Ball):
     def norm(self, delta: Tensor) -> Tensor:
-        return torch.linalg.vector_norm(delta.flatten(1), torch.inf, dim=1)
+        return delta.flatten(1).abs().amax(1)
 
     def project(self, delta: Tensor) -> Tensor:
         radius = expand(self.radius, delta)
@@ -82,10 +82,12 @@ class L2Ball(Ball):
         return delta * expand(scale, delta)
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
-        # scaled by the largest entry first: squares of gradients below 1e-19 vanish in single precision
-        tiny = torch.finfo(gradient.dtype).tiny
-        scaled = gradient / expand(torch.linalg.vector_norm(gradient.flatten(1), torch.inf, dim=1).clamp_min(tiny), gradient)
-        return scaled * expand(size / self.norm(scaled).clamp_min(tiny), scaled)
+        norm = self.norm(gradient)
+        if not bool((norm > 1e-15).all()):  # squares of gradients below 1e-19 vanish in single precision: scale by the largest entry first
+            largest = gradient.flatten(1).abs().amax(1)
+            gradient = gradient / expand(torch.where(largest > 0, largest, 1), gradient)
+            norm = self.norm(gradient)
+        return gradient * expand(size / torch.where(norm > 0, norm, 1), gradient)
 
     def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
         """Uniform in the ball: a normal direction, and the d-th root of a uniform number as its length."""
