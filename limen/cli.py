@@ -320,8 +320,7 @@ def _show(summary: dict[str, Any]) -> None:
 def _show_net(net: str, cells: list[dict[str, Any]]) -> None:
     columns = ["correct", "success", "wer", "l2", "snr_db", "peak_db", "pesq"]
     present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in cells)]
-    if "snr_db" in present:
-        present.remove("l2")  # says the same of clips, and a terminal is narrow
+    present = [c for c in present if c != "l2" or "snr_db" not in present]  # of clips both say the same, and a terminal is narrow
     varied = any(cell["variable"] for cell in cells)
     table = Table(box=None, header_style="bold", title=net, title_justify="left", title_style="bold")
     for name in ["defense", "attack", *(["varied"] if varied else []), "n", *present]:
