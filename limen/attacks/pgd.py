@@ -33,7 +33,8 @@ class PGD(Options):
     momentum: float = Field(default=0.0, ge=0)
     """Share of the last direction that is kept, gradients being scaled to mean magnitude 1."""
     early_stop: bool = True
-    """A sample leaves the batch as soon as it reaches the goal. If false, every step is made and the highest loss is kept."""
+    """A sample leaves the batch as soon as it reaches the goal (never where the model draws at random). If false, every step is made and
+    the highest loss is kept."""
 
 
 @torch.no_grad()
@@ -75,8 +76,9 @@ def _run(active: Problem, options: PGD, best: _Best, rows: Tensor) -> None:
     for step in range(options.steps):
         gradient, loss, reached = active.gradient(x_adv)
         best.take(rows, x_adv, loss, reached)
-        if options.early_stop and bool(reached.any()):
-            stay = (~reached).nonzero().squeeze(1)
+        settled = active.settled(reached)
+        if options.early_stop and bool(settled.any()):
+            stay = (~settled).nonzero().squeeze(1)
             if not len(stay):
                 return
             active, rows, x_adv, gradient, alpha = active.rows(stay), rows[stay], x_adv[stay], gradient[stay], alpha[stay]
