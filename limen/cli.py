@@ -83,7 +83,7 @@ def train(file: File, folder: Folder = None, resume: Resume = False, limit: Limi
         raise UserError(f"limen train runs tasks named train, but {file} has {', '.join(others)}. Use `limen run`.")
     where = _run(file, folder, resume, limit, device)
     for weights in sorted(where.glob("cells/*/weights.safetensors")):
-        out.print(f"weights: {weights}")
+        out.print(f"weights: {weights}", soft_wrap=True)
 
 
 @app.command()
@@ -144,7 +144,7 @@ def report(
     """Rebuild the page of a run."""
     from limen.report import build
 
-    out.print(f"report: {build(run_folder, to)}")
+    out.print(f"report: {build(run_folder, to)}", soft_wrap=True)
 
 
 @app.command("list")
@@ -190,7 +190,7 @@ def new(
     from limen.templates import write
 
     for path in write(kind, name, into):
-        out.print(f"written: {path}")
+        out.print(f"written: {path}", soft_wrap=True)
 
 
 @app.command()
@@ -215,7 +215,7 @@ def data_get(
     """Fetch a data set or published model and check it (sha256)."""
     from limen.data._get import get
 
-    out.print(f"ready: {get(name, source, out.print)}")
+    out.print(f"ready: {get(name, source, out.print)}", soft_wrap=True)
 
 
 @data_app.command("list")
@@ -276,13 +276,13 @@ def _run(
             )
         with Bar(out) as bar:
             where = run_cradv(content, file, mapping=mapping or {}, out=folder, limit=limit, device=device, progress=bar)
-        out.print(f"results: {where}")
+        out.print(f"results: {where}", soft_wrap=True)
         return where
     if mapping:
         raise UserError("--map is for CrAdv task files; this is an experiment file of Limen.")
     experiment = read_experiment(content, file, limit)
     where = folder or _folder(experiment.name, resume)
-    out.print(f"run folder: {where}")
+    out.print(f"run folder: {where}", soft_wrap=True)
     begun = time.perf_counter()
     with Bar(out) as bar:
         there = _device(device)
@@ -291,7 +291,7 @@ def _run(
     _show(summary)
     page = build(where)
     out.print(f"finished in {_time(time.perf_counter() - begun)}")
-    out.print(f"report: {page}")
+    out.print(f"report: {page}", soft_wrap=True)
     return where
 
 

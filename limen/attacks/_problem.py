@@ -169,9 +169,10 @@ class Problem:
             all_gradients.append(torch.stack([self._cleaned(c) for c in columns], 1))
         return _mean(all_logits), _mean(all_gradients)
 
-    def settled(self, reached: Tensor) -> Tensor:
-        """Rows that may leave early: those that reached the goal. Where the model draws at random, one lucky draw settles nothing."""
-        return torch.zeros_like(reached) if self.model.random else reached
+    @property
+    def certain(self) -> bool:
+        """False where the model draws at random: one lucky draw settles nothing, so no sample leaves early."""
+        return not self.model.random
 
     def _reached(self, outputs: Outputs) -> Tensor:
         return self.goal.reached(outputs).to(self.x.device)

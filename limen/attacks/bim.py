@@ -30,9 +30,8 @@ def bim(problem: Problem, options: BIM) -> Tensor:
     left = torch.arange(len(problem), device=problem.x.device)
     for _ in range(options.steps):
         gradient, _, reached = active.gradient(x_adv[left])
-        settled = active.settled(reached)
-        if options.early_stop and bool(settled.any()):
-            stay = ~settled
+        if options.early_stop and active.certain and bool(reached.any()):
+            stay = ~reached
             active, left, gradient = active.rows(stay), left[stay], gradient[stay]
             if not len(left):
                 break

@@ -33,9 +33,8 @@ def mi_fgsm(problem: Problem, options: MIFGSM) -> Tensor:
     left = torch.arange(len(problem), device=problem.x.device)
     for _ in range(options.steps):
         gradient, _, reached = active.gradient(x_adv[left])
-        settled = active.settled(reached)
-        if options.early_stop and bool(settled.any()):
-            stay = ~settled
+        if options.early_stop and active.certain and bool(reached.any()):
+            stay = ~reached
             active, left, gradient, g = active.rows(stay), left[stay], gradient[stay], g[stay]
             if not len(left):
                 break

@@ -64,7 +64,7 @@ class LinfBall(Ball):
 
     def project(self, delta: Tensor) -> Tensor:
         radius = expand(self.radius, delta)
-        return delta.clamp(-radius, radius)
+        return torch.minimum(delta, radius).maximum(-radius)  # three times faster than clamp between tensors
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
         return gradient.sign().mul_(expand(size, gradient))

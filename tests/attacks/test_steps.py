@@ -21,15 +21,16 @@ def test_fooled_samples_leave_the_batch_and_the_others_go_on():
     result = run(model, batch, name="pgd", steps=20, random_start=False, budget={"name": "linf", "eps": eps})
     assert result.success.any()
     assert not result.success.all()
-    assert (result.calls.forward[~result.success] == 21).all()
-    assert (result.calls.forward[result.success] < 21).all()
+    assert (result.calls.forward[~result.success] == 20).all()
+    assert (result.calls.forward[result.success] <= 20).all()
+    assert (result.calls.forward[result.success] < 20).any()
 
 
 def test_a_restart_takes_up_only_what_is_left():
     model, batch, weights, gaps = linear(n=30)
     eps = float(smallest(weights, gaps, batch.y, 1.0).median())
     result = run(model, batch, name="pgd", steps=20, restarts=3, budget={"name": "linf", "eps": eps})
-    assert (result.calls.forward[~result.success] == 63).all()
+    assert (result.calls.forward[~result.success] == 21 + 21 + 20).all()  # the last point of the last run is left to the judge
 
 
 def test_without_early_stop_the_highest_loss_is_kept_of_points_that_reach_the_goal():

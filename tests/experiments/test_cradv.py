@@ -70,8 +70,10 @@ def labels(name, x):
 
 @pytest.fixture
 def at(tmp_path, monkeypatch, pictures):
-    """An empty working folder; `at(file)` runs a file there with its paths mapped, and returns the results folder and what was heard."""
+    """A working folder with the weights of "digits"; `at(file)` runs a file there with its paths mapped, and returns the results folder
+    and what was heard."""
     monkeypatch.chdir(tmp_path)
+    weights("digits", 0)
 
     def run(content, **options):
         name = content if isinstance(content, str) else "given.json"
@@ -176,6 +178,7 @@ def test_accuracy_writes_crAdvs_tree_and_keys(at):
 
 
 def test_notices_name_what_is_ignored_and_the_device(at):
+    Path("data/weights/digits.pth").unlink()
     said = "\n".join(at("accuracy.json")[1].said)
     assert 'attacks[1]: "eps" is ignored, by CrAdv too; it belongs into attack_params' in said
     assert '"round" is ignored' in said
@@ -364,7 +367,6 @@ def weights(net_id, seed):
 
 
 def test_each_surrogate_attacks_once_and_is_named(at, pictures):
-    weights("digits", 0)
     weights("other", 1)
     weights("third", 2)
     root, heard = at("transfer.json")
@@ -423,7 +425,7 @@ def test_training_writes_weights_that_the_next_task_takes(at):
     judged = load_model({"name": "resnet14_mnist", "weights": "data/weights/digits.pth"})
     assert judged is not None
     first = (Path("data/weights/digits.pth").read_bytes(), read(root / "digits/accuracy/result_1.json")["result"])
-    Path("data/weights/digits.pth").unlink()
+    weights("digits", 0)
     again, _ = at(content, out=Path("again"))
     assert first[1] == read(again / "digits/accuracy/result_1.json")["result"], "training is deterministic"
 
@@ -572,7 +574,7 @@ def broken(**changes):
             ),
             "--map OLD=NEW",
         ),
-        (broken(nets=[net() | {"model_name": "resnet14_cifar"}]), "takes"),
+        (broken(nets=[net() | {"model_name": "resnet14_cifar", "net_id": "untrained"}]), "takes"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_clear_message(at, content, message):
