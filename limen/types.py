@@ -82,10 +82,6 @@ def predictions(outputs: Outputs) -> Tensor | list[str]:
     return outputs.argmax(1) if isinstance(outputs, Tensor) else outputs.texts()
 
 
-def output_rows(outputs: Outputs, index: Tensor) -> Outputs:
-    return outputs[index] if isinstance(outputs, Tensor) else outputs.rows(index)
-
-
 def select(values: Any, index: Tensor) -> Any:
     """Rows of a tensor or of a list."""
     return values[index.to(values.device)] if isinstance(values, Tensor) else [values[i] for i in index.tolist()]

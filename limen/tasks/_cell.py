@@ -19,8 +19,6 @@ from limen.metrics._apply import Metric, measure
 from limen.models._model import Model, evaluating
 from limen.types import Batch, Samples, different, predictions
 
-Bounds = tuple[Tensor | float, Tensor | float]
-
 
 @dataclass
 class Example:
