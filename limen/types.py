@@ -63,22 +63,39 @@ def collate(kind: Kind, samples: Sequence[Sample]) -> Batch:
 class Transcripts(Protocol):
     """What a recogniser answers. Whatever the architecture: a loss of any text, and the text it hears."""
 
-    def nll(self, texts: Sequence[str]) -> Tensor:
-        """(B,) negative log-likelihood of each text, differentiable."""
+    def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
+        """(B,) negative log-likelihood of each text, differentiable. A decoder that writes token after token lets the first one count
+        1 + first_weight times and keeps the sum of the weights."""
 
     def texts(self) -> list[str]:
         """What was recognised, one string per sample."""
+
+    def says(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
+        """(B,) bool: would the likeliest token after each token give exactly these texts (or their `first` characters)? Searches ask it at
+        every step: after `nll` of the same texts it costs next to nothing, whatever decoding `texts` uses."""
 
     def rows(self, index: Tensor) -> "Transcripts":
         """The answers of some of the samples."""
 
 
-Outputs = Tensor | Transcripts
-"""(B, K) logits of a classifier, or the transcripts of a recogniser."""
+@dataclass(frozen=True)
+class Many:
+    """The answers of several models to the same samples: an attack on all of them at once adds up their losses."""
+
+    members: list["Tensor | Transcripts"]
+
+    def rows(self, index: Tensor) -> "Many":
+        return Many([m[index.to(m.device)] if isinstance(m, Tensor) else m.rows(index) for m in self.members])
+
+
+Outputs = Tensor | Transcripts | Many
+"""(B, K) logits of a classifier, the transcripts of a recogniser, or the answers of several of them."""
 
 
 def predictions(outputs: Outputs) -> Tensor | list[str]:
-    """What the model says: (B,) class indices or B texts."""
+    """What the model says: (B,) class indices or B texts. Of several models: what the first says."""
+    if isinstance(outputs, Many):
+        return predictions(outputs.members[0])
     return outputs.argmax(1) if isinstance(outputs, Tensor) else outputs.texts()
 
 
@@ -115,6 +132,8 @@ class Samples:
     adversarial: Outputs | None = None
     """None when samples are measured without a model."""
     extra: dict[str, Any] = field(default_factory=dict)
+    target: Tensor | list[str] | None = None
+    """What the attack wanted the model to say: (B,) classes, B texts or (B, K) probabilities; None if anything wrong would do."""
 
     def pair(self, i: int) -> tuple[Tensor, Tensor]:
         """Clean and adversarial sample i without padding."""

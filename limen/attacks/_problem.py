@@ -12,6 +12,7 @@ from torch import Tensor
 from limen.budgets._balls import Ball
 from limen.errors import UserError
 from limen.goals._goal import Goal
+from limen.models._ensemble import Ensemble
 from limen.models._model import Model
 from limen.seeds import Streams
 from limen.types import Outputs, select, valid
@@ -29,6 +30,35 @@ class Calls:
     @staticmethod
     def none(n: int) -> "Calls":
         return Calls(*(torch.zeros(n, dtype=torch.long) for _ in range(3)))
+
+
+@dataclass
+class Watch:
+    """A model that the attack does not differentiate looks on and keeps the points it likes best: a perturbation that has begun to overfit
+    the proxies is not taken. Section 6.3.1 of Olivier 2023."""
+
+    model: Model
+    x: Tensor
+    """(B, ...) the best point of each sample."""
+    best: Tensor
+    """(B,) its score."""
+    every: int = 1
+    """Gradients of the attack between two looks."""
+    asked: int = 0
+
+    @staticmethod
+    def over(model: Model, x: Tensor, every: int = 1) -> "Watch":
+        return Watch(model, x.clone(), x.new_full((len(x),), -torch.inf), every)
+
+    @torch.no_grad()
+    def see(self, problem: "Problem", x_adv: Tensor, last: bool = False) -> None:
+        self.asked += 1
+        if not last and (self.asked - 1) % self.every:
+            return
+        score = problem.goal.score(self.model(x_adv, problem.lengths, problem.generators)).to(self.best)
+        rows = problem.index.to(self.x.device)
+        i = (score > self.best[rows]).nonzero().squeeze(1)
+        self.best[rows[i]], self.x[rows[i]] = score[i], x_adv[i].detach()
 
 
 @dataclass
@@ -50,6 +80,10 @@ class Problem:
     calls: Calls = field(default_factory=lambda: Calls.none(0))
     index: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
     """Position of each row in the problem first posed."""
+    ids: list[str] = field(default_factory=list)
+    """Names of the samples."""
+    watch: "Watch | None" = None
+    """A third model that looks on."""
 
     def __post_init__(self) -> None:
         if len(self.index) != len(self.x):
@@ -74,7 +108,8 @@ class Problem:
         return replace(self, x=self.x[i], goal=self.goal.rows(i), budget=None if self.budget is None else self.budget.rows(i),
                        generators=_streams(self.generators, i.tolist()),
                        y=None if self.y is None else select(self.y, i),
-                       lengths=None if self.lengths is None else select(self.lengths, i), index=self.index[i.cpu()])  # fmt: skip
+                       lengths=None if self.lengths is None else select(self.lengths, i), index=self.index[i.cpu()],
+                       ids=select(self.ids, i) if self.ids else [])  # fmt: skip
 
     def around(self, x: Tensor, budget: Ball | None) -> "Problem":
         """The same goal asked of other points, with another budget; calls go on the same account."""
@@ -138,6 +173,8 @@ class Problem:
         `loss` replaces the goal's own; `through` maps what is varied to samples, which then need not be samples (a sticker, a filter).
         Of a model that draws at random: the mean over its draws (EOT, Athalye et al. 2018), reached if all draws agree.
         """
+        if self.watch is not None and through is None:
+            self.watch.see(self, x_adv)
         measure = loss or self.goal.loss
         gradients, losses, votes = [], [], []
         for _ in range(self.draws):
@@ -203,6 +240,6 @@ def _all(votes: list[Tensor]) -> Tensor:
 
 def need_classes(problem: Problem, who: str) -> None:
     """For attacks that look at the logits of single classes."""
-    if problem.model.output != "class":
-        raise UserError(f"The attack {who} needs a classifier, but this model gives transcripts. "
+    if problem.model.output != "class" or isinstance(problem.model, Ensemble):
+        raise UserError(f"The attack {who} needs one classifier, but this model gives transcripts, or there are several. "
                         "Use pgd, fgsm, bim, mi_fgsm, cw_l2 or uap, which only need a loss.")  # fmt: skip

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from limen import seeds
-from limen.attacks._problem import Calls, Problem
+from limen.attacks._problem import Calls, Problem, Watch
 from limen.components import Component, parse
 from limen.errors import UserError
 from limen.goals._goal import Asked, Goal
@@ -73,8 +73,8 @@ class Attack:
         goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal")), goal_options)
         budget = self.budget[0].function(batch.x, batch.lengths, self.budget[1]) if self.budget else None
         low, high = bounds or BOUNDS[batch.kind]
-        return Problem(model, batch.x, goal, budget, seeds.generators(seed, batch.ids, "attack", self.search.name), low, high,
-                       y=batch.y, lengths=batch.lengths)  # fmt: skip
+        return Problem(model.for_attack, batch.x, goal, budget, seeds.generators(seed, batch.ids, "attack", self.search.name), low, high,
+                       y=batch.y, lengths=batch.lengths, ids=batch.ids)  # fmt: skip
 
     def craft(self, model: Model, batch: Batch, *, seed: int = 0, bounds: tuple[Tensor | float, Tensor | float] | None = None) -> None:
         """Universal attacks: find the one perturbation on these samples; other attacks have nothing to do."""
@@ -83,21 +83,30 @@ class Attack:
                 self.crafted = self.search.module.craft(self.pose(model, batch, seed=seed, bounds=bounds), self.options)
 
     def __call__(self, model: Model, batch: Batch, *, seed: int = 0, victim: Model | None = None, store: Store = "float",
-                 bounds: tuple[Tensor | float, Tensor | float] | None = None) -> Attacked:  # fmt: skip
-        """Attack `model`; judge on `victim` (the same model unless the attack is transferred or does not know the defence)."""
+                 bounds: tuple[Tensor | float, Tensor | float] | None = None, stop: Model | None = None, stop_every: int = 1
+                 ) -> Attacked:  # fmt: skip
+        """Attack `model`; judge on `victim` (the same model unless the attack is transferred or does not know the defence).
+
+        With `stop`, that model looks on every `stop_every` gradients, and the point of the search that it finds best is what is taken."""
         victim = victim or model
         check_range(batch, bounds)
         if self.universal and self.crafted is None:
             raise UserError(
                 f"The attack {self.search.name} is universal: craft its perturbation first, with craft(model, batch) on other samples."
             )
-        with torch.no_grad(), evaluating(model), evaluating(victim):
+        with torch.no_grad(), evaluating(model), evaluating(victim), evaluating(stop or victim):
             clean = victim(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
             problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, bounds=bounds)
+            if stop is not None:
+                problem.watch = Watch.over(stop, batch.x, stop_every)
             extra = (self.crafted,) if self.universal else ()
-            x_adv = quantise(self.search.function(problem, self.options, *extra), store)
+            x_adv = self.search.function(problem, self.options, *extra)
+            if problem.watch is not None:
+                problem.watch.see(problem, x_adv, last=True)
+                x_adv = problem.watch.x
+            x_adv = quantise(x_adv, store)
             adversarial = victim(x_adv, batch.lengths, seeds.generators(seed, batch.ids, "judge"))
-            return Attacked(x_adv, problem.goal.reached(adversarial), clean, adversarial, problem.goal, problem.calls)
+            return Attacked(x_adv, problem.goal.judged(adversarial), clean, adversarial, problem.goal, problem.calls)
 
 
 def check_range(batch: Batch, bounds: tuple[Tensor | float, Tensor | float] | None) -> None:

@@ -21,6 +21,7 @@ from limen.experiments.file import Experiment
 from limen.experiments.folder import close_run, done, environment, finish_cell, start_cell, write_json
 from limen.experiments.plan import Planned, plan
 from limen.metrics._apply import Metric, applicable
+from limen.models._ensemble import Ensemble
 from limen.models._load import load_model
 from limen.models._model import Model
 from limen.tasks._cell import Cell, Outcome
@@ -86,11 +87,15 @@ class Workshop:
         if spec["defense"] is not None:
             component, options = parse("defenses", spec["defense"])
             victim = component.function(model, options)
-        attack, seen = None, victim if spec["attack_on_defense"] else model
+        attack, seen, stop, stop_every = None, victim if spec["attack_on_defense"] else model, None, 1
+        other: dict[str, Any] | None = None
         if spec["attack"] is not None:
             attack = Attack.parse({k: v for k, v in spec["attack"].items() if k != "surrogate"})
-            if spec["attack"].get("surrogate") is not None:
-                seen = self.model(spec["attack"]["surrogate"]["model"])
+            other = spec["attack"].get("surrogate")
+            if other is not None:
+                proxies = [self.model(m) for m in other["models"]]
+                seen = proxies[0] if len(proxies) == 1 and not other["dropout"] else Ensemble(proxies, other["dropout"])
+                stop, stop_every = other["stop"] and self.model(other["stop"]), other["stop_every"]
         part = lambda split, limit: self.data({**spec["net"]["data"], "split": split, "limit": limit}, model)  # noqa: E731
         store: Store = ("int16" if data.kind == "clip" else "float") if spec["store"] == "auto" else spec["store"]
         sees_defense = spec["defense"] if spec["attack_on_defense"] else None
@@ -100,6 +105,10 @@ class Workshop:
             model=model,
             victim=victim,
             seen=seen,
+            stop=stop,
+            stop_every=stop_every,
+            proxy=" + ".join(m["name"] for m in other["models"]) if other else planned.labels["net"],
+            open=self.model,
             data=data,
             attack=attack,
             metrics=applicable(spec["metrics"], model.kind, model.output, True),
@@ -172,6 +181,7 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "random": cell.victim.random,
         "draws": cell.victim.draws,
         "stored_as": cell.store,
+        "parameters": sum(p.numel() for p in cell.model.parameters()),
         "universal": bool(cell.attack and cell.attack.universal),
     }
 

@@ -26,11 +26,26 @@ class Net(Options):
     """What tables and curves call it; null takes the model's name."""
 
 
+class Surrogate(Options):
+    """Other nets that the attack is computed on (transfer)."""
+
+    models: list[Annotated[dict[str, Any], named("models")]] = Field(min_length=1)
+    """The proxies; the losses of several add up, and all must be fooled."""
+    label: str | None = None
+    """What tables and curves call them; null takes the names of the models."""
+    dropout: bool = False
+    """Dropout stays on in the proxies, so the attack overfits them less."""
+    stop: Annotated[dict[str, Any], named("models")] | None = None
+    """A third model that looks on during the search: the point it finds best is taken."""
+    stop_every: int = Field(default=1, ge=1)
+    """Gradients between two looks of the third model."""
+
+
 def _attack(value: dict[str, Any]) -> dict[str, Any]:
     try:
         Attack.parse({k: v for k, v in value.items() if k not in ("label", "surrogate")})
         if value.get("surrogate") is not None:
-            parse_options(Net, value["surrogate"], "the surrogate")
+            parse_options(Surrogate, value["surrogate"], "the surrogate")
     except UserError as error:
         raise ValueError(str(error)) from None
     return value
@@ -49,8 +64,8 @@ class TaskEntry(Options):
     defenses: list[Annotated[dict[str, Any], named("defenses")] | None] = Field(default=[None], min_length=1)
     """Defences to put before each model; null is the bare model."""
     attacks: list[AttackSpec | None] = Field(default=[None], min_length=1)
-    """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it; `surrogate: {model, data}`
-    computes it on another net (transfer)."""
+    """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it;
+    `surrogate: {models: [...]}` computes it on other nets (transfer)."""
     metrics: list[Annotated[dict[str, Any], named("metrics")]] | None = None
     """Metrics of each sample; null takes every one that applies."""
     attack_on_defense: bool = True
@@ -128,6 +143,7 @@ def schema() -> dict[str, Any]:
     """JSON schema of an experiment file, with every component and its options."""
     root = Experiment.model_json_schema()
     definitions = root.setdefault("$defs", {})
+    definitions["Surrogate"] = Surrogate.model_json_schema()
     for kind in KINDS:
         choices = []
         for name in names(kind):
@@ -136,7 +152,7 @@ def schema() -> dict[str, Any]:
             one["properties"] = {"name": {"const": name}, **one.get("properties", {})}
             if kind == "attacks":
                 one["properties"] |= {"goal": {"$ref": "#/$defs/goals"}, "budget": {"$ref": "#/$defs/budgets"},
-                                      "label": {"type": "string"}, "surrogate": {"$ref": "#/$defs/Net"}}  # fmt: skip
+                                      "label": {"type": "string"}, "surrogate": {"$ref": "#/$defs/Surrogate"}}  # fmt: skip
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)
         definitions[kind] = {"oneOf": choices}

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from PIL import Image
 
 import limen
 from limen.audio.files import write_clip
@@ -25,6 +24,7 @@ from limen.metrics._apply import Metric, columns
 from limen.metrics._metric import Column
 from limen.metrics._summary import summarise
 from limen.tasks._cell import Example, Outcome
+from limen.tasks._export import write_picture
 
 TASK_COLUMNS = {
     "success": Column("the attack reached its goal", better="lower", binary=True),
@@ -138,9 +138,7 @@ def _write_sample(path: Path, name: str, x: torch.Tensor, facts: dict[str, Any])
         write_clip(path.with_suffix(".wav"), x, facts["rate_hz"])
         return path.with_suffix(".wav").name
     # a perturbation has two signs: grey is no change
-    pixels = (x / 2 + 0.5) if name == "perturbation" else x
-    array = (pixels.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array).save(path.with_suffix(".png"))
+    write_picture(path.with_suffix(".png"), (x / 2 + 0.5) if name == "perturbation" else x)
     return path.with_suffix(".png").name
 
 

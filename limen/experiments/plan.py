@@ -10,7 +10,7 @@ from typing import Any
 
 from limen.components import parse
 from limen.errors import UserError
-from limen.experiments.file import Experiment, Net, TaskEntry
+from limen.experiments.file import Experiment, Net, Surrogate, TaskEntry
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ def resolved_attack(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "budget": resolved("budgets", _named(spec.get("budget"))),
     }
     if spec.get("surrogate") is not None:
-        full["surrogate"] = _net(Net.model_validate(spec["surrogate"]))
+        given = Surrogate.model_validate(spec["surrogate"])
+        models = [resolved("models", m) for m in given.models]
+        full["surrogate"] = {**given.model_dump(mode="json", exclude={"label"}), "models": models, "stop": resolved("models", given.stop)}
     return full
 
 
@@ -119,7 +121,7 @@ def _labels(net: Net, defense: dict[str, Any] | None, attack: dict[str, Any] | N
     if attack is not None:
         words = attack.get("label") or attack["name"]
         if attack.get("surrogate") is not None and not attack.get("label"):
-            words += f" on {attack['surrogate'].get('label') or attack['surrogate']['model']['name']}"
+            words += f" on {attack['surrogate'].get('label') or ' + '.join(m['name'] for m in attack['surrogate']['models'])}"
     return {
         "net": net.label or net.model["name"],
         "data": net.data["name"],

@@ -1,50 +1,107 @@
 """The second seam: what the attacker wants. A goal gives a loss and a success test per sample, whatever the model and the search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from limen.types import Outputs, different, predictions, select
+from limen.edits import edits
+from limen.errors import UserError
+from limen.text import How, normalised
+from limen.types import Many, Outputs, Transcripts, predictions, select
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Move the answers away from `reference`, or (targeted) onto it."""
+    """Move the answers away from `reference`, or (targeted) onto it.
 
-    reference: Tensor | list[str]
-    """(B,) classes or B transcripts."""
+    Of several models at once (`Many`) losses add up, and the goal is reached when all of them are where it wants them.
+    """
+
+    reference: Any
+    """(B,) classes or B transcripts; what it is in other goals, they say."""
     targeted: bool
+    normalise: How = "words"
+    """How texts are compared."""
+    first_weight: float = 0.0
+    """Extra weight of the first token of a decoder that writes token after token."""
+    at_least: float = 0.0
+    """Share of wrong words that counts as "away from"; 0: any difference."""
+
+    @property
+    def target(self) -> Tensor | list[str] | None:
+        """What the model should say, if that is a class, a text or a distribution."""
+        return self.reference if self.targeted else None
 
     def loss(self, outputs: Outputs) -> Tensor:
         """(B,) what the attacker raises: the loss of the reference, or minus it when the reference is the target."""
-        value = self._nll(outputs)
+        value = torch.stack([self._nll(one) for one in members(outputs)]).sum(0)
         return -value if self.targeted else value
 
     def reached(self, outputs: Outputs) -> Tensor:
-        """(B,) bool."""
-        device = outputs.device if isinstance(outputs, Tensor) else "cpu"
-        moved = different(predictions(outputs), self.reference, device)
-        return ~moved if self.targeted else moved
+        """(B,) bool, asked at every step of a search: of a recogniser it may be one that `judged` does not confirm."""
+        return torch.stack([self._reached(one) for one in members(outputs)]).all(0)
 
-    def margin(self, logits: Tensor) -> Tensor:
+    def judged(self, outputs: Outputs) -> Tensor:
+        """(B,) bool, asked once of the stored samples: texts are decoded and compared."""
+        return torch.stack([self._judged(one) for one in members(outputs)]).all(0)
+
+    def score(self, outputs: Outputs) -> Tensor:
+        """(B,) how far towards the goal an answer is, in what it says: higher is better. A classifier's is its loss."""
+        if isinstance(outputs, Tensor) or isinstance(self.reference, Tensor):
+            return self.loss(outputs)
+        errors = torch.tensor([_rate(r.split(), t.split()) + 1e-3 * _rate(r, t) for r, t in self._compared(outputs)])
+        return -errors if self.targeted else errors
+
+    def margin(self, outputs: Outputs) -> Tensor:
         """(B,) positive where the goal is reached: best wrong logit minus the reference's, or the reverse. Classifiers only."""
-        assert isinstance(self.reference, Tensor)
-        mine = logits.gather(1, self.reference[:, None]).squeeze(1)
-        others = logits.scatter(1, self.reference[:, None], -torch.inf).amax(1)
-        return mine - others if self.targeted else others - mine
+        return torch.stack([self._margin(one) for one in members(outputs)]).amin(0)
 
     def rows(self, index: Tensor) -> "Goal":
-        return replace(self, reference=select(self.reference, index))
+        """Of every field that holds one value per sample, the rows of some samples."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{k: select(v, index) for k, v in values.items() if isinstance(v, Tensor | list)})
 
-    def _nll(self, outputs: Outputs) -> Tensor:
+    def _nll(self, outputs: Tensor | Transcripts) -> Tensor:
         if isinstance(outputs, Tensor):
-            assert isinstance(self.reference, Tensor)
             return F.cross_entropy(outputs, self.reference, reduction="none")
-        assert not isinstance(self.reference, Tensor)
-        return outputs.nll(self.reference)
+        return outputs.nll(self.reference, self.first_weight)
+
+    def _reached(self, outputs: Tensor | Transcripts) -> Tensor:
+        if isinstance(outputs, Tensor) or self.at_least > 0:
+            return self._judged(outputs)
+        same = outputs.says(self.reference)
+        if self.targeted:
+            return same
+        # a text that a model punctuates in its own way may be written otherwise and still be the same: then it is decoded
+        doubtful = ~same & torch.tensor([normalised(r, self.normalise) != r for r in self.reference], device=same.device)
+        if bool(doubtful.any()):
+            i = doubtful.nonzero().squeeze(1)
+            same[i] = ~self.rows(i)._judged(outputs.rows(i)).to(same.device)
+        return ~same
+
+    def _judged(self, outputs: Tensor | Transcripts) -> Tensor:
+        if isinstance(outputs, Tensor):
+            answers = outputs.argmax(1)
+            return answers == self.reference if self.targeted else answers != self.reference
+        pairs = self._compared(outputs)
+        if self.targeted:
+            return torch.tensor([reference == text for reference, text in pairs])
+        return torch.tensor([r != t and _rate(r.split(), t.split()) >= self.at_least for r, t in pairs])
+
+    def _compared(self, outputs: Outputs) -> list[tuple[str, str]]:
+        """Reference and answer of each sample, normalised."""
+        texts = predictions(outputs)
+        return [(normalised(r, self.normalise), normalised(str(t), self.normalise)) for r, t in zip(self.reference, texts, strict=True)]
+
+    def _margin(self, outputs: Tensor | Transcripts) -> Tensor:
+        assert isinstance(outputs, Tensor)
+        mine = outputs.gather(1, self.reference[:, None]).squeeze(1)
+        others = outputs.scatter(1, self.reference[:, None], -torch.inf).amax(1)
+        return mine - others if self.targeted else others - mine
 
 
 @dataclass(frozen=True)
@@ -55,3 +112,23 @@ class Asked:
     clean: Outputs
     generators: Sequence[torch.Generator]
     """One stream per sample, for random targets."""
+
+    @property
+    def own(self) -> Outputs:
+        """The clean answers; of several models, the first one's."""
+        return members(self.clean)[0]
+
+
+def members(outputs: Outputs) -> Sequence[Tensor | Transcripts]:
+    return outputs.members if isinstance(outputs, Many) else [outputs]
+
+
+def truths(asked: Asked, who: str) -> list[str]:
+    """The true transcripts, for goals about texts."""
+    if isinstance(asked.own, Tensor) or isinstance(asked.y, Tensor):
+        raise UserError(f'The goal {who} needs a recogniser, but this model gives classes. Use the goal "target_class".')
+    return asked.y
+
+
+def _rate(reference: Sequence[str], text: Sequence[str]) -> float:
+    return edits(reference, text).errors / max(len(reference), 1)

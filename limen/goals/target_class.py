@@ -19,7 +19,7 @@ class TargetClass(Options):
 
 
 def target_class(asked: Asked, options: TargetClass) -> Goal:
-    logits, y = asked.clean, asked.y
+    logits, y = asked.own, asked.y
     if not isinstance(logits, Tensor) or not isinstance(y, Tensor):
         raise UserError('The goal target_class needs a classifier, but this model gives transcripts. Use the goal "transcript".')
     classes = logits.shape[1]

@@ -1,19 +1,45 @@
-"""A chosen sentence: the recogniser must hear exactly this text."""
+"""A chosen sentence: the recogniser must hear exactly this text, or the one of a list that fits the clip.
 
-from pydantic import Field
-from torch import Tensor
+Olivier and Raj 2023, https://arxiv.org/abs/2210.17316: for a decoder that writes token after token the first token is the hardest, so its
+loss may count more: L = (1 / (n + lambda)) [(1 + lambda) L_1 + sum_{i>1} L_i], here times n, so that lambda leaves the scale as it is.
+"""
 
-from limen.errors import UserError
-from limen.goals._goal import Asked, Goal
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+
+from limen.goals._goal import Asked, Goal, truths
 from limen.options import Options
+from limen.text import How
 
 
 class Transcript(Options):
-    text: str = Field(min_length=1)
-    """What the model must write, in its own alphabet (case and spaces count)."""
+    text: str | None = Field(default=None, min_length=1)
+    """What the model must write, in its own alphabet."""
+    among: list[str] | None = Field(default=None, min_length=1)
+    """Instead of one text, a list to choose from for each sample."""
+    choose: Literal["closest", "random"] = "closest"
+    """Of the list: the text whose length is closest to the truth's (of equals, the first), or one drawn at random."""
+    first_weight: float = Field(default=0.0, ge=0)
+    """lambda, for encoder-decoders; 1 is what the paper found to work on Whisper. CTC has no first token and ignores it."""
+    normalise: How = "words"
+    """How the text that is heard is compared with the target."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> "Transcript":
+        if (self.text is None) == (self.among is None):
+            raise ValueError("give either text (one sentence for all) or among (a list to choose from).")
+        return self
 
 
 def transcript(asked: Asked, options: Transcript) -> Goal:
-    if isinstance(asked.clean, Tensor):
-        raise UserError('The goal transcript needs a recogniser, but this model gives classes. Use the goal "target_class".')
-    return Goal([options.text] * len(asked.y), targeted=True)
+    said = truths(asked, "transcript")
+    if options.among is None:
+        chosen = [options.text] * len(said)
+    elif options.choose == "closest":
+        chosen = [min(options.among, key=lambda t: abs(len(t) - len(y))) for y in said]
+    else:
+        n = len(options.among)
+        chosen = [options.among[int(torch.randint(n, (1,), generator=g))] for g in asked.generators]
+    return Goal(chosen, targeted=True, normalise=options.normalise, first_weight=options.first_weight)

@@ -2,8 +2,12 @@
 
 from typing import Literal
 
+from pydantic import Field
+from torch import Tensor
+
 from limen.goals._goal import Asked, Goal
 from limen.options import Options
+from limen.text import How, normalised
 from limen.types import predictions
 
 
@@ -11,8 +15,20 @@ class Untargeted(Options):
     away_from: Literal["label", "prediction"] = "label"
     """"label": move away from the truth, so a sample that is already wrong counts as fooled;
     "prediction": from the model's own clean answer."""
+    at_least: float = Field(default=0.0, ge=0)
+    """Recognisers: share of wrong words from which a sample counts as fooled; 0: any difference."""
+    normalise: How = "words"
+    """Recognisers: how texts are compared."""
 
 
 def untargeted(asked: Asked, options: Untargeted) -> Goal:
-    reference = asked.y if options.away_from == "label" else predictions(asked.clean)
-    return Goal(reference, targeted=False)
+    own = predictions(asked.own)
+    if isinstance(own, Tensor):
+        return Goal(asked.y if options.away_from == "label" else own, targeted=False)
+    reference = own if options.away_from == "prediction" else [_spelt(y, t, options.normalise) for y, t in zip(asked.y, own, strict=True)]
+    return Goal(reference, targeted=False, normalise=options.normalise, at_least=options.at_least)
+
+
+def _spelt(truth: str, heard: str, how: How) -> str:
+    """The truth as the model spells it, where it heard it right: the loss of its own spelling says more than that of a foreign one."""
+    return heard if normalised(truth, how) == normalised(heard, how) else truth

@@ -34,21 +34,24 @@ def load_model(spec: str | Mapping[str, Any]) -> Model:
 
 def _weights(component: Component, options: ModelOptions) -> tuple[dict[str, Tensor], str]:
     """The state dict that `weights` asks for, and how to call it in a message."""
-    if options.weights != "zoo":
+    name, _, variant = options.weights.partition(":")
+    if name != "zoo":
         path = Path(options.weights).expanduser()
         return read_state(path), str(path)
-    if hasattr(component.module, "fetched"):  # the weights are published elsewhere: the model's file says how to read them
+    if not variant and hasattr(component.module, "fetched"):  # the weights are published elsewhere: the model's file says how to read them
         return component.module.fetched(options), "that were fetched"
-    path = ZOO / f"{component.name}.safetensors"
+    path = ZOO / f"{component.name}{'_' if variant else ''}{variant}.safetensors"
     if not path.exists():
         shipped = ", ".join(sorted(p.stem for p in ZOO.glob("*.safetensors")))
-        raise UserError(f"model {component.name}: no weights are shipped for it. Give a file (weights: path/to/weights.pth), train it "
+        raise UserError(f"model {component.name}: no weights {variant + ' ' if variant else ''}are shipped for it. Give a file (weights: path/to/weights.pth), train it "
                         f"(`limen train`), or say weights: random. Shipped weights: {shipped or 'none'}.")  # fmt: skip
     return read_state(path), f"of the zoo ({path.name})"
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
     """A state dict from .safetensors, .pth or .pt; a wrapper around it and the prefix "module." of parallel training are taken off."""
+    if path.is_dir():  # as Hugging Face writes one
+        path = path / "model.safetensors"
     if not path.is_file():
         raise UserError(f"There is no weights file {path}.")
     if path.suffix not in (".safetensors", ".pth", ".pt"):

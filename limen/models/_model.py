@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from limen.errors import UserError
 from limen.options import Options
 from limen.types import Kind, Outputs
 
@@ -15,7 +16,8 @@ class ModelOptions(Options):
     """What every model takes."""
 
     weights: str = "zoo"
-    """"zoo": the weights shipped for this model; "random": as initialised; otherwise the path of a .safetensors or .pth file."""
+    """"zoo": the weights shipped for this model ("zoo:seed1": another training of it); "random": as initialised; otherwise the path of a
+    .safetensors or .pth file."""
     init_seed: int = 0
     """Seed of the random weights."""
 
@@ -41,6 +43,27 @@ class Model(nn.Module):
     @property
     def output(self) -> Literal["class", "transcript"]:
         return "transcript" if self.classes is None else "class"
+
+    @property
+    def for_attack(self) -> "Model":
+        """What a search differentiates: this model, or one that answers nearly the same and much faster. Success is judged on this one."""
+        return self
+
+    def losses(self, x: Tensor, y: Tensor | Sequence[str], lengths: Tensor | None = None) -> Tensor:
+        """(B,) cross-entropy of the classes, or negative log-likelihood of the transcripts, differentiable."""
+        outputs = self(x, lengths)
+        if isinstance(outputs, Tensor):
+            assert isinstance(y, Tensor)
+            return torch.nn.functional.cross_entropy(outputs, y, reduction="none")
+        assert not isinstance(y, Tensor)
+        return outputs.nll(y)
+
+    @torch.no_grad()
+    def transcribe(self, x: Tensor, lengths: Tensor | None = None) -> list[str]:
+        """What a recogniser hears in each clip."""
+        if self.output != "transcript":
+            raise UserError(f"This model knows {len(self.classes or [])} classes and writes no transcripts: call it for logits.")
+        return self(x, lengths).texts()
 
     def prepare(self) -> None:
         """Called once after the weights are loaded, by `load_model`."""

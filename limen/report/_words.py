@@ -1,16 +1,18 @@
 """Numbers and sentences: one way to write each, everywhere on the page."""
 
-import difflib
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from markupsafe import Markup, escape
-
-from limen.report._run import Cell, component
+from limen.report._run import Cell
 
 THIN = "\u202f"
 DASH = "–"
+
+BLIND = {"kenansville", "yeehaw"}
+"""Attacks that ask no model anything, unless told to search."""
+QUERIES = {"genetic"}
+"""Attacks that only look at answers."""
 
 COLUMNS: dict[str, tuple[str, str, str]] = {
     # column: heading, how it is written, what it means
@@ -101,11 +103,15 @@ def _threat(cells: Sequence[Cell]) -> str:
     first = cells[0]
     thing, part = ("clip", "sample of the clip") if first.kind == "clip" else ("picture", "pixel")
     defended = [c for c in cells if c.defense != "none"]
-    other = component(component(first.attack_spec.get("surrogate")).get("model")).get("name")
+    name = first.attack_spec.get("name")
     if first.control:
         knows = "The control knows nothing about the model: it adds random noise"
-    elif other:
-        knows = f"The attacker does not see the model: it computes the change on {other} and hopes that it transfers"
+    elif first.victims or first.proxies:
+        knows = f"The attacker computes the change on {listed(first.proxies) or 'each proxy in turn'} and hopes that it transfers"
+    elif name in BLIND and not first.attack_spec.get("search"):
+        knows = "The attacker does not see the model: it takes the same parts out of any sound"
+    elif name in QUERIES:
+        knows = "The attacker sees the model’s answers only, never a gradient"
     elif defended and not all(c.sees_defense for c in defended):
         knows = f"The attacker knows the model but not {'every' if any(c.sees_defense for c in defended) else 'the'} defence"
     else:
@@ -116,7 +122,7 @@ def _threat(cells: Sequence[Cell]) -> str:
 
 
 def _goal(cell: Cell) -> str:
-    goal = component(cell.attack_spec.get("goal")) or {"name": "untargeted"}
+    goal = cell.goal
     if goal["name"] == "untargeted":
         return "any answer but the model’s own" if goal.get("away_from") == "prediction" else "any wrong answer"
     if goal["name"] == "target_class":
@@ -125,7 +131,14 @@ def _goal(cell: Cell) -> str:
             return f"the class {cell.classes[target] if 0 <= target < len(cell.classes) else target}"
         return "the least likely class" if target == "least_likely" else "a random wrong class"
     if goal["name"] == "transcript":
-        return f"the transcript “{goal.get('text', '')}”"
+        if goal.get("among"):
+            choice = "drawn at random" if goal.get("choose") == "random" else "the closest in length"
+            return f"one of {many(len(goal['among']), 'given transcript')}, {choice}"
+        return f"the transcript “{goal.get('text') or ''}”"
+    if goal["name"] == "first_word":
+        return f"a transcript that begins with “{goal.get('word') or ''}”"
+    if goal["name"] == "language":
+        return f"the speech to be taken for the language “{goal.get('target') or ''}”"
     return f"the goal {_call(goal)}"
 
 
@@ -133,6 +146,8 @@ def _budget(cells: Sequence[Cell], thing: str, part: str) -> str:
     curve = cells[0].curve
     budget = {"name": {"snr_db": "snr"}.get(curve["constraint"], curve["constraint"])} if curve else cells[0].budget
     name = budget.get("name")
+    if name is None and cells[0].limit:
+        return f"may change the {thing} within the attack’s own limits ({variable_text(cells[0].limit)})"
     if name is None:
         return (
             "may change the "
@@ -175,18 +190,3 @@ def _judged(cell: Cell) -> str:
 
 def _call(spec: dict[str, Any]) -> str:
     return f"{spec.get('name')}({', '.join(f'{k}={v}' for k, v in spec.items() if k != 'name')})"
-
-
-def word_difference(reference: str, heard: str) -> Markup:
-    """What was heard, word by word: wrong or added words marked, left-out words struck through."""
-    a, b = reference.split(), heard.split()
-    out: list[Markup] = []
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        if tag == "equal":
-            out.append(escape(" ".join(b[k:m])))
-            continue
-        if j > i:
-            out.append(Markup("<del>{}</del>").format(" ".join(a[i:j])))
-        if m > k:
-            out.append(Markup("<ins>{}</ins>").format(" ".join(b[k:m])))
-    return Markup(" ").join(out) if out else Markup('<span class="muted">(nothing)</span>')

@@ -169,7 +169,7 @@ def test_training_leaves_weights_that_a_later_run_uses(tmp_path):
 
 
 def test_an_attack_on_another_net_is_judged_on_the_victim(tmp_path):
-    other = {"model": {"name": "mlp", "weights": "random", "init_seed": 5}, "data": {"name": "digits"}}
+    other = {"models": [{"name": "mlp", "weights": "random", "init_seed": 5}]}
     attack = {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.05}}
     entry = {"nets": [NET], "attacks": [attack, {**attack, "surrogate": other}]}
     summary = run(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")

@@ -8,6 +8,7 @@ from limen import seeds
 from limen.components import load
 from limen.errors import UserError
 from limen.goals._goal import Asked, Goal
+from limen.types import Many
 
 LOGITS = torch.tensor([[2.0, 1.0, -1.0], [0.0, 3.0, 1.0], [5.0, 4.0, 4.5], [0.0, 0.5, 1.0]])
 Y = torch.tensor([0, 0, 2, 2])
@@ -17,11 +18,15 @@ class Heard:
     def __init__(self, texts: list[str]):
         self.said = texts
 
-    def nll(self, texts):
+    def nll(self, texts, first_weight=0.0):
         return torch.tensor([float(a != b) for a, b in zip(texts, self.said, strict=True)])
 
     def texts(self):
         return self.said
+
+    def says(self, texts, first=None):
+        cut = first or [None] * len(texts)
+        return torch.tensor([a[:n] == b[:n] for a, b, n in zip(self.said, texts, cut, strict=True)])
 
     def rows(self, index):
         return Heard([self.said[i] for i in index.tolist()])
@@ -102,3 +107,89 @@ def test_goals_of_the_other_kind_of_model_are_refused_in_words():
         goal("transcript", text="hello")
     with pytest.raises(UserError, match="classifier"):
         goal("target_class", Heard(["a"]), ["a"], target=1)
+
+
+def test_a_list_gives_each_sample_the_text_of_the_closest_length_or_one_of_its_own_draw():
+    said, heard = ["a", "four words of text", "mid size"], Heard(["a", "b", "c"])
+    assert goal("transcript", heard, said, among=["go", "now turn left", "stop now please sir"]).reference == [
+        "go", "stop now please sir", "now turn left"]  # fmt: skip
+    many = [str(i) for i in range(200)]
+    drawn = goal("transcript", Heard(many), many, among=["x", "y"], choose="random").reference
+    assert 60 < drawn.count("x") < 140
+    assert drawn[:9] == goal("transcript", Heard(many[:9]), many[:9], among=["x", "y"], choose="random").reference
+
+
+@pytest.mark.parametrize("options", [{}, {"text": "a", "among": ["b"]}])
+def test_a_target_is_one_text_or_a_list_and_never_both(options):
+    with pytest.raises(UserError, match="either text"):
+        goal("transcript", Heard(["a"]), ["a"], **options)
+
+
+def test_texts_are_judged_without_their_punctuation():
+    wanted = goal("transcript", Heard(["x"] * 2), ["x"] * 2, text="OK, browse to evil.com")
+    assert wanted.judged(Heard([" Ok browse to evil com.", "ok browse"])).tolist() == [True, False]
+    exact = goal("transcript", Heard(["x"]), ["x"], text="OK", normalise="none")
+    assert exact.judged(Heard(["ok"])).tolist() == [False]
+
+
+def test_away_from_the_truth_starts_from_the_models_own_spelling_of_it():
+    away = goal("untargeted", Heard(["The cat.", "A dog"]), ["the cat", "the dog"])
+    assert away.reference == ["The cat.", "the dog"]
+    # another punctuation is no other answer, in the search and before the judge
+    assert away.reached(Heard(["the cat", "A dog"])).tolist() == [False, True]
+    assert away.judged(Heard(["the cat!", "the dog"])).tolist() == [False, False]
+
+
+def test_a_share_of_wrong_words_can_be_asked_for():
+    away = goal("untargeted", Heard(["a b c d"] * 3), ["a b c d"] * 3, at_least=0.5)
+    assert away.reached(Heard(["a b c x", "a b x y", "a b c d"])).tolist() == [False, True, False]
+
+
+def test_the_first_word_is_put_before_the_truth_and_success_looks_at_it_alone():
+    wanted = goal("first_word", Heard(["one two", "but six"]), ["one two", "but six"], word="but")
+    assert wanted.reference == ["but one two", "but six"]
+    assert wanted.reached(Heard(["but nine", "six"])).tolist() == [True, False]
+    assert wanted.judged(Heard(["But. Nine", "butter"])).tolist() == [True, False]
+    assert wanted.rows(torch.tensor([1])).reached(Heard(["but"])).tolist() == [False]
+
+
+class Listener(Heard):
+    languages = ("en", "fr", "sr")
+
+    def __init__(self, logits):
+        super().__init__(["x"] * len(logits))
+        self.language_logits = torch.tensor(logits)
+
+
+def test_a_language_is_reached_when_the_detector_says_so_and_its_loss_is_the_detectors():
+    clean = Listener([[3.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    wanted = goal("language", clean, ["x", "x"], target="sr")
+    assert wanted.reached(clean).tolist() == [False, True]
+    assert wanted.target is None
+    torch.testing.assert_close(wanted.loss(clean), -F.cross_entropy(clean.language_logits, torch.tensor([2, 2]), reduction="none"))
+    with pytest.raises(UserError, match="knows no language 'xx'"):
+        goal("language", clean, ["x", "x"], target="xx")
+    with pytest.raises(UserError, match="detects languages"):
+        goal("language", Heard(["a"]), ["a"])
+
+
+def test_a_distribution_is_reached_when_its_classes_lead_in_its_order():
+    wanted = goal("distribution", torch.zeros(4, 5), torch.zeros(4, dtype=torch.long), k=3)
+    assert torch.allclose(wanted.target.sum(1), torch.ones(4))
+    assert (wanted.target > 0).sum(1).tolist() == [3] * 4
+    right = wanted.target.clamp_min(1e-6).log()
+    assert wanted.reached(right).all()
+    torch.testing.assert_close(wanted.loss(right), torch.zeros(4), atol=1e-4, rtol=0)  # the divergence from itself
+    swapped = right.clone()
+    first, second = wanted.wanted[0, 0], wanted.wanted[0, 1]
+    swapped[0, [first, second]] = right[0, [second, first]]
+    assert wanted.reached(swapped).tolist() == [False, True, True, True]
+    assert torch.equal(wanted.margin(swapped) > 0, wanted.reached(swapped))
+
+
+def test_losses_of_several_models_add_up_and_all_must_be_fooled():
+    away, other = goal("untargeted"), LOGITS.roll(1, 1)
+    both = Many([LOGITS, other])
+    torch.testing.assert_close(away.loss(both), away.loss(LOGITS) + away.loss(other))
+    assert torch.equal(away.reached(both), away.reached(LOGITS) & away.reached(other))
+    assert torch.equal(away.margin(both), torch.minimum(away.margin(LOGITS), away.margin(other)))

@@ -1,0 +1,45 @@
+"""One word more: the transcript must begin with a chosen word. A "mildly targeted" attack (appendix D.3.2 of Olivier 2023).
+
+The loss is that of the sentence with the word before it; success looks at the first word alone.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.goals._goal import Asked, Goal, truths
+from limen.options import Options
+from limen.text import normalised
+from limen.types import Transcripts, predictions
+
+
+class FirstWord(Options):
+    word: str = Field(default="but", min_length=1, pattern=r"^\S+$")
+    """The word to be heard first, in the model's own alphabet."""
+    before: Literal["label", "prediction"] = "label"
+    """What the word is put before: the truth or the model's own clean transcript."""
+
+
+@dataclass(frozen=True)
+class _FirstWord(Goal):
+    word: str = ""
+
+    def _reached(self, outputs: Tensor | Transcripts) -> Tensor:
+        assert not isinstance(outputs, Tensor)
+        return outputs.says(self.reference, [min(len(self.word) + 1, len(r)) for r in self.reference])
+
+    def _judged(self, outputs: Tensor | Transcripts) -> Tensor:
+        assert not isinstance(outputs, Tensor)
+        wanted = normalised(self.word, self.normalise)
+        return torch.tensor([normalised(t, self.normalise).split()[:1] == [wanted] for t in outputs.texts()])
+
+
+def first_word(asked: Asked, options: FirstWord) -> Goal:
+    said = truths(asked, "first_word")
+    rest = said if options.before == "label" else [str(t) for t in predictions(asked.own)]
+    # a sentence that begins with the word already stays as it is, and counts as reached from the start
+    reference = [text if text.split()[:1] == [options.word] else f"{options.word} {text}".strip() for text in rest]
+    return _FirstWord(reference, targeted=True, word=options.word)

@@ -1,0 +1,55 @@
+"""A chosen language: a multilingual recogniser must take the clip for speech in it, and then transcribes it in that language.
+
+Olivier and Raj 2023, https://arxiv.org/abs/2210.17316, section 4: the language detector is a classifier; its cross-entropy is the loss.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from limen.errors import UserError
+from limen.goals._goal import Asked, Goal, members
+from limen.options import Options
+from limen.types import Outputs, Transcripts
+
+
+class Language(Options):
+    target: str = Field(default="sr", min_length=2)
+    """Code of the language, as the model names it: en, sr, tl, ..."""
+
+
+@dataclass(frozen=True)
+class _Language(Goal):
+    """`reference` holds the number of the wanted language, one per sample."""
+
+    @property
+    def target(self) -> None:
+        return None
+
+    def _nll(self, outputs: Tensor | Transcripts) -> Tensor:
+        logits = outputs.language_logits  # type: ignore[union-attr]
+        return F.cross_entropy(logits, self.reference.to(logits.device), reduction="none")
+
+    def _reached(self, outputs: Tensor | Transcripts) -> Tensor:
+        logits = outputs.language_logits  # type: ignore[union-attr]
+        return logits.argmax(1) == self.reference.to(logits.device)
+
+    def _judged(self, outputs: Tensor | Transcripts) -> Tensor:
+        return self._reached(outputs)
+
+    def score(self, outputs: Outputs) -> Tensor:
+        return self.loss(outputs)
+
+
+def language(asked: Asked, options: Language) -> Goal:
+    known: list[str] = []
+    for clean in members(asked.clean):
+        known = getattr(clean, "languages", None) or []
+        if not known:
+            raise UserError("The goal language needs a model that detects languages, such as whisper with size base; this one does not.")
+        if options.target not in known:
+            raise UserError(f"goal language: this model knows no language {options.target!r}. It knows {', '.join(known)}.")
+    return _Language(torch.full((len(asked.y),), known.index(options.target)), targeted=True)

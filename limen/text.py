@@ -1,0 +1,37 @@
+"""Texts made comparable. What counts as the same text is an option everywhere, never a habit of one metric."""
+
+import re
+import unicodedata
+from typing import Literal
+
+How = Literal["none", "words", "english"]
+""""none": as it stands, single spaces; "words": lower case, only letters, digits and apostrophes; "english": also numbers as words."""
+
+ONES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen",
+        "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")  # fmt: skip
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+
+
+def normalised(text: str, how: How) -> str:
+    if how == "english":
+        text = re.sub(r"\d+", lambda digits: f" {_number_words(digits[0])} ", re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
+    if how != "none":
+        plain = unicodedata.normalize("NFC", text.lower().replace("’", "'"))
+        text = "".join(c if c == "'" or unicodedata.category(c)[0] in "LMN" else " " for c in plain)
+    return " ".join(text.split())
+
+
+def _number_words(digits: str) -> str:
+    """Up to 999,999 as one number; longer strings of digits, and those that begin with 0, digit by digit."""
+    if len(digits) > 6 or (len(digits) > 1 and digits[0] == "0"):
+        return " ".join(ONES[int(d)] for d in digits)
+    n = int(digits)
+    if n >= 1000:
+        rest = f" {_number_words(str(n % 1000))}" if n % 1000 else ""
+        return f"{_number_words(str(n // 1000))} thousand{rest}"
+    if n >= 100:
+        rest = f" {_number_words(str(n % 100))}" if n % 100 else ""
+        return f"{ONES[n // 100]} hundred{rest}"
+    if n >= 20:
+        return TENS[n // 10 - 2] + (f" {ONES[n % 10]}" if n % 10 else "")
+    return ONES[n]
