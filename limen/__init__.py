@@ -75,6 +75,7 @@ def measure(
         result.clean,
         result.adversarial,
         {"success": result.success.tolist()},
+        result.goal.target,
     )
     return [
         {**row, "success": ok}

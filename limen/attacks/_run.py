@@ -15,7 +15,7 @@ from limen.attacks._problem import Calls, Problem, Watch
 from limen.components import Component, parse
 from limen.errors import UserError
 from limen.goals._goal import Asked, Goal
-from limen.models._model import Model, evaluating
+from limen.models._model import Model, check_samples, evaluating
 from limen.options import Options
 from limen.types import BOUNDS, Batch, Outputs
 
@@ -70,7 +70,7 @@ class Attack:
             with torch.no_grad(), evaluating(model):
                 clean = model(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
         make_goal, goal_options = self.goal[0].function, self.goal[1]
-        goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal")), goal_options)
+        goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids), goal_options)
         budget = self.budget[0].function(batch.x, batch.lengths, self.budget[1]) if self.budget else None
         low, high = bounds or BOUNDS[batch.kind]
         return Problem(model.for_attack, batch.x, goal, budget, seeds.generators(seed, batch.ids, "attack", self.search.name), low, high,
@@ -89,6 +89,7 @@ class Attack:
 
         With `stop`, that model looks on every `stop_every` gradients, and the point of the search that it finds best is what is taken."""
         victim = victim or model
+        check_samples(batch.kind, batch.x, batch.lengths, batch.ids)
         check_range(batch, bounds)
         if self.universal and self.crafted is None:
             raise UserError(
@@ -114,6 +115,3 @@ def check_range(batch: Batch, bounds: tuple[Tensor | float, Tensor | float] | No
     if bool((batch.x < low - 1e-6).any()) or bool((batch.x > high + 1e-6).any()):
         raise UserError(f"x must lie in [{low}, {high}], but spans [{batch.x.min():.3g}, {batch.x.max():.3g}]. "
                         "If x is already normalised, pass raw x and wrap the model: Normalized(model, mean, std).")  # fmt: skip
-    if not bool(torch.isfinite(batch.x).all()):
-        bad = [i for i, ok in zip(batch.ids, torch.isfinite(batch.x.flatten(1)).all(1).tolist(), strict=True) if not ok]
-        raise UserError(f"x must be finite, but these samples hold NaN or infinity: {', '.join(bad[:5])}.")

@@ -1,4 +1,4 @@
-"""Audio files to waveforms in [-1, 1] and back: any format, rate and channel count in, 16-bit PCM WAV out."""
+"""Audio files to waveforms in [-1, 1] and back: any format, rate and channel count in, 16-bit WAV or FLAC out."""
 
 import struct
 from pathlib import Path
@@ -46,7 +46,7 @@ def read_clip(path: str | Path, rate_hz: int) -> Tensor:
 
 
 def write_clip(path: str | Path, x: Tensor, rate_hz: int) -> None:
-    """Write (T,) as 16-bit PCM WAV: round(32768 x), clipped, so that reading it back gives exactly x on the 16-bit grid."""
+    """Write (T,) as 16-bit FLAC if the name ends so, else WAV: round(32768 x), clipped. Reading it back gives exactly x on that grid."""
     import soundfile
 
     if x.dim() != 1 or not bool(torch.isfinite(x).all()):
@@ -55,7 +55,19 @@ def write_clip(path: str | Path, x: Tensor, rate_hz: int) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = (x.detach().cpu() * 32768).round().clamp(-32768, 32767).to(torch.int16)
-    soundfile.write(path, whole.numpy(), rate_hz, format="WAV", subtype="PCM_16")
+    soundfile.write(path, whole.numpy(), rate_hz, format="FLAC" if path.suffix.lower() == ".flac" else "WAV", subtype="PCM_16")
+
+
+def clip_header(path: str | Path) -> tuple[int, int]:
+    """Sample rate and channels of a file that `read_clip` reads."""
+    import soundfile
+
+    try:
+        info = soundfile.info(str(path))
+    except (RuntimeError, OSError):
+        read_clip(path, 16000)  # says what is wrong with the file
+        raise UserError(f"{path}: cannot be decoded as audio.") from None
+    return info.samplerate, info.channels
 
 
 def _check_complete(path: Path) -> None:

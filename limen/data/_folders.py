@@ -1,6 +1,5 @@
-"""Folders of single files: which file is of which class and split, and texts that belong to files."""
+"""Folders of single files: which file is of which class and split."""
 
-import unicodedata
 from pathlib import Path
 
 from pydantic import Field, model_validator
@@ -87,13 +86,3 @@ def labelled_files(who: str, options: ClassFolderOptions, suffixes: tuple[str, .
 def fit(x: Tensor, frames: int) -> Tensor:
     """(T,) -> (frames,): cut at the end, or filled up with zeros at the end."""
     return pad(x[:frames], (0, max(0, frames - len(x))))
-
-
-def normalised(text: str, how: str) -> str:
-    """ "lower": lower case, only letters, digits, apostrophes and single spaces; "none": as it stands."""
-    if how == "none":
-        return text.strip()
-    kept = (
-        c if c == "'" or unicodedata.category(c)[0] in "LMN" else " " for c in unicodedata.normalize("NFC", text.lower().replace("’", "'"))
-    )
-    return " ".join("".join(kept).split())

@@ -13,9 +13,10 @@ from pydantic import Field
 from limen.audio.files import read_clip
 from limen.data._cache import fetched
 from limen.data._dataset import Dataset, FileOptions, ordered
-from limen.data._folders import existing_folder, files_below, normalised
+from limen.data._folders import existing_folder, files_below
 from limen.data._split import split_of
 from limen.errors import UserError
+from limen.text import How, normalised
 from limen.types import Sample
 
 REMARK = re.compile(r"\[[^]]*\]|\([^)]*\)|<[^>]*>")
@@ -29,8 +30,8 @@ class Asterisk(FileOptions):
     """Folder with the .wav files and core-sounds-LANGUAGE.txt; null: the cache of `limen data get`."""
     longest_s: float | None = Field(default=None, gt=0)
     """Leave out longer prompts; null takes all."""
-    normalise: Literal["lower", "none"] = "lower"
-    """"lower": lower case, only letters, digits, apostrophes and single spaces; "none": the text as it stands."""
+    normalise: How = "words"
+    """"words": lower case, only letters, digits, apostrophes and single spaces; "english": numbers as words too; "none": as it stands."""
     rate_hz: int = Field(default=16000, ge=1)
     """Sample rate that clips are brought to; the recordings have 8 kHz."""
 

@@ -1,21 +1,22 @@
 """Transcripts: speech with what was said, from a table (CSV or TSV, Common Voice included) or from folders with .txt beside the audio.
 
 A folder may hold `name.txt` beside `name.wav`, or LibriSpeech's `*.trans.txt` with a line "name TEXT" per file. Splits: folders train,
-valid, test; or tables of those names (train.tsv, dev.tsv, test.tsv); else a hash of the name by the two fractions, all test by default."""
+valid, test; or tables of those names (train.tsv, dev.tsv, test.tsv); else a hash of the name by the two fractions, all test by default.
+Ids are the column `id` of a table if it has one, else the paths. A set of adversarial clips that others made is data too: name the column
+with their paths as `audio_column` and judge it without an attack."""
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field
 
 from limen.audio.files import SUFFIXES, read_clip
 from limen.data._dataset import Dataset, ordered
-from limen.data._folders import SPLIT_FOLDERS, SplitOptions, files_below, normalised, split_folders
+from limen.data._folders import SPLIT_FOLDERS, SplitOptions, files_below, split_folders
 from limen.data._split import split_of
+from limen.data._tables import find_column, read_rows, read_text
 from limen.errors import UserError
+from limen.text import How, normalised
 from limen.types import Sample
 
 AUDIO_COLUMNS = (
@@ -41,8 +42,8 @@ class Transcripts(SplitOptions):
     """Column with the path of the audio; null: the first of the usual names (path, audio, wav, file, ...)."""
     text_column: str | None = None
     """Column with what was said; null: the first of the usual names (sentence, text, transcript, words, ...)."""
-    normalise: Literal["lower", "none"] = "lower"
-    """"lower": lower case, only letters, digits, apostrophes and single spaces; "none": the text as it stands."""
+    normalise: How = "words"
+    """"words": lower case, only letters, digits, apostrophes and single spaces; "english": numbers as words too; "none": as it stands."""
     rate_hz: int = Field(default=16000, ge=1)
     """Sample rate that clips are brought to."""
     valid_fraction: float = Field(default=0.0, ge=0, le=1)
@@ -101,11 +102,11 @@ def _folder_lines(folder: Path, options: Transcripts) -> tuple[list[Line], bool]
     top = splits.get(options.split, folder)
     for table in files_below(top, (".txt",)):
         if table.name.endswith(".trans.txt"):
-            for row in _read_text(table).splitlines():
+            for row in read_text(table).splitlines():
                 name, _, said = row.strip().partition(" ")
                 texts[table.parent / name] = (said, str(table))
         else:
-            texts[table.with_suffix("")] = (_read_text(table), str(table))
+            texts[table.with_suffix("")] = (read_text(table), str(table))
     lines = []
     for audio in files_below(top, SUFFIXES):
         text, where = texts.get(audio.with_suffix(""), (None, f"{audio.with_suffix('.txt').name} is not beside it"))
@@ -117,29 +118,19 @@ def _folder_lines(folder: Path, options: Transcripts) -> tuple[list[Line], bool]
 
 
 def _table_lines(table: Path, options: Transcripts) -> list[Line]:
-    text = _read_text(table)
-    first = text.partition("\n")[0]
-    delimiter = "\t" if table.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
-    # in TSV files quotation marks are part of the text (Common Voice), in CSV they enclose it
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    try:
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
-        columns = [name.strip() for name in reader.fieldnames or []]
-        reader.fieldnames = columns
-        audio_column = _column(table, columns, options.audio_column, AUDIO_COLUMNS, "audio_column")
-        text_column = _column(table, columns, options.text_column, TEXT_COLUMNS, "text_column")
-        rows = [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise UserError(f"{table}: cannot be read as a table ({error}).") from None
+    columns, rows = read_rows(table)
+    audio_column = find_column(table, columns, options.audio_column, AUDIO_COLUMNS, "audio_column")
+    text_column = find_column(table, columns, options.text_column, TEXT_COLUMNS, "text_column")
     lines: list[Line] = []
     seen: set[str] = set()
     for number, row in rows:
-        name = (row.get(audio_column) or "").strip()
+        name = row[audio_column]
         if not name:
             raise UserError(f"{table}: line {number} has nothing in the column {audio_column}.")
-        identity = f"{name}#{number}" if name in seen else name
-        seen.add(name)
-        lines.append(Line(identity, _audio_path(table.parent, name), row.get(text_column) or "", f"line {number} of {table}"))
+        identity = row.get("id") or name
+        lines.append(Line(f"{identity}#{number}" if identity in seen else identity, _audio_path(table.parent, name), row[text_column],
+                          f"line {number} of {table}"))  # fmt: skip
+        seen.add(identity)
     if not lines:
         raise UserError(f"{table}: has no rows below its header.")
     return lines
@@ -149,21 +140,3 @@ def _audio_path(folder: Path, name: str) -> Path:
     """Beside the table, or in the folder `clips` of Common Voice."""
     beside, clips = folder / name, folder / "clips" / name
     return clips if not beside.is_file() and clips.is_file() else beside
-
-
-def _column(table: Path, columns: list[str], asked: str | None, usual: tuple[str, ...], option: str) -> str:
-    lower = {name.lower(): name for name in reversed(columns)}
-    for name in (asked,) if asked else usual:
-        if name.lower() in lower:
-            return lower[name.lower()]
-    wanted = f'the column "{asked}"' if asked else f"any of the columns {', '.join(usual)}"
-    raise UserError(
-        f"{table}: has the columns {', '.join(columns) or 'none'}, but not {wanted}. Name the right one with the option {option}."
-    )
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as UTF-8 text ({error}).") from None

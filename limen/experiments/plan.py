@@ -89,8 +89,8 @@ def plan(experiment: Experiment) -> list[Planned]:
 
 def _grid(entry: TaskEntry, used: set[str]) -> Iterator[tuple[dict[str, Any], dict[str, str], dict[str, Any] | None]]:
     for net, defense, attack in itertools.product(entry.nets, entry.defenses, entry.attacks):
-        if attack is None and entry.task["name"] == "constrained_accuracy":
-            raise UserError("The task constrained_accuracy needs an attack; leave null out of `attacks`.")
+        if attack is None and entry.task["name"] in ("constrained_accuracy", "transfer"):
+            raise UserError(f"The task {entry.task['name']} needs an attack; leave null out of `attacks`.")
         parts: dict[str, Any] = {
             "task": entry.task,
             **_net(net),

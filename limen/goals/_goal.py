@@ -112,6 +112,8 @@ class Asked:
     clean: Outputs
     generators: Sequence[torch.Generator]
     """One stream per sample, for random targets."""
+    ids: Sequence[str] = ()
+    """Names of the samples, for targets that stand in a table."""
 
     @property
     def own(self) -> Outputs:

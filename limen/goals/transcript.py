@@ -4,11 +4,15 @@ Olivier and Raj 2023, https://arxiv.org/abs/2210.17316: for a decoder that write
 loss may count more: L = (1 / (n + lambda)) [(1 + lambda) L_1 + sum_{i>1} L_i], here times n, so that lambda leaves the scale as it is.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
 
+from limen.data._tables import find_column, read_rows
+from limen.errors import UserError
 from limen.goals._goal import Asked, Goal, truths
 from limen.options import Options
 from limen.text import How
@@ -19,6 +23,8 @@ class Transcript(Options):
     """What the model must write, in its own alphabet."""
     among: list[str] | None = Field(default=None, min_length=1)
     """Instead of one text, a list to choose from for each sample."""
+    table: str | None = None
+    """Instead of one text, a .csv or .tsv file with the columns id and target: the export of an earlier run, or a set made by others."""
     choose: Literal["closest", "random"] = "closest"
     """Of the list: the text whose length is closest to the truth's (of equals, the first), or one drawn at random."""
     first_weight: float = Field(default=0.0, ge=0)
@@ -28,18 +34,32 @@ class Transcript(Options):
 
     @model_validator(mode="after")
     def _one_of_them(self) -> "Transcript":
-        if (self.text is None) == (self.among is None):
-            raise ValueError("give either text (one sentence for all) or among (a list to choose from).")
+        if sum(given is not None for given in (self.text, self.among, self.table)) != 1:
+            raise ValueError("give either text (one sentence for all), among (a list to choose from) or table (one for each id).")
         return self
 
 
 def transcript(asked: Asked, options: Transcript) -> Goal:
     said = truths(asked, "transcript")
-    if options.among is None:
+    chosen: list[str]
+    if options.text is not None:
         chosen = [options.text] * len(said)
+    elif options.among is None:
+        chosen = _of_table(Path(options.table or "").expanduser(), asked.ids)
     elif options.choose == "closest":
         chosen = [min(options.among, key=lambda t: abs(len(t) - len(y))) for y in said]
     else:
         n = len(options.among)
         chosen = [options.among[int(torch.randint(n, (1,), generator=g))] for g in asked.generators]
     return Goal(chosen, targeted=True, normalise=options.normalise, first_weight=options.first_weight)
+
+
+def _of_table(table: Path, ids: Sequence[str]) -> list[str]:
+    if not table.is_file():
+        raise UserError(f"goal transcript: there is no table {table}; a .csv or .tsv file with the columns id and target was expected.")
+    columns, rows = read_rows(table)
+    id_column, target_column = (find_column(table, columns, name, (), "table") for name in ("id", "target"))
+    targets = {row[id_column]: (row[target_column] or "").strip() for _, row in rows}
+    if missing := [i for i in ids if not targets.get(i)]:
+        raise UserError(f"{table}: has no target for the id {missing[0]!r} ({len(missing)} of {len(ids)} samples have none).")
+    return [targets[i] for i in ids]

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from limen.components import Component, load, names, parse
 from limen.errors import UserError
+from limen.metrics._decoded import decoded
 from limen.metrics._metric import Column, MetricOptions, Missing
 from limen.types import Samples
 
@@ -54,6 +56,8 @@ def columns(metrics: Sequence[Metric]) -> dict[str, Column]:
 
 def measure(samples: Samples, metrics: Sequence[Metric]) -> list[dict[str, Any]]:
     """One row per sample: id, every column (None where there is no number), and `missing`: column -> reason."""
+    if samples.clean is not None and samples.adversarial is not None:
+        samples = replace(samples, clean=decoded(samples.clean), adversarial=decoded(samples.adversarial))
     rows: list[dict[str, Any]] = [{"id": i, "missing": {}} for i in samples.batch.ids]
     for component, options in metrics:
         for name, values in component.function(samples, options).items():

@@ -1,22 +1,38 @@
-"""What word and character error rates share: texts -> tokens -> errors, per sample and for the whole set."""
+"""What the rates of recognisers share: texts -> tokens -> errors, per sample and for the whole set."""
 
+import math
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar
 
 from torch import Tensor
 
-from limen.edits import Costs, edits
+from limen.edits import Costs, Edits, edits
 from limen.metrics._metric import Column, Columns, MetricOptions, Missing
-from limen.types import Samples, predictions
+from limen.text import How, normalised
+from limen.types import Outputs, Samples, predictions
+
+Split = Callable[[str], list[str]]
+SPLITS: dict[str, Split] = {"word": str.split, "character": lambda text: list(" ".join(text.split()))}
+"""How a text falls into words, or into characters with single spaces between the words."""
+
+NO_TARGET = Missing("the attack has no target text")
 
 
-class ErrorRateOptions(MetricOptions):
+class TextOptions(MetricOptions):
+    """What every metric of transcripts takes."""
+
+    normalise: How = "words"
+    """What is made alike before texts are compared: "none" nothing; "words" case, punctuation and spaces; "english" numbers too."""
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
+    outputs: ClassVar[tuple[str, ...]] = ("transcript",)
+    needs_model: ClassVar[bool] = True
+
+
+class ErrorRateOptions(TextOptions):
     """What error rates take."""
 
     costs: Costs = "unit"
     """"unit": the fewest errors (Levenshtein); "sclite": align as NIST sclite does, with 4 for a substitution and 3 for the rest."""
-    case: Literal["ignore", "keep"] = "ignore"
-    """Whether "Yes" and "yes" are the same."""
 
 
 def rate_columns(rate: str, unit: str) -> dict[str, Column]:
@@ -32,23 +48,42 @@ def rate_columns(rate: str, unit: str) -> dict[str, Column]:
     }
 
 
-def error_rates(samples: Samples, options: ErrorRateOptions, rate: str, unit: str, split: Callable[[str], list[str]]) -> Columns:
-    truths = samples.batch.y
-    assert not isinstance(truths, Tensor)
-    columns: Columns = {name: [] for name in options.columns()}
-    references = [_tokens(t, options, split) for t in truths]
-    columns[f"{unit}s"] = [float(len(r)) for r in references]
+def error_rates(samples: Samples, options: ErrorRateOptions, rate: str, unit: str) -> tuple[Columns, list[Edits]]:
+    """The columns of `rate_columns`, and the edits of each adversarial sample."""
+    columns: Columns = {}
+    truths = [tokens(t, options, unit) for t in true_texts(samples)]
     for prefix, outputs in (("clean_", samples.clean), ("", samples.adversarial)):
-        assert outputs is not None
-        for reference, text in zip(references, predictions(outputs), strict=True):
-            errors = edits(reference, _tokens(str(text), options, split), options.costs).errors
-            columns[f"{prefix}{unit}_errors"].append(float(errors))
-            columns[f"{prefix}{rate}"].append(_rate(errors, len(reference), unit))
-    return columns
+        found = [edits(truth, tokens(text, options, unit), options.costs) for truth, text in zip(truths, heard(outputs), strict=True)]
+        columns[f"{prefix}{rate}"] = [_rate(e.errors, len(truth), unit) for e, truth in zip(found, truths, strict=True)]
+        columns[f"{prefix}{unit}_errors"] = [float(e.errors) for e in found]
+    columns[f"{unit}s"] = [float(len(truth)) for truth in truths]
+    return {name: columns[name] for name in rate_columns(rate, unit)}, found
 
 
-def _tokens(text: str, options: ErrorRateOptions, split: Callable[[str], list[str]]) -> list[str]:
-    return split(text.lower() if options.case == "ignore" else text)
+def true_texts(samples: Samples) -> list[str]:
+    assert not isinstance(samples.batch.y, Tensor)
+    return samples.batch.y
+
+
+def target_texts(samples: Samples) -> list[str] | None:
+    """What the attacker wants to be heard; None where it wants something else."""
+    return samples.target if isinstance(samples.target, list) else None
+
+
+def heard(outputs: Outputs | None) -> list[str]:
+    assert outputs is not None
+    return [str(text) for text in predictions(outputs)]
+
+
+def tokens(text: str, options: TextOptions, unit: str) -> list[str]:
+    return SPLITS[unit](normalised(text, options.normalise))
+
+
+def distance(reference: str, text: str, options: TextOptions, unit: str) -> float:
+    """The error rate; infinite where nothing was to be heard and something was."""
+    truth = tokens(reference, options, unit)
+    errors = edits(truth, tokens(text, options, unit)).errors
+    return errors / len(truth) if truth else math.inf if errors else 0.0
 
 
 def _rate(errors: int, n: int, unit: str) -> float | Missing:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from limen.options import Options
-from limen.types import Outputs, Samples
+from limen.text import How, normalised
+from limen.types import Outputs, Samples, predictions
 
 
 @dataclass(frozen=True)
@@ -82,4 +83,9 @@ def _numbers(values: Tensor | list[bool], outputs: Outputs) -> list[float | Miss
 
 def unanswered(outputs: Outputs) -> list[bool]:
     """Rows whose logits hold NaN: the largest of them means nothing."""
-    return outputs.isnan().any(1).tolist() if isinstance(outputs, Tensor) else [False] * len(outputs.texts())
+    return outputs.isnan().any(1).tolist() if isinstance(outputs, Tensor) else [False] * len(predictions(outputs))
+
+
+def comparable(answers: Tensor | list[str], how: How) -> Tensor | list[str]:
+    """Texts normalised; classes as they are."""
+    return answers if isinstance(answers, Tensor) else [normalised(text, how) for text in answers]

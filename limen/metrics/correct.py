@@ -2,11 +2,14 @@
 
 from typing import ClassVar
 
-from limen.metrics._metric import Column, Columns, MetricOptions, both
+from limen.metrics._metric import Column, Columns, MetricOptions, both, comparable
+from limen.text import How
 from limen.types import Samples, different, predictions
 
 
 class Correct(MetricOptions):
+    normalise: How = "words"
+    """What is made alike before transcripts are compared: "none" nothing; "words" case, punctuation and spaces; "english" numbers too."""
     needs_model: ClassVar[bool] = True
 
     def columns(self) -> dict[str, Column]:
@@ -15,5 +18,6 @@ class Correct(MetricOptions):
 
 
 def correct(samples: Samples, options: Correct) -> Columns:
-    y, device = samples.batch.y, samples.batch.x.device
-    return both(samples, "correct", lambda outputs: ~different(predictions(outputs), y, device))
+    y, how, device = samples.batch.y, options.normalise, samples.batch.x.device
+    truth = comparable(y, how)
+    return both(samples, "correct", lambda outputs: ~different(comparable(predictions(outputs), how), truth, device))

@@ -2,11 +2,14 @@
 
 from typing import ClassVar
 
-from limen.metrics._metric import NO_ANSWER, Column, Columns, MetricOptions, unanswered
+from limen.metrics._metric import NO_ANSWER, Column, Columns, MetricOptions, comparable, unanswered
+from limen.text import How
 from limen.types import Samples, different, predictions
 
 
 class Fooled(MetricOptions):
+    normalise: How = "words"
+    """What is made alike before transcripts are compared: "none" nothing; "words" case, punctuation and spaces; "english" numbers too."""
     needs_model: ClassVar[bool] = True
 
     def columns(self) -> dict[str, Column]:
@@ -16,6 +19,7 @@ class Fooled(MetricOptions):
 def fooled(samples: Samples, options: Fooled) -> Columns:
     assert samples.clean is not None
     assert samples.adversarial is not None
-    moved = different(predictions(samples.clean), predictions(samples.adversarial)).tolist()
+    before, after = (comparable(predictions(outputs), options.normalise) for outputs in (samples.clean, samples.adversarial))
+    moved = different(before, after).tolist()
     bad = zip(unanswered(samples.clean), unanswered(samples.adversarial), strict=True)
     return {"fooled": [NO_ANSWER if any(b) else float(m) for m, b in zip(moved, bad, strict=True)]}

@@ -51,6 +51,7 @@ class Model(nn.Module):
 
     def losses(self, x: Tensor, y: Tensor | Sequence[str], lengths: Tensor | None = None) -> Tensor:
         """(B,) cross-entropy of the classes, or negative log-likelihood of the transcripts, differentiable."""
+        check_samples(self.kind, x, lengths)
         outputs = self(x, lengths)
         if isinstance(outputs, Tensor):
             assert isinstance(y, Tensor)
@@ -63,6 +64,7 @@ class Model(nn.Module):
         """What a recogniser hears in each clip."""
         if self.output != "transcript":
             raise UserError(f"This model knows {len(self.classes or [])} classes and writes no transcripts: call it for logits.")
+        check_samples(self.kind, x, lengths)
         return self(x, lengths).texts()
 
     def prepare(self) -> None:
@@ -70,6 +72,24 @@ class Model(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
         raise NotImplementedError
+
+
+def check_samples(kind: Kind, x: Tensor, lengths: Tensor | None = None, ids: Sequence[str] | None = None) -> None:
+    """A UserError if x is not a batch of that kind: wrong shape, empty, or not finite. `ids` name the samples in the message."""
+    name = lambda i: ids[i] if ids else f"number {i}"  # noqa: E731
+    if x.dim() != (2 if kind == "clip" else 4) or len(x) == 0:
+        wanted = "(B, T), one channel each: average the channels of stereo first" if kind == "clip" else "(B, C, H, W)"
+        raise UserError(f"A batch of {kind}s has the shape {wanted}. {tuple(x.shape)} came.")
+    if kind == "clip":
+        n = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
+        if len(n) != len(x) or int(n.max()) > x.shape[1]:
+            raise UserError(f"lengths must be one number per clip, at most {x.shape[1]}, but {n.tolist()} came for {len(x)} clips.")
+        if int(n.min()) < 1:
+            raise UserError(f"A clip must hold at least one sample, but this one is empty: {name(int(n.argmin()))}. Leave it out.")
+    finite = torch.isfinite(x.flatten(1)).all(1)
+    if not bool(finite.all()):
+        bad = [name(i) for i in (~finite).nonzero().squeeze(1).tolist()]
+        raise UserError(f"x must be finite, but these samples hold NaN or infinity: {', '.join(bad[:5])}.")
 
 
 class Normalized(nn.Module):

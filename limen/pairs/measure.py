@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from limen.audio import files as audio_files
-from limen.audio.files import read_clip
+from limen.audio.files import clip_header, read_clip
 from limen.audio.resample import resample
 from limen.errors import UserError
 from limen.metrics._apply import applicable, columns, measure
@@ -130,7 +130,7 @@ def _kind(path: Path) -> str:
 
 def _clips(clean: Path, adversarial: Path, align: bool) -> Pair:
     """Both clips at the clean one's rate and of the same length, and what was done for it."""
-    (rate_hz, channels), (other_hz, other_channels) = _header(clean), _header(adversarial)
+    (rate_hz, channels), (other_hz, other_channels) = clip_header(clean), clip_header(adversarial)
     notes = []
     if channels > 1 or other_channels > 1:
         notes.append(f"channels averaged ({channels} clean, {other_channels} adversarial)")
@@ -164,18 +164,6 @@ def delay(x: Tensor, x_adv: Tensor) -> int:
     if correlation[near].max() <= correlation[lags == 0][0] + 1e-9 * np.abs(correlation).max():
         return 0
     return int(lags[near][correlation[near].argmax()])
-
-
-def _header(path: Path) -> tuple[int, int]:
-    """Rate and channels of an audio file."""
-    import soundfile
-
-    try:
-        info = soundfile.info(str(path))
-    except (RuntimeError, OSError):
-        read_clip(path, 16000)  # says what is wrong with the file
-        raise UserError(f"{path}: cannot be decoded as audio.") from None
-    return info.samplerate, info.channels
 
 
 def _pictures(clean: Path, adversarial: Path) -> Pair:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,12 @@ from limen.attacks._run import Attack, Store, quantise
 from limen.data._dataset import Dataset
 from limen.errors import UserError
 from limen.goals._goal import Goal
-from limen.metrics._apply import Metric, measure
+from limen.metrics._apply import Metric, applicable, measure
+from limen.metrics._decoded import decoded
+from limen.metrics._metric import comparable
+from limen.models._load import load_model
 from limen.models._model import Model, evaluating
-from limen.types import Batch, Samples, different, predictions
+from limen.types import Batch, Outputs, Samples, different, predictions
 
 
 @dataclass
@@ -46,7 +49,7 @@ class Cell:
     victim: Model
     """What is evaluated: the net behind its defence."""
     seen: Model
-    """What the attacker differentiates: the victim, the net without its defence, or another net."""
+    """What the attacker differentiates: the victim, the net without its defence, or other nets."""
     data: Dataset
     attack: Attack | None
     metrics: list[Metric]
@@ -55,6 +58,13 @@ class Cell:
     training: Callable[[int | None], Dataset]
     """The training part of the data, cut at a number of samples: universal attacks are crafted on it, nets trained on it."""
     validation: Callable[[int | None], Dataset]
+    stop: Model | None = None
+    """A third model that looks on during the search (transfer)."""
+    stop_every: int = 1
+    proxy: str = ""
+    """What the nets that the attacker differentiates are called."""
+    open: Callable[[dict[str, Any]], Model] = load_model
+    """Other nets by their spec; the engine's keeps them for the next cell."""
     limit: int | None = None
     """Samples the experiment allows of each part of the data."""
     seed: int = 0
@@ -101,34 +111,45 @@ class Cell:
         attack = attack or self.attack
         extra: dict[str, Any] = {}
         if attack is None:
-            with torch.no_grad(), evaluating(self.victim):
-                clean = self.victim(batch.x, batch.lengths, seeds.generators(self.seed, batch.ids, "clean"))
+            clean = self.answer(self.victim, batch.x, batch, "clean")
             x_adv, adversarial, goal = batch.x, clean, None
         else:
-            attacked = attack(self.seen, batch, seed=self.seed, victim=self.victim, store=self.store)
-            x_adv, clean, adversarial, goal = attacked.x_adv, attacked.clean, attacked.adversarial, attacked.goal
+            attacked = attack(self.seen, batch, seed=self.seed, victim=self.victim, store=self.store, stop=self.stop,
+                              stop_every=self.stop_every)  # fmt: skip
+            x_adv, clean, adversarial, goal = attacked.x_adv, decoded(attacked.clean), decoded(attacked.adversarial), attacked.goal
             extra = {
                 "success": attacked.success.tolist(),
                 "forward_calls": attacked.calls.forward.tolist(),
                 "backward_calls": attacked.calls.backward.tolist(),
                 "dead_gradients": attacked.calls.dead.tolist(),
             }
-        return Samples(batch, x_adv, self.data.rate_hz, self.model.classes, clean, adversarial, extra), goal
+        target = None if goal is None else goal.target
+        return Samples(batch, x_adv, self.data.rate_hz, self.model.classes, clean, adversarial, extra, target), goal
 
     def judge(self, samples: Samples, x_adv: Tensor, goal: Goal | None) -> Samples:
         """The same samples with another perturbation, stored and judged by a fresh forward pass."""
-        batch, x_adv = samples.batch, quantise(x_adv, self.store)
-        with torch.no_grad(), evaluating(self.victim):
-            adversarial = self.victim(x_adv, batch.lengths, seeds.generators(self.seed, batch.ids, "judge"))
-        extra = {} if goal is None else {**samples.extra, "success": goal.reached(adversarial).tolist()}
-        return Samples(batch, x_adv, samples.rate_hz, samples.classes, samples.clean, adversarial, extra)
+        x_adv = quantise(x_adv, self.store)
+        adversarial = self.answer(self.victim, x_adv, samples.batch, "judge")
+        extra = {} if goal is None else {**samples.extra, "success": goal.judged(adversarial).tolist()}
+        return replace(samples, x_adv=x_adv, adversarial=adversarial, extra=extra)
+
+    def answer(self, model: Model, x: Tensor, batch: Batch, purpose: str) -> Outputs:
+        """What a model says of these samples; `purpose` names the streams of models that draw at random."""
+        with torch.no_grad(), evaluating(model):
+            return decoded(model(x, batch.lengths, seeds.generators(self.seed, batch.ids, purpose)))
 
     def answers(self, samples: Samples) -> list[dict[str, Any]]:
-        """One row per sample: who it is, what the model said, what the attack cost."""
+        """One row per sample: who it is, what the attacker wanted, what the model said, what the attack cost."""
         assert samples.clean is not None
         assert samples.adversarial is not None
-        said = (self.names(v) for v in (samples.batch.y, predictions(samples.clean), predictions(samples.adversarial)))
-        columns = dict(zip(("label", "clean_prediction", "adversarial_prediction"), said, strict=True)) | samples.extra
+        columns: dict[str, list[Any]] = {
+            "label": self.names(samples.batch.y),
+            "clean_prediction": self.names(predictions(samples.clean)),
+            "adversarial_prediction": self.names(predictions(samples.adversarial)),
+        }
+        if samples.target is not None and not (isinstance(samples.target, Tensor) and samples.target.dim() > 1):
+            columns["target"] = self.names(samples.target)
+        columns |= languages(samples) | samples.extra
         return [{"id": name, **{k: v[i] for k, v in columns.items()}} for i, name in enumerate(samples.batch.ids)]
 
     def rows(self, samples: Samples) -> list[dict[str, Any]]:
@@ -141,16 +162,36 @@ class Cell:
         classes = self.model.classes or []
         return [classes[i] if 0 <= i < len(classes) else str(i) for i in answers.tolist()]
 
+    def rates(self, *names: str) -> list[Metric]:
+        """Metrics that a task cannot do without: as the experiment asks for them, else with their defaults."""
+        own = {component.name: (component, options) for component, options in self.metrics}
+        return [own.get(name) or applicable([name], self.data.kind, self.model.output, True)[0] for name in names]
+
     def right(self, samples: Samples) -> Tensor:
         """(B,) bool: the adversarial answer is still the truth."""
-        assert samples.adversarial is not None
-        return ~different(predictions(samples.adversarial), samples.batch.y, samples.batch.x.device)
+        return ~_different(samples.batch.y, samples.adversarial, samples)
 
     def moved(self, samples: Samples) -> Tensor:
         """(B,) bool: the answer changed: fooling, as Moosavi-Dezfooli et al. 2017 count it."""
         assert samples.clean is not None
-        assert samples.adversarial is not None
-        return different(predictions(samples.clean), predictions(samples.adversarial), samples.batch.x.device)
+        return _different(predictions(samples.clean), samples.adversarial, samples)
+
+
+def _different(expected: Tensor | list[str], outputs: Outputs | None, samples: Samples) -> Tensor:
+    """Where the answers are not what was expected; of texts only the words count."""
+    assert outputs is not None
+    return different(comparable(expected, "words"), comparable(predictions(outputs), "words"), samples.batch.x.device)
+
+
+def languages(samples: Samples) -> dict[str, list[Any]]:
+    """Of a model that detects languages: which one it took each sample for, and the true one where the ids begin with it ("it/...")."""
+    known = getattr(samples.clean, "languages", None)
+    if not known:
+        return {}
+    spoken = [name.partition("/")[0] if "/" in name else "" for name in samples.batch.ids]
+    true = {"language": [code if code in known else None for code in spoken]} if any(code in known for code in spoken) else {}
+    pairs = (("clean_language", samples.clean), ("adversarial_language", samples.adversarial))
+    return true | {column: [known[i] for i in getattr(outputs, "language_logits").argmax(1).tolist()] for column, outputs in pairs}  # noqa: B009
 
 
 def check_fits(model: Model, batch: Batch) -> None:

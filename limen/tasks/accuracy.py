@@ -1,27 +1,42 @@
 """How often the model is right, clean or under attack, and what the attack cost: one row per sample."""
 
 import heapq
+from typing import Any
 
 from pydantic import Field
 
 from limen.options import Options
 from limen.tasks._cell import Cell, Example, Outcome
+from limen.tasks._export import Export, Exporter
+from limen.types import Samples
 
 
 class Accuracy(Options):
     limit_samples: int | None = Field(default=None, ge=1)
     """Evaluate only the first so many samples of the data's order; null evaluates all."""
+    export: Export | None = None
+    """Write every clean and adversarial sample and a table into the cell's folder `adversarial`, for other tools: clips as 16-bit files of
+    this format, pictures as PNG; null writes none."""
 
 
 def accuracy(cell: Cell, options: Accuracy) -> Outcome:
     cell.craft()
     outcome = Outcome()
+    exporter = Exporter(cell.folder, options.export) if options.export else None
     for batch in cell.batches(options.limit_samples):
         samples, _ = cell.samples(batch)
         rows = cell.rows(samples)
         outcome.rows += rows
-        candidates = [Example(row["id"], *samples.pair(i), row) for i, row in enumerate(rows)]
-        # fooled samples first: they are what one wants to look at; ties by order
-        outcome.examples = heapq.nsmallest(cell.examples, outcome.examples + candidates, key=lambda e: not e.row.get("success", False))
+        outcome.examples = fooled_first(cell, outcome.examples, samples, rows)
+        if exporter:
+            exporter.add(samples, rows)
         cell.advance(len(batch))
+    if exporter:
+        exporter.close()
     return outcome
+
+
+def fooled_first(cell: Cell, examples: list[Example], samples: Samples, rows: list[dict[str, Any]]) -> list[Example]:
+    """As many as the cell keeps, fooled samples before the others: they are what one wants to look at; ties by order."""
+    candidates = [Example(row["id"], *samples.pair(i), row) for i, row in enumerate(rows)]
+    return heapq.nsmallest(cell.examples, examples + candidates, key=lambda e: not e.row.get("success", False))

@@ -1,7 +1,9 @@
-"""Accuracy and fooling rate against the size of the perturbation: one curve per cell.
+"""Accuracy, error rates and fooling rate against the size of the perturbation: one curve per cell, beside that of noise of equal energy.
 
 Searches under a budget run again at every size; searches for the smallest change, and universal perturbations, run once and are
-scaled to the size (section 5.3 of the thesis of CrAdv; figure 2 of Vadillo and Santana 2021).
+scaled to the size (section 5.3 of the thesis of CrAdv; figure 2 of Vadillo and Santana 2021). Recognisers get pooled word and character
+error rates (total errors over total words). The control adds to each sample white Gaussian noise with the L2 norm of the very change the
+attack made to it.
 """
 
 import math
@@ -10,13 +12,16 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from limen import seeds
 from limen.attacks._rescale import rescale
 from limen.attacks._run import Attack
 from limen.components import parse
 from limen.errors import UserError
+from limen.metrics._apply import measure
 from limen.options import Options
-from limen.statistics import wilson
+from limen.statistics import pooled, wilson
 from limen.tasks._cell import Cell, Outcome
+from limen.tasks._control import equal_noise
 from limen.types import BOUNDS, Batch, Samples
 
 Constraint = Literal["dissimilarity", "l2", "linf", "peak_db", "snr_db"]
@@ -30,6 +35,8 @@ class ConstrainedAccuracy(Options):
     how: Literal["auto", "budget", "rescale"] = "auto"
     """"budget": run the attack anew under this constraint at each value; "rescale": run it once and scale its perturbation;
     "auto": budget for attacks that have one, rescale for the rest and for universal ones."""
+    control: bool = True
+    """Judge the same samples with Gaussian noise of the same energy too: a second curve."""
     limit_samples: int | None = Field(default=None, ge=1)
     """Evaluate only the first so many samples of the data's order; null evaluates all."""
 
@@ -46,6 +53,7 @@ def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
     cell.craft()
     again = options.how == "budget" or (options.how == "auto" and cell.attack.budget is not None and not cell.attack.universal)
     rows: list[dict[str, Any]] = []
+    controls: list[dict[str, Any]] = []
     for batch in cell.batches(options.limit_samples):
         whole, goal = (None, None) if again else cell.samples(batch)
         for value in options.values:
@@ -55,10 +63,28 @@ def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
                 assert whole is not None
                 x_adv = rescale(batch.x, whole.x_adv, options.constraint, value, batch.lengths)
                 samples = cell.judge(whole, x_adv.clamp(*BOUNDS[batch.kind]), goal)
-            right, moved = cell.right(samples).tolist(), cell.moved(samples).tolist()
-            rows += [row | {"value": value, "correct": right[i], "fooled": moved[i]} for i, row in enumerate(cell.answers(samples))]
+            found = _rows(cell, samples, value)
+            if options.control:
+                noise = equal_noise(batch, samples.x_adv, seeds.generators(cell.seed, batch.ids, "control"), cell.store)
+                here = _rows(cell, cell.judge(samples, noise, None), value)
+                found = [row | {"control_prediction": other["adversarial_prediction"]} for row, other in zip(found, here, strict=True)]
+                controls += here
+            rows += found
         cell.advance(len(batch))
-    return Outcome(rows, _curve(options, rows))
+    curve: dict[str, Any] = {"constraint": options.constraint, "values": options.values, "n": len(rows) // len(options.values),
+                             "by_class": _by_class(options.values, rows) if cell.model.output == "class" else {},
+                             **_curve(options.values, rows)}  # fmt: skip
+    if options.control:
+        curve["control"] = {"name": "gaussian noise", **_curve(options.values, controls)}
+    return Outcome(rows, curve)
+
+
+def _rows(cell: Cell, samples: Samples, value: float) -> list[dict[str, Any]]:
+    """What the model said at this size, and the errors in it."""
+    right, moved = cell.right(samples).tolist(), cell.moved(samples).tolist()
+    counted = measure(samples, cell.rates("wer", "cer")) if cell.model.output == "transcript" else [{} for _ in right]
+    return [row | errors | {"value": value, "correct": right[i], "fooled": moved[i]}
+            for i, (row, errors) in enumerate(zip(cell.answers(samples), counted, strict=True))]  # fmt: skip
 
 
 def _attacked(cell: Cell, batch: Batch, constraint: str, value: float) -> Samples:
@@ -77,20 +103,27 @@ def _under(attack: Attack, constraint: str, value: float) -> Attack:
     return Attack(attack.search, attack.options, attack.goal, parse("budgets", spec))
 
 
-def _curve(options: ConstrainedAccuracy, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    curve: dict[str, Any] = {"constraint": options.constraint, "values": options.values, "accuracy": [], "low": [], "high": [],
-                             "fooling_rate": [], "by_class": {}, "n": len(rows) // len(options.values)}  # fmt: skip
-    labels = sorted({row["label"] for row in rows})
-    for value in options.values:
+def _curve(values: list[float], rows: list[dict[str, Any]]) -> dict[str, list[float | None]]:
+    """A number per value: the accuracy with its interval, the fooling rate, and the pooled error rates of recognisers with theirs."""
+    curve: dict[str, list[float | None]] = {}
+    for value in values:
         here = [row for row in rows if row["value"] == value]
         right = sum(row["correct"] for row in here)
         low, high = wilson(right, len(here))
-        curve["accuracy"].append(right / len(here))
-        curve["low"].append(low)
-        curve["high"].append(high)
-        curve["fooling_rate"].append(sum(row["fooled"] for row in here) / len(here))
-        if len(labels) <= 50:  # classes, not transcripts
-            for label in labels:
-                mine = [row["fooled"] for row in here if row["label"] == label]
-                curve["by_class"].setdefault(label, []).append(sum(mine) / len(mine))
+        point = {"accuracy": right / len(here), "low": low, "high": high, "fooling_rate": sum(row["fooled"] for row in here) / len(here)}
+        for rate, unit in (("wer", "word"), ("cer", "character")):
+            if f"{unit}_errors" in here[0]:
+                whole = pooled([row[f"{unit}_errors"] for row in here], [row[f"{unit}s"] for row in here])
+                point |= {rate: whole["mean"], f"{rate}_low": whole["low"], f"{rate}_high": whole["high"]}
+        for key, number in point.items():
+            curve.setdefault(key, []).append(number)
     return curve
+
+
+def _by_class(values: list[float], rows: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Class -> its fooling rate at each value; of more than 50 classes nobody could read the curves."""
+    labels = sorted({row["label"] for row in rows})
+    fooled: dict[tuple[str, float], list[bool]] = {(label, value): [] for label in labels for value in values}
+    for row in rows:
+        fooled[row["label"], row["value"]].append(row["fooled"])
+    return {label: [sum(fooled[label, v]) / len(fooled[label, v]) for v in values] for label in labels} if len(labels) <= 50 else {}

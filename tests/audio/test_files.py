@@ -6,7 +6,7 @@ import soundfile
 import torch
 
 from limen.attacks._run import quantise
-from limen.audio.files import read_clip, write_clip
+from limen.audio.files import clip_header, read_clip, write_clip
 from limen.errors import UserError
 
 
@@ -21,10 +21,14 @@ def test_what_is_written_reads_back_exactly_as_stored_in_16_bits(tmp_path):
     assert soundfile.info(tmp_path / "deep" / "a.wav").subtype == "PCM_16"
 
 
-def test_every_16_bit_value_survives_a_round_trip(tmp_path):
+@pytest.mark.parametrize("ending", ["wav", "flac"])
+def test_every_16_bit_value_survives_a_round_trip(tmp_path, ending):
     x = torch.arange(-32768, 32768) / 32768
-    write_clip(tmp_path / "all.wav", x, 8000)
-    assert torch.equal(read_clip(tmp_path / "all.wav", 8000), x)
+    write_clip(tmp_path / f"all.{ending}", x, 8000)
+    assert torch.equal(read_clip(tmp_path / f"all.{ending}", 8000), x)
+    info = soundfile.info(tmp_path / f"all.{ending}")
+    assert (info.format, info.subtype) == (ending.upper(), "PCM_16")
+    assert clip_header(tmp_path / f"all.{ending}") == (8000, 1)
 
 
 @pytest.mark.parametrize(

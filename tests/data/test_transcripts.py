@@ -25,7 +25,8 @@ def test_text_files_beside_the_audio(tmp_path):
     (tmp_path / "a.txt").write_text("Hello,  WORLD!\n")
     (tmp_path / "deep" / "b.txt").write_text("It's 5 o’clock.")
     assert texts(dataset(tmp_path)) == {"a.wav": "hello world", "deep/b.wav": "it's 5 o'clock"}
-    assert texts(dataset(tmp_path, normalise="none")) == {"a.wav": "Hello,  WORLD!", "deep/b.wav": "It's 5 o’clock."}
+    assert texts(dataset(tmp_path, normalise="none")) == {"a.wav": "Hello, WORLD!", "deep/b.wav": "It's 5 o’clock."}
+    assert texts(dataset(tmp_path, normalise="english"))["deep/b.wav"] == "it's five o'clock"
 
 
 def test_the_layout_of_librispeech(tmp_path):
@@ -37,7 +38,7 @@ def test_the_layout_of_librispeech(tmp_path):
 
 def test_a_csv_table_with_quotes_commas_and_newlines(tmp_path):
     clip(tmp_path / "x" / "a.wav")
-    (tmp_path / "t.csv").write_text('\ufeffid,file,words\n1,x/a.wav,"one, two\nthree"\n', encoding="utf-8")
+    (tmp_path / "t.csv").write_text('\ufeffnumber,file,words\n1,x/a.wav,"one, two\nthree"\n', encoding="utf-8")
     assert texts(dataset(tmp_path / "t.csv")) == {"x/a.wav": "one two three"}
 
 
@@ -66,6 +67,13 @@ def test_rows_of_the_same_file_have_ids_of_their_own(tmp_path):
     clip(tmp_path / "a.wav")
     (tmp_path / "t.csv").write_text("path,text\na.wav,one\na.wav,two\n")
     assert texts(dataset(tmp_path / "t.csv")) == {"a.wav": "one", "a.wav#3": "two"}
+
+
+def test_a_column_id_names_the_samples(tmp_path):
+    clip(tmp_path / "a.wav")
+    clip(tmp_path / "b.wav")
+    (tmp_path / "t.csv").write_text("id,path,text\nfirst,a.wav,one\n,b.wav,two\nfirst,b.wav,three\n")
+    assert texts(dataset(tmp_path / "t.csv")) == {"first": "one", "b.wav": "two", "first#4": "three"}
 
 
 def test_fractions_part_a_table(tmp_path):

@@ -33,7 +33,8 @@ class Heard:
 
 
 def asked(clean=LOGITS, y=Y, seed=0):
-    return Asked(y, clean, seeds.generators(seed, [f"s{i}" for i in range(len(y))], "goal"))
+    ids = [f"s{i}" for i in range(len(y))]
+    return Asked(y, clean, seeds.generators(seed, ids, "goal"), ids)
 
 
 def goal(name, clean=LOGITS, y=Y, seed=0, **options):
@@ -193,3 +194,15 @@ def test_losses_of_several_models_add_up_and_all_must_be_fooled():
     torch.testing.assert_close(away.loss(both), away.loss(LOGITS) + away.loss(other))
     assert torch.equal(away.reached(both), away.reached(LOGITS) & away.reached(other))
     assert torch.equal(away.margin(both), torch.minimum(away.margin(LOGITS), away.margin(other)))
+
+
+def test_a_table_gives_each_sample_its_own_target_by_id(tmp_path):
+    table = tmp_path / "set.csv"
+    table.write_text("id,target\ns1,stop\ns0,go on\n")
+    heard = Heard(["a", "b"])
+    assert goal("transcript", heard, ["a", "b"], table=str(table)).reference == ["go on", "stop"]
+    table.write_text("id,target\ns1,stop\ns0,\n")
+    with pytest.raises(UserError, match="no target for the id 's0'"):
+        goal("transcript", heard, ["a", "b"], table=str(table))
+    with pytest.raises(UserError, match="there is no table"):
+        goal("transcript", heard, ["a", "b"], table=str(tmp_path / "none.csv"))

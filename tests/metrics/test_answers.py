@@ -11,9 +11,9 @@ ADVERSARIAL = torch.tensor([[1.0, 3, 0, -1], [0, 2, 1, 3], [0, 1, 0.5, 0]])
 Y = torch.tensor([0, 1, 2])
 
 
-def rows(*metrics, clean=CLEAN, adversarial=ADVERSARIAL):
+def rows(*metrics, clean=CLEAN, adversarial=ADVERSARIAL, target=None):
     x = torch.zeros(len(clean), 1, 2, 2)
-    samples = Samples(Batch("picture", list("abc"), x, Y), x, None, list("wxyz"), clean, adversarial)
+    samples = Samples(Batch("picture", list("abc"), x, Y), x, None, list("wxyz"), clean, adversarial, target=target)
     return measure(samples, applicable(metrics, "picture", "class", with_model=True))
 
 
@@ -50,3 +50,21 @@ def test_an_answer_of_nan_is_no_answer():
     for r in rows("correct", "fooled", "confidence", adversarial=broken)[1:2]:
         assert set(r["missing"]) == {"correct", "fooled", "confidence"}
         assert r["clean_correct"] == 0
+
+
+def test_the_order_of_the_likeliest_classes_is_compared_rank_by_rank():
+    # the example of equation D.1: the first two classes match, the third does not
+    target = torch.tensor([[0, 0.17, 0, 0, 0.55, 0.28, 0, 0, 0, 0]]).expand(3, -1)
+    answers = torch.full((3, 10), 0.01)
+    answers[0, [4, 5, 2]] = torch.tensor([0.5, 0.3, 0.1])  # 4, 5, then 2 instead of 1
+    answers[1, [4, 5, 1]] = torch.tensor([0.5, 0.3, 0.1])
+    answers[2, [5, 4, 0]] = torch.tensor([0.5, 0.3, 0.1])
+    found = column("target_order", "target_order", clean=answers, adversarial=answers.log(), target=target)
+    assert found == pytest.approx([2 / 3, 1, 0])
+
+
+def test_a_goal_without_a_distribution_has_no_order():
+    for target in (None, torch.tensor([0, 1, 2])):
+        assert {r["missing"]["target_order"] for r in rows("target_order", target=target)} == {
+            "the goal asks for no distribution over classes"
+        }

@@ -55,11 +55,11 @@ class Heard:
         return Heard(*[self.said[i] for i in index.tolist()])
 
 
-def rows(truths, clean, adversarial, *metrics):
+def rows(truths, clean, adversarial, *metrics, target=None):
     n = len(truths)
     batch = Batch("clip", [str(i) for i in range(n)], torch.zeros(n, 4), list(truths), torch.full((n,), 4))
     chosen = applicable(metrics, "clip", "transcript", with_model=True)
-    return measure(Samples(batch, batch.x, 16000, None, Heard(*clean), Heard(*adversarial)), chosen), columns(chosen)
+    return measure(Samples(batch, batch.x, 16000, None, Heard(*clean), Heard(*adversarial), target=target), chosen), columns(chosen)
 
 
 @pytest.mark.parametrize(("reference", "hypothesis", "counts"), SCLITE)
@@ -94,7 +94,7 @@ def sentences(seed, n):
 
 def test_rates_are_those_of_jiwer():
     truths, heard = sentences(0, 60), sentences(1, 60)
-    found, shown = rows(truths, heard, heard[::-1], {"name": "wer", "case": "keep"}, {"name": "cer", "case": "keep"})
+    found, shown = rows(truths, heard, heard[::-1], {"name": "wer", "normalise": "none"}, {"name": "cer", "normalise": "none"})
     for truth, clean, adversarial, row in zip(truths, heard, heard[::-1], found, strict=True):
         assert row["clean_wer"] == pytest.approx(jiwer.wer(truth, clean))
         assert row["wer"] == pytest.approx(jiwer.wer(truth, adversarial))
@@ -105,9 +105,47 @@ def test_rates_are_those_of_jiwer():
     assert summary["clean_cer"]["pooled"]["mean"] == pytest.approx(jiwer.cer(truths, heard))
 
 
-def test_case_is_ignored_unless_asked_for():
-    assert rows(["Yes"], ["yes"], ["YES"], "wer")[0][0]["wer"] == 0
-    assert rows(["Yes"], ["yes"], ["YES"], {"name": "wer", "case": "keep"})[0][0]["wer"] == 1
+@pytest.mark.parametrize(("how", "wer", "ser", "correct"), [("none", 1.5, 1, 0), ("words", 0.5, 1, 0), ("english", 0, 0, 1)])
+def test_what_counts_as_the_same_text_is_said_by_the_option(how, wer, ser, correct):
+    chosen = [{"name": name, "normalise": how} for name in ("wer", "ser", "correct")]
+    (row,), _ = rows(["Yes, 5"], ["yes five"], ["YES ... five."], *chosen)
+    assert (row["wer"], row["ser"], row["correct"]) == (wer, ser, correct)
+
+
+@pytest.mark.parametrize(("reference", "hypothesis", "counts"), SCLITE)
+def test_the_columns_of_wer_count_each_kind_of_error(reference, hypothesis, counts):
+    (row,), _ = rows([reference], [reference], [hypothesis], {"name": "wer", "costs": "sclite"})
+    assert (row["substitutions"], row["deletions"], row["insertions"]) == counts[1:]
+    assert row["word_errors"] == sum(counts[1:])
+
+
+def test_a_sentence_is_right_or_wrong():
+    found, shown = rows(["one two", "three", "four"], ["one two", "tree", "four"], ["one too", "tree", "four"], "ser")
+    assert [(r["clean_ser"], r["ser"]) for r in found] == [(0, 1), (1, 1), (0, 0)]
+    assert summarise(found, shown)["ser"]["mean"] == pytest.approx(2 / 3)
+
+
+def test_targeted_success_is_what_is_missing_to_the_error_rate_against_the_target():
+    targets = ["open the door now"] * 4
+    texts = ["open the door now", "Open the floor now.", "hello", "one two three four five six"]
+    found, _ = rows(["go on"] * 4, ["go on"] * 4, texts, "targeted_success", target=targets)
+    assert [r["tasr_word"] for r in found] == [1, 0.75, 0, 0]
+    assert [r["wer_to_target"] for r in found] == [0, 0.25, 1, 1.5]
+    for target, text, row in zip(targets, texts, found, strict=True):
+        plain = text.lower().replace(".", "")
+        assert row["tasr_char"] == pytest.approx(max(1 - jiwer.cer(target, plain), 0))
+
+
+def test_untargeted_success_is_the_error_rate_cut_at_1():
+    found, _ = rows(["go on", "stop", ""], ["", "", ""], ["go in", "a b c", "hm"], "untargeted_success")
+    assert [r["uasr_word"] for r in found] == [0.5, 1, 1]
+    assert [r["uasr_char"] for r in found] == [0.2, 1, 1]
+
+
+def test_without_a_target_there_is_no_targeted_success():
+    (row,), _ = rows(["go"], ["go"], ["no"], "targeted_success")
+    assert {row[name] for name in ("tasr_word", "tasr_char", "wer_to_target")} == {None}
+    assert row["missing"]["tasr_word"] == "the attack has no target text"
 
 
 def test_spaces_do_not_make_words():

@@ -1,0 +1,31 @@
+r"""How much of the attacker's target was heard, by words and by characters.
+
+Equation 6.1 of Olivier 2023 (thesis CMU-LTI-23-009), the targeted attack success rate:
+
+    TASR = max(1 - WER(f(x + delta), y_t), 0),  y_t the target
+
+and the same with the character error rate. 1: exactly the target; 0: as far from it as an unrelated sentence of its length.
+"""
+
+from limen.metrics._errors import NO_TARGET, TextOptions, distance, heard, target_texts
+from limen.metrics._metric import Column, Columns, Missing
+from limen.types import Samples
+
+
+class TargetedSuccess(TextOptions):
+    def columns(self) -> dict[str, Column]:
+        return {"tasr_word": Column("share of the target's words heard (equation 6.1)", better="lower"),
+                "tasr_char": Column("share of the target's characters heard (equation 6.1)", better="lower"),
+                "wer_to_target": Column("word error rate against the target instead of the truth", better="higher")}  # fmt: skip
+
+
+def targeted_success(samples: Samples, options: TargetedSuccess) -> Columns:
+    targets, texts = target_texts(samples), heard(samples.adversarial)
+    if targets is None:
+        return {name: [NO_TARGET] * len(texts) for name in options.columns()}
+    by_word, by_char = (
+        [distance(t, text, options, unit) for t, text in zip(targets, texts, strict=True)] for unit in ("word", "character")
+    )
+    empty = Missing("the target has no words")
+    return {"tasr_word": [max(1 - d, 0.0) for d in by_word], "tasr_char": [max(1 - d, 0.0) for d in by_char],
+            "wer_to_target": [d if d < float("inf") else empty for d in by_word]}  # fmt: skip

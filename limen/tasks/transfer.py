@@ -1,0 +1,134 @@
+"""Do adversarial samples made on one net fool others? One row of the matrix proxy x victim per cell.
+
+Chapter 6 of Olivier 2023 (thesis CMU-LTI-23-009): the attack is computed on the cell's net, or on its surrogates, and each stored sample is
+judged by every victim. Success rates (equations 6.1 and 6.2) are means over samples, error rates are pooled: total errors over total words.
+Put the net itself among the victims for the diagonal of the matrix.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from limen.components import named
+from limen.errors import UserError
+from limen.goals._goal import Goal
+from limen.metrics._apply import measure
+from limen.models._model import Model
+from limen.options import Options
+from limen.statistics import pooled, wilson
+from limen.tasks._cell import Cell, Outcome, check_fits
+from limen.tasks.accuracy import fooled_first
+from limen.types import Batch, Outputs, Samples
+
+MEASURED = {"transcript": ("wer", "cer", "targeted_success", "untargeted_success"), "class": ("correct", "fooled")}
+MEANS = ("tasr_word", "tasr_char", "uasr_word", "uasr_char")
+
+
+class Victim(Options):
+    """A model that never took part in the search."""
+
+    model: Annotated[dict[str, Any], named("models")]
+    """The model: {name: deepspeech2, ...its options}."""
+    label: str | None = None
+    """What tables call it; null takes the model's name."""
+
+    @property
+    def name(self) -> str:
+        return self.label or str(self.model["name"])
+
+
+class Transfer(Options):
+    victims: list[Victim] = Field(default=[])
+    """Models that judge the samples, each {model: {...}, label: ...}; none: only the cell's own net."""
+    limit_samples: int | None = Field(default=None, ge=1)
+    """Evaluate only the first so many samples of the data's order; null evaluates all."""
+
+    @model_validator(mode="after")
+    def _labels(self) -> "Transfer":
+        names = [victim.name for victim in self.victims]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"two victims are called {', '.join(twice)}: give each a label of its own.")
+        return self
+
+
+def transfer(cell: Cell, options: Transfer) -> Outcome:
+    if cell.attack is None:
+        raise UserError("The task transfer needs an attack; leave null out of `attacks`.")
+    cell.craft()
+    victims = {victim.name: cell.open(victim.model) for victim in options.victims} or {cell.proxy: cell.victim}
+    of_sound = [metric for metric in cell.metrics if not metric[1].needs_model]  # the same whoever listens: measured once
+    always = MEASURED[cell.model.output]
+    of_answers = [metric for metric in cell.metrics if metric[1].needs_model and metric[0].name not in always] + cell.rates(*always)
+    outcome = Outcome()
+    for batch in cell.batches(options.limit_samples):
+        samples, goal = cell.samples(batch)
+        assert goal is not None
+        common = measure(samples, of_sound)
+        own = [answer | sound for answer, sound in zip(cell.answers(samples), common, strict=True)]
+        outcome.examples = fooled_first(cell, outcome.examples, samples, own)
+        for name, victim in victims.items():
+            judged = _judged(cell, name, victim, samples, goal)
+            for answer, sound, said in zip(cell.answers(judged), common, measure(judged, of_answers), strict=True):
+                outcome.rows.append({"victim": name, **answer, **sound, **said, "missing": {**sound["missing"], **said["missing"]}})
+        cell.advance(len(batch))
+    outcome.result = {"proxy": cell.proxy, "victims": {name: _found([r for r in outcome.rows if r["victim"] == name]) for name in victims}}
+    return outcome
+
+
+def _judged(cell: Cell, name: str, victim: Model, samples: Samples, goal: Goal) -> Samples:
+    """The stored samples as this victim answers them."""
+    _check(cell, name, victim, samples.batch)
+    clean, adversarial = (
+        cell.answer(victim, samples.batch.x, samples.batch, "clean"),
+        cell.answer(victim, samples.x_adv, samples.batch, "judge"),
+    )
+    _check_languages(name, goal, samples.clean, clean)
+    return replace(samples, clean=clean, adversarial=adversarial, extra={"success": goal.judged(adversarial).tolist()})
+
+
+def _check(cell: Cell, name: str, victim: Model, batch: Batch) -> None:
+    if victim.rate_hz not in (None, cell.data.rate_hz):
+        raise UserError(f"The victim {name} takes clips at {victim.rate_hz} Hz, but the samples were made at {cell.data.rate_hz} Hz. "
+                        "Choose victims of the proxy's rate: resampling would change the perturbation.")  # fmt: skip
+    try:
+        check_fits(victim, batch)
+    except UserError as error:
+        raise UserError(f"The victim {name} cannot judge these samples. {error}") from None
+    if victim.classes != cell.model.classes:
+        raise UserError(f"The victim {name} knows the classes {_some(victim.classes)}, but the net {_some(cell.model.classes)}: "
+                        "their answers cannot be compared. Choose victims with the same classes in the same order.")  # fmt: skip
+
+
+def _check_languages(name: str, goal: Goal, proxy: Outputs | None, victim: Outputs) -> None:
+    """A goal that names a language counts it in the proxy's list."""
+    mine, theirs = (getattr(outputs, "languages", None) for outputs in (proxy, victim))
+    if mine and goal.targeted and goal.target is None and mine != theirs:
+        raise UserError(f"The goal asks for a language, but the victim {name} knows {_some(theirs)} and the proxy {_some(mine)}. "
+                        "Choose victims with the same languages, or a goal about transcripts.")  # fmt: skip
+
+
+def _some(names: Sequence[str] | None) -> str:
+    return f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''} ({len(names)})" if names else "none"
+
+
+def _found(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What one victim made of the set."""
+    n = len(rows)
+    low, high = wilson(sum(row["success"] for row in rows), n)
+    found: dict[str, Any] = {"n": n, "success": sum(row["success"] for row in rows) / n, "success_low": low, "success_high": high}
+    for column in MEANS:
+        values = [row[column] for row in rows if row.get(column) is not None]
+        if values:
+            found[column] = sum(values) / len(values)
+    for prefix in ("clean_", ""):
+        if "correct" in rows[0]:
+            known = [row[f"{prefix}correct"] for row in rows if row[f"{prefix}correct"] is not None]
+            found[f"{prefix}accuracy"] = sum(known) / len(known) if known else None
+        for rate, unit in (("wer", "word"), ("cer", "character")):
+            if rate in rows[0]:
+                found[f"{prefix}{rate}"] = pooled([row[f"{prefix}{unit}_errors"] for row in rows], [row[f"{unit}s"] for row in rows])[
+                    "mean"
+                ]
+    return found
