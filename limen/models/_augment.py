@@ -33,6 +33,9 @@ class AugmentOptions(Options):
     """Clips: a random run of up to so many feature frames is blanked (SpecAugment, https://arxiv.org/abs/1904.08779)."""
     mask_bands: int = Field(default=0, ge=0)
     """Clips: a random run of up to so many feature bands is blanked."""
+    warp_bands: float = Field(default=0.0, ge=0, lt=1)
+    """Clips: feature bands stretched or squeezed by up to this share, as by a shorter or longer throat (vocal tract length perturbation,
+    Jaitly and Hinton 2013, https://www.cs.toronto.edu/~hinton/absps/perturb.pdf)."""
 
 
 def augment(batch: Batch, streams: Sequence[torch.Generator], options: AugmentOptions, rate_hz: int | None) -> Batch:
@@ -86,15 +89,17 @@ def coloured(n: int, slope: float, stream: torch.Generator) -> Tensor:
 
 @contextmanager
 def masking(network: nn.Module, streams: Sequence[torch.Generator], options: AugmentOptions) -> Iterator[None]:
-    """Inside, the features (B, frames, bands) that the network's layer `features` gives are blanked in runs, one stream per sample."""
-    if not (options.mask_frames or options.mask_bands):
+    """Inside, the features (B, frames, bands) of the network's layer `features` are warped and blanked in runs, one stream per sample."""
+    if not (options.mask_frames or options.mask_bands or options.warp_bands):
         yield
         return
     layer = getattr(network, "features", None)
     if not isinstance(layer, nn.Module):
-        raise UserError("mask_frames and mask_bands need a model with a feature layer, such as keyword_cnn, res8 or ctc_small.")
+        raise UserError("mask_frames, mask_bands and warp_bands need a model with a feature layer, such as keyword_cnn, res8 or ctc_small.")
 
     def blank(_module: nn.Module, _inputs: object, features: Tensor) -> Tensor:
+        if options.warp_bands:
+            features = warped(features, [1 + options.warp_bands * (2 * torch.rand((), generator=g).item() - 1) for g in streams])
         keep = torch.ones_like(features)
         for row, stream in zip(keep, streams, strict=True):
             for axis, longest in ((0, options.mask_frames), (1, options.mask_bands)):
@@ -109,3 +114,13 @@ def masking(network: nn.Module, streams: Sequence[torch.Generator], options: Aug
         yield
     finally:
         handle.remove()
+
+
+def warped(features: Tensor, factors: Sequence[float]) -> Tensor:
+    """(B, frames, bands): band k becomes what lay at band k times the clip's factor, between two bands linearly; the last band is held."""
+    last = features.shape[2] - 1
+    at = (torch.arange(last + 1, device=features.device) * torch.tensor(factors, device=features.device)[:, None]).clamp(max=last)
+    low = at.floor().long().clamp(max=max(last - 1, 0))
+    share = (at - low).to(features.dtype).unsqueeze(1)
+    pick = lambda index: features.gather(2, index.unsqueeze(1).expand_as(features))  # noqa: E731
+    return pick(low) * (1 - share) + pick((low + 1).clamp(max=last)) * share

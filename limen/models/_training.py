@@ -38,6 +38,8 @@ class TrainOptions(AugmentOptions):
     """Passes over the training split."""
     batch_size: int = Field(default=64, ge=1)
     """Samples in one step."""
+    similar: int = Field(default=1, ge=1)
+    """Clips: the samples of so many steps are sorted by length before they are parted into batches: less padding is computed on."""
     optimizer: Literal["sgd", "adam", "adamw"] = "adam"
     """The rule that turns gradients into steps."""
     lr: float = Field(default=1e-3, gt=0)
@@ -138,7 +140,7 @@ def _epoch(model: Model, data: Dataset, optimizer: torch.optim.Optimizer, option
     model.train()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):  # dropout draws from torch's own generator
         torch.manual_seed(seeds.number(seed, "dropout", epoch))
-        for step, batch in enumerate(_batches(data, options.batch_size, seeds.generator(seed, "order", epoch))):
+        for step, batch in enumerate(_batches(data, options, seeds.generator(seed, "order", epoch))):
             streams = seeds.generators(seed, batch.ids, "augment", epoch)
             batch = augment(batch, streams, options, model.rate_hz).to(device)
             x = batch.x if perturb is None else perturb(model, batch)
@@ -165,13 +167,21 @@ def _losses(model: Model, batch: Batch, x: Tensor, options: TrainOptions) -> Ten
         assert isinstance(batch.y, Tensor)
         return F.cross_entropy(outputs, batch.y, reduction="none", label_smoothing=options.label_smoothing)
     assert not isinstance(batch.y, Tensor)
+    if hasattr(outputs, "training_loss"):  # a model that learns from more, or from less, than the likelihood of its transcripts
+        return outputs.training_loss(batch.y)
     return outputs.nll(batch.y) / torch.tensor([len(text) + 1 for text in batch.y]).to(x)
 
 
-def _batches(data: Dataset, size: int, order: torch.Generator) -> Iterator[Batch]:
+def _batches(data: Dataset, options: TrainOptions, order: torch.Generator) -> Iterator[Batch]:
     numbers = torch.randperm(len(data), generator=order).tolist()
-    for start in range(0, len(numbers), size):
-        yield collate(data.kind, [data[i] for i in numbers[start : start + size]])
+    size = options.batch_size
+    for start in range(0, len(numbers), size * options.similar):
+        samples = [data[i] for i in numbers[start : start + size * options.similar]]
+        if options.similar > 1:
+            samples.sort(key=lambda sample: len(sample.x))
+        parts = range(0, len(samples), size)
+        for part in torch.randperm(len(parts), generator=order).tolist() if options.similar > 1 else range(len(parts)):
+            yield collate(data.kind, samples[parts[part] : parts[part] + size])
 
 
 def _optimizer(model: Model, options: TrainOptions) -> torch.optim.Optimizer:
@@ -211,7 +221,7 @@ def save_weights(model: Model, path: Path, dtype: torch.dtype = torch.float32) -
 
     network = inner(model)
     parameters = {name for name, _ in network.named_parameters()}
-    state = {name: (v.to(dtype) if name in parameters else v).detach().cpu().contiguous() for name, v in network.state_dict().items()}
+    state = {name: (v.to(dtype) if name in parameters else v).detach().cpu().contiguous().clone() for name, v in network.state_dict().items()}
     beside = path.with_suffix(".tmp")
     save_file(state, beside)
     os.replace(beside, path)

@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from limen.audio.mel import LogMel
-from limen.models._ctc import ALPHABET, Recogniser
-from limen.models._model import Model, ModelOptions
+from limen.models._ctc import ALPHABET, Recogniser, RecogniserOptions
+from limen.models._encoders import blanked
+from limen.models._model import Model
 
 
-class CtcSmall(ModelOptions):
+class CtcSmall(RecogniserOptions):
     bands: int = Field(default=40, ge=1)
     """Mel bands of the features."""
     width: int = Field(default=128, ge=1)
@@ -37,20 +38,15 @@ class CtcNetwork(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         frames = self.features.frames(lengths)
-        x = _blanked(self.features(x), frames)
+        x = blanked(self.features(x), frames)
         frames = (frames + 1) // 2
-        x = _blanked(self.norm1(self.conv1(x.mT).mT).relu(), frames)
-        x = self.dropout(_blanked(self.norm2(self.conv2(x.mT).mT).relu(), frames))
+        x = blanked(self.norm1(self.conv1(x.mT).mT).relu(), frames)
+        x = self.dropout(blanked(self.norm2(self.conv2(x.mT).mT).relu(), frames))
         packed = pack_padded_sequence(x, frames.cpu(), batch_first=True, enforce_sorted=False)
         with torch.backends.cudnn.flags(enabled=False):  # cuDNN refuses gradients through a recurrent layer in evaluation mode
             x, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=x.shape[1])
         return self.linear(self.dropout(x)).log_softmax(2), frames
 
 
-def _blanked(x: Tensor, frames: Tensor) -> Tensor:
-    """(B, F, C) with zeros after each clip's own frames."""
-    return x * (torch.arange(x.shape[1], device=x.device) < frames[:, None]).unsqueeze(2)
-
-
 def ctc_small(options: CtcSmall) -> Model:
-    return Recogniser(CtcNetwork(options), rate_hz=16_000)
+    return Recogniser(CtcNetwork(options), rate_hz=16_000, frame_s=0.02, beam=options.beam)

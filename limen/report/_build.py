@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from limen.report import _checks, _distributions, _figures, _media, _tables
+from limen.report import _checks, _curves, _distributions, _figures, _languages, _media, _recognisers, _tables, _transcripts, _transfer
 from limen.report._run import Cell, Run, component, read_run
-from limen.report._words import duration, fmt, interval, listed, many, place, threats, word_difference
+from limen.report._words import duration, fmt, interval, listed, many, place, threats
 
 HERE = Path(__file__).parent
 THINGS = {("picture", "class"): "Pictures", ("clip", "class"): "Clips", ("clip", "transcript"): "Speech to text"}
@@ -17,10 +17,9 @@ TASKS = {
     "accuracy": "accuracy under attack",
     "constrained_accuracy": "accuracy under a constraint",
     "samples": "samples",
+    "transfer": "transfer between models",
     "train": "training",
 }
-TRANSCRIPTS = 12
-"""Rows of the transcript table of each cell."""
 
 
 def build(run_folder: Path, out: Path | None = None, *, examples: int = 3, megabytes: float = 6.5) -> Path:
@@ -182,9 +181,9 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
                 "table": _tables.main_table(plain if swept else rated) if (plain if swept else rated) else None,
                 "sweeps": swept,
                 "full": _tables.main_table(rated) if swept else None,
-                "curves": _figures.curves(cells, colours),
+                **_pictures(cells, rated, colours),
                 "details": _distributions.details(cells),
-                "metrics": _tables.every_metric([c for c in cells if not c.curve]),
+                "metrics": _tables.every_metric([c for c in cells if not c.curve and not c.victims]),
                 "scalars": _tables.scalars(cells),
                 "examples": [
                     {
@@ -199,32 +198,37 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
                     for c in samples
                 ],
                 "heard": [
-                    {"place": place(c), "rows": _heard(c)} for c in cells if c.output == "transcript" and not c.curve and c.attack != "none"
+                    {"place": place(c), **table}
+                    for c in cells
+                    if c.output == "transcript" and not c.curve and c.attack != "none" and (table := _transcripts.transcript_table(c))
                 ],
             }
         )
     return blocks
 
 
+def _pictures(cells: Sequence[Cell], rated: Sequence[Cell], colours: dict[str, int]) -> dict[str, Any]:
+    """Tables, matrices and curves that stand before the examples."""
+    sizes, languages = _recognisers.sizes(rated, colours), _languages.languages(cells)
+    return {
+        "tables": [t for t in (_recognisers.targeted(cells), sizes and sizes[0], languages and languages[0]) if t],
+        "heat": _transfer.heat_maps(cells),
+        "curves": [
+            *_figures.training(cells),
+            *_curves.sweeps(cells, colours),
+            *_curves.constrained(cells, colours),
+            *_figures.fooling(cells),
+            *(found[1] for found in (sizes, languages) if found),
+        ],
+    }
+
+
 def _title(key: tuple[Any, ...]) -> str:
     _, task, kind, output = key
+    if (task, output) == ("constrained_accuracy", "transcript"):
+        return "Speech to text: word error rate under a constraint"
     return f"{THINGS.get((kind, output), 'Results')}: {TASKS.get(task, str(task).replace('_', ' '))}"
 
 
 def _data(cell: Cell) -> str:
     return str(component(component(cell.spec.get("net")).get("data")).get("name") or "")
-
-
-def _heard(cell: Cell) -> list[dict[str, Any]]:
-    rows = cell.rows
-    count = min(TRANSCRIPTS, len(rows.get("id", [])))
-    text = lambda column, i: str(rows[column][i] or "") if column in rows else ""  # noqa: E731
-    return [
-        {
-            "id": text("id", i),
-            "label": text("label", i),
-            "clean": word_difference(text("label", i), text("clean_prediction", i)),
-            "adversarial": word_difference(text("label", i), text("adversarial_prediction", i)),
-        }
-        for i in range(count)
-    ]

@@ -1,4 +1,4 @@
-"""Which curves a run deserves: accuracy against budget, fooling rate against size, training."""
+"""What every figure shares, and the curves of universal perturbations and of training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,94 +38,12 @@ def slots(cells: Sequence[Cell]) -> dict[str, int]:
     return {name: k for k, name in enumerate(names)} | {c.attack: CONTROL for c in cells if c.control}
 
 
-def curves(cells: Sequence[Cell], colours: dict[str, int]) -> list[Figure]:
-    """The charts of one task on one kind of sample that stand before its examples."""
-    return [*training(cells), *sweeps(cells, colours), *constrained(cells, colours), *fooling(cells)]
-
-
-def _clean(cells: Sequence[Cell], net: str, defense: str) -> tuple[float, str] | None:
-    found = next((c.mean("correct") for c in cells if (c.net, c.defense, c.attack) == (net, defense, "none")), None)
-    return None if found is None else (found, "clean")
-
-
 def facets(cells: Sequence[Cell]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((c.net, c.defense) for c in cells))
 
 
 def facet_name(net: str, defense: str) -> str:
     return f"{net}, {'undefended' if defense == 'none' else defense}"
-
-
-def _key(cells: Sequence[Cell], colours: dict[str, int]) -> Markup:
-    return legend([(name, colours.get(name, 0)) for name in dict.fromkeys(c.attack for c in cells if c.attack != "none")])
-
-
-def sweeps(cells: Sequence[Cell], colours: dict[str, int]) -> list[Figure]:
-    out = []
-    for key in dict.fromkeys(k for c in cells for k in c.variable):
-        group = [c for c in cells if tuple(c.variable) == (key,) and number(c.variable[key]) is not None and _rate(c)[0] is not None]
-        if len({c.variable[key] for c in group}) < 2:
-            continue
-        what = "Word error rate" if group[0].output == "transcript" and "wer" in group[0].columns else "Accuracy"
-        axis = AXES.get(key.rsplit(".", 1)[-1], key)
-        top = max([1.0, *(_rate(c)[0] or 0.0 for c in group)])
-        panels = []
-        for net, defense in facets(group):
-            series = []
-            for attack in dict.fromkeys(c.attack for c in group if (c.net, c.defense) == (net, defense)):
-                points = sorted(
-                    (c for c in group if (c.net, c.defense, c.attack) == (net, defense, attack)), key=lambda c: float(c.variable[key])
-                )
-                mean, low, high = zip(*(_rate(c) for c in points), strict=True)
-                series.append(Series(attack, [float(c.variable[key]) for c in points], mean, low, high, colours.get(attack, 0)))
-            title = f"{what} against {key}: {facet_name(net, defense)}"
-            rule = _clean(cells, net, defense) if what == "Accuracy" else None
-            panels.append(
-                (
-                    facet_name(net, defense),
-                    line_chart(series, title=title, x_label=axis, y_label=f"{what}, %", y_range=(0.0, top), rule=rule),
-                )
-            )
-        out.append(
-            Figure(
-                f"{what} against {key.rsplit('.', 1)[-1]}",
-                "Shaded: 95 % intervals. Dashed: accuracy on clean samples.",
-                panels,
-                _key(group, colours),
-            )
-        )
-    return out
-
-
-def _rate(cell: Cell) -> tuple[float | None, float | None, float | None]:
-    return cell.stat("wer" if cell.output == "transcript" and "wer" in cell.columns else "correct")
-
-
-def constrained(cells: Sequence[Cell], colours: dict[str, int]) -> list[Figure]:
-    out = []
-    for constraint in dict.fromkeys(c.curve["constraint"] for c in cells if c.curve):
-        group = [c for c in cells if c.curve and c.curve["constraint"] == constraint]
-        panels = []
-        for net, defense in facets(group):
-            series = [
-                Series(c.attack, c.curve["values"], c.curve["accuracy"], c.curve.get("low"), c.curve.get("high"), colours.get(c.attack, 0))
-                for c in group
-                if (c.net, c.defense) == (net, defense)
-            ]
-            panels.append(
-                (
-                    facet_name(net, defense),
-                    line_chart(
-                        series,
-                        title=f"Accuracy against {constraint}: {facet_name(net, defense)}",
-                        x_label=AXES.get(constraint, constraint),
-                        y_label="Accuracy, %",
-                    ),
-                )
-            )
-        samples = "" if len({c.n for c in group}) > 1 else f" n = {fmt(group[0].n, 'n')} samples at each value."
-        out.append(Figure(f"Accuracy against {constraint}", f"Shaded: 95 % intervals.{samples}", panels, _key(group, colours)))
-    return out
 
 
 def fooling(cells: Sequence[Cell]) -> list[Figure]:

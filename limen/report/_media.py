@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from limen.report._run import Cell
-from limen.report._words import COLUMNS, fmt, word_difference
+from limen.report._transcripts import side_by_side
+from limen.report._words import COLUMNS, fmt
 
 ROLES = ("clean", "perturbation", "adversarial")
 DYNAMIC_DB = 80.0
@@ -63,7 +64,9 @@ def show(cell: Cell, example: dict[str, Any]) -> dict[str, Any]:
         "panels": [],
     }
     if cell.output == "transcript":
-        shown["heard"] = {role: word_difference(shown["label"], shown["answers"][role]) for role in ("clean", "adversarial")}
+        goal = cell.goal if cell.targeted and cell.goal["name"] == "transcript" else {}
+        target = (example.get("metrics") or {}).get("target") or goal.get("text")
+        shown["heard"] = side_by_side(cell, shown["label"], shown["answers"]["clean"], shown["answers"]["adversarial"], target)
     if not shown["missing"]:
         assert paths["clean"] is not None
         assert paths["adversarial"] is not None
@@ -138,6 +141,8 @@ def _clip(paths: dict[str, Path | None]) -> list[dict[str, Any]]:
                 "image": data_uri(_spectrogram(powers[role], top), "image/png"),
                 "wave": _waveform(wave * scale / loudest),
                 "note": f"wave × {factor}" if scale > 1 else "",
+                # as loud as the loudest of the other two, never louder
+                "louder": factor if scale > 1 else 0,
                 "seconds": fmt(len(wave) / rate_hz, "2f"),
                 "khz": fmt(rate_hz / 2000),
             }

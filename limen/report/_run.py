@@ -13,6 +13,8 @@ CONTROLS = {"random_noise"}
 """Attacks that know nothing: what the same amount of noise does by chance."""
 UNIVERSAL = {"uap", "uap_hc", "patch"}
 """Attacks that use one perturbation for every sample."""
+LIMITS = ("snr_db", "eps", "peak_db")
+"""Options by which an attack without a budget of its own limits what it changes."""
 
 
 @dataclass
@@ -54,6 +56,25 @@ class Cell:
         return component(self.attack_spec.get("budget"))
 
     @property
+    def limit(self) -> dict[str, Any]:
+        """What the attacker may change: the budget, or the attack's own limit. {} if there is none."""
+        return self.budget or {k: v for k, v in self.attack_spec.items() if k in LIMITS and number(v) is not None}
+
+    @property
+    def goal(self) -> dict[str, Any]:
+        return component(self.attack_spec.get("goal")) or {"name": "untargeted"}
+
+    @property
+    def targeted(self) -> bool:
+        return self.attack != "none" and not self.control and self.goal["name"] != "untargeted"
+
+    @property
+    def proxies(self) -> list[str]:
+        """Names of the other nets that the attack was computed on; [] if it saw the net itself."""
+        surrogate = component(self.attack_spec.get("surrogate"))
+        return [str(component(m).get("name")) for m in surrogate.get("models") or []]
+
+    @property
     def control(self) -> bool:
         return self.attack_spec.get("name", self.attack) in CONTROLS
 
@@ -65,6 +86,12 @@ class Cell:
     def curve(self) -> dict[str, Any]:
         """Accuracy at each value of a constraint (task constrained_accuracy), else {}. Its rows repeat every sample at every value."""
         return self.result if "accuracy" in self.result and "values" in self.result and "constraint" in self.result else {}
+
+    @property
+    def victims(self) -> dict[str, dict[str, Any]]:
+        """How the attack computed on this net does against each net (task transfer), else {}. Its rows repeat every sample."""
+        found = self.result.get("victims")
+        return {str(k): v for k, v in found.items() if isinstance(v, dict)} if isinstance(found, dict) else {}
 
     @property
     def rerun(self) -> bool:

@@ -28,6 +28,9 @@ class Series:
     low: Sequence[float | None] | None = None
     high: Sequence[float | None] | None = None
     slot: int = 0
+    dashed: bool = False
+    points: Sequence[str] = ()
+    """What each point stands for, where x alone does not say."""
 
 
 @dataclass(frozen=True)
@@ -76,17 +79,19 @@ def line_chart(
     y_text: Callable[[float], str] = percent,
     rule: tuple[float, str] | None = None,
     x_rule: tuple[float, str] | None = None,
+    x_text: Callable[[float], str] = fmt,
+    log: bool | None = None,
     width: int = 380,
     height: int = 250,
 ) -> Markup:
-    """Lines over a number; `rule` is a dashed horizontal line, `x_rule` a vertical one."""
+    """Lines over a number; `rule` is a dashed horizontal line, `x_rule` a vertical one. `log` of None: where x spans more than a decade."""
     xs = [x for s in series for x in s.x]
-    log = min(xs) > 0 and max(xs) / min(xs) >= 30
+    log = min(xs) > 0 and max(xs) / min(xs) >= 30 if log is None else log
     left, right, top, bottom = 44, width - 12, 14, height - 40
     x = Scale(min(xs), max(xs), left, right, log)
     y = Scale(*y_range, bottom, top)
     parts = grid(
-        x, y, log_ticks(x.low, x.high) if log else ticks(x.low, x.high), ticks(*y_range), fmt, y_text, x_label, y_label, width, height
+        x, y, log_ticks(x.low, x.high) if log else ticks(x.low, x.high), ticks(*y_range), x_text, y_text, x_label, y_label, width, height
     )
     if rule:
         parts.append(
@@ -118,8 +123,13 @@ def _line(s: Series, x: Scale, y: Scale) -> Markup:
     # beyond two dozen points markers would hide the line
     every = points if len(points) <= 24 else points[:: len(points) // 12]
     dots = "".join(MARKERS[max(s.slot, 0) % len(MARKERS)].format(x=a, y=b) for a, b in every)
-    return Markup('<g class="series {}"><title>{}</title>{}<path class="line" d="M{}"/><path class="dots" d="{}"/></g>').format(
-        slot_class(s.slot), s.name, band, line, dots
+    named = Markup("").join(
+        Markup('<circle class="point" cx="{:.1f}" cy="{:.1f}" r="8"><title>{}</title></circle>').format(a, b, words)
+        for (a, b), words in zip(points, s.points, strict=False)
+    )
+    kind = slot_class(s.slot) + (" dashed" if s.dashed else "")
+    return Markup('<g class="series {}"><title>{}</title>{}<path class="line" d="M{}"/><path class="dots" d="{}"/>{}</g>').format(
+        kind, s.name, band, line, dots, named
     )
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from limen.report._checks import success
+from limen.report._evidence import success
 from limen.report._run import Cell, number
 from limen.report._svg import interval_dot
 from limen.report._words import COLUMNS, fmt, interval, place, variable_text
@@ -18,8 +18,11 @@ NOT_METRICS = {"forward_calls", "backward_calls", "dead_gradients"}
 
 
 def harm(cell: Cell) -> float | None:
-    """How badly the model does, larger is worse: error rate of a classifier, word error rate of a recogniser. Curves have no one number."""
-    if cell.curve:
+    """How badly the model does, larger is worse: error rate of a classifier, word error rate of a recogniser.
+
+    Curves and matrices have no one number.
+    """
+    if cell.curve or cell.victims:
         return None
     if cell.output == "transcript" and cell.mean("wer") is not None:
         return cell.mean("wer")
@@ -33,7 +36,7 @@ def worst(cells: Sequence[Cell]) -> Cell | None:
     The noise control does not count, nor, where there are others, do attacks without a budget: they always win.
     """
     attacked = [c for c in cells if c.attack != "none" and not c.control and harm(c) is not None]
-    bounded = [c for c in attacked if c.budget or c.universal]
+    bounded = [c for c in attacked if c.limit or c.universal]
     return max(bounded or attacked, key=lambda c: harm(c) or 0.0, default=None)
 
 
@@ -47,7 +50,7 @@ def worst_ids(cells: Sequence[Cell]) -> set[str]:
             out |= {
                 c.id
                 for c in group
-                if harm(c) == harm(top) and not c.control and bool(c.budget or c.universal) == bool(top.budget or top.universal)
+                if harm(c) == harm(top) and not c.control and bool(c.limit or c.universal) == bool(top.limit or top.universal)
             }
     return out
 
@@ -145,7 +148,7 @@ def scalars(cells: Sequence[Cell]) -> list[dict[str, str]]:
         {"place": place(cell), "name": str(k), "value": fmt(v) if isinstance(v, int | float) and not isinstance(v, bool) else str(v)}
         for cell in cells
         for k, v in cell.result.items()
-        if isinstance(v, str | int | float) and k not in ("constraint", "n")
+        if isinstance(v, str | int | float) and k not in ("constraint", "n", "proxy")
     ]
 
 

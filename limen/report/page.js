@@ -14,6 +14,28 @@
   addEventListener("beforeprint", () => { folded = [...document.querySelectorAll("details:not([open])")]; folded.forEach((d) => { d.open = true; }); });
   addEventListener("afterprint", () => folded.forEach((d) => { d.open = false; }));
 
+  // tables: a heading sorts by its column, numbers first where they are numbers; samples without a value come last
+  document.querySelectorAll("table.sortable").forEach((table) => {
+    const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
+    const value = (row, i) => { const cell = row.cells[i]; return cell.dataset.sort ?? cell.textContent.trim().replace("−", "-"); };
+    if (body.rows.length > 1) heads.forEach((head, i) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "sort";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+        heads.forEach((h) => h.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", down > 0 ? "ascending" : "descending");
+        const rows = [...body.rows].map((row) => [row, value(row, i), parseFloat(value(row, i))]);
+        const numbers = rows.every(([, text, n]) => text === "" || text === "–" || !Number.isNaN(n));
+        rows.sort(([, a, x], [, b, y]) => numbers ? (Number.isNaN(x) - Number.isNaN(y)) || down * (x - y) || 0 : down * a.localeCompare(b));
+        body.append(...rows.map(([row]) => row));
+      });
+    });
+  });
+
   // players: the three clips of an example start together and all but one are silent, so switching is exact to the sample
   root.classList.add("js");
   let context = null, playing = null;
@@ -26,10 +48,19 @@
     constructor(group) {
       this.group = group;
       this.tracks = [...group.querySelectorAll(".one")].map((el) => ({
-        el, role: el.dataset.role, audio: el.querySelector("audio"), button: el.querySelector(".play"), head: el.querySelector(".head") }));
+        el, role: el.dataset.role, audio: el.querySelector("audio"), button: el.querySelector(".play"), head: el.querySelector(".head"),
+        louder: el.querySelector(".louder"), gain: 1 }));
       this.tracks.forEach((track, i) => {
         track.button.hidden = false;
         track.button.addEventListener("click", () => this.press(i));
+        if (track.louder) {
+          track.louder.hidden = false;
+          track.louder.addEventListener("click", () => {
+            track.gain = track.gain > 1 ? 1 : Number(track.louder.dataset.gain);
+            track.louder.setAttribute("aria-pressed", String(track.gain > 1));
+            if (playing === this) this.hear(i); else this.start(i);
+          });
+        }
         track.el.querySelector(".stage").addEventListener("click", () => { track.button.focus(); this.press(i); });
       });
       group.addEventListener("keydown", (event) => {
@@ -84,7 +115,7 @@
         t.el.classList.toggle("on", k === i);
         t.button.setAttribute("aria-pressed", String(k === i));
         // five milliseconds of fade: no click
-        if (this.gains) this.gains[k].gain.setTargetAtTime(k === i ? 1 : 0, context.currentTime, 0.005);
+        if (this.gains) this.gains[k].gain.setTargetAtTime(k === i ? t.gain : 0, context.currentTime, 0.005);
       });
     }
 

@@ -17,7 +17,9 @@ from limen.models._training import TrainOptions
 
 PARAMETERS = {"resnet50": 25_557_032, "vgg19": 143_678_248, "densenet121": 7_978_856, "inception_v3": 27_161_264}
 """As torchvision documents them."""
-FAST = [n for n in names("models") if n not in PARAMETERS and n not in ("torch_module", "speaker_encoder")]
+THEIRS = ("torch_module", "speaker_encoder", "huggingface_ctc", "huggingface_seq2seq")
+"""Models that need a file of the user's."""
+FAST = [n for n in names("models") if n not in PARAMETERS and n not in THEIRS]
 
 
 def same(a, b):

@@ -9,7 +9,7 @@ from limen.components import parse
 from limen.data._dataset import Dataset
 from limen.edits import edits
 from limen.errors import UserError
-from limen.models._augment import AugmentOptions, augment, coloured
+from limen.models._augment import AugmentOptions, augment, coloured, warped
 from limen.models._card import read_card, write_card
 from limen.models._load import ZOO, load_model
 from limen.models._score import score
@@ -184,11 +184,20 @@ def test_a_card_says_what_was_trained_and_how_well(tmp_path):
     assert card["test"]["n"] == 50
 
 
+def test_bands_are_stretched_by_the_factor_of_their_own_clip():
+    ramp = torch.arange(10.0).expand(3, 4, 10)
+    out = warped(ramp, [1.0, 0.5, 1.1])
+    assert torch.equal(out[0], ramp[0])
+    torch.testing.assert_close(out[1], ramp[1] * 0.5)
+    torch.testing.assert_close(out[2], (ramp[2] * 1.1).clamp(max=9))
+
+
 @pytest.mark.parametrize("name", sorted(p.stem for p in ZOO.glob("*.safetensors") if not p.stem.startswith("resnet14")))
 def test_shipped_weights_do_as_well_as_their_card_says(name):
     card = read_card(name)
+    variant = name.removeprefix(card["model"]["name"]).lstrip("_")
     component, options = parse("data", {**card["data"], "split": "test", "limit": 120})
-    measured = score(load_model(name), component.function(options))
+    measured = score(load_model({**card["model"], "weights": f"zoo:{variant}" if variant else "zoo"}), component.function(options))
     if "accuracy" in measured:
         low, high = wilson(round(measured["accuracy"] * measured["n"]), measured["n"])
         assert low <= card["test"]["accuracy"] <= high

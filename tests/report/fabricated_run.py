@@ -27,7 +27,7 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(k for row in rows for k in row):
         values = [row.get(name) for row in rows]
-        if name in ("id", "label", "clean_prediction", "adversarial_prediction", "missing", "value"):
+        if name in ("missing", "value") or any(isinstance(v, str) for v in values):
             continue
         known = np.array([float(v) for v in values if v is not None])
         mean = float(known.mean()) if len(known) else None

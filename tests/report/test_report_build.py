@@ -19,7 +19,7 @@ from limen.report._checks import Check, run_checks
 from limen.report._media import show
 from limen.report._run import read_run
 from limen.report._svg import Scale, log_ticks, ticks
-from limen.report._words import duration, fmt, interval, threats, word_difference
+from limen.report._words import duration, fmt, interval, threats
 
 LINF = {"name": "linf", "eps": 8 / 255}
 
@@ -273,13 +273,6 @@ def test_numbers_are_written_one_way() -> None:
     assert interval(0.941, 0.989) == "94.1–98.9"
     assert interval(None, 0.9) == ""
     assert [duration(s) for s in (3.21, 119.6, 7260)] == ["3.2 s", "2 min 0 s", "2 h 1 min"]
-
-
-def test_word_differences_mark_wrong_added_and_left_out_words() -> None:
-    assert str(word_difference("turn the light off", "turn a light off now")) == "turn <del>the</del> <ins>a</ins> light off <ins>now</ins>"
-    assert str(word_difference("one two", "one")) == "one <del>two</del>"
-    assert "(nothing)" in str(word_difference("", ""))
-    assert "<b>" not in str(word_difference("a", "<b>"))
 
 
 def test_axes_have_round_ticks() -> None:

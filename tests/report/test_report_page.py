@@ -46,6 +46,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def opened(browser: Browser, path: Path, width: int = 1280, scheme: str = "light") -> tuple[Page, list[str]]:
     """The page, and everything that went wrong while it loaded."""
     page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()  # type: ignore[arg-type]
+    page.set_default_timeout(120_000)  # a loaded machine is slow, not wrong
     trouble: list[str] = []
     page.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: trouble.append(str(error)))

@@ -1,0 +1,115 @@
+r"""A perturbation hidden under the sounds of the clip. Qin et al. 2019, https://arxiv.org/abs/1903.10346, sections 3.2 and 4:
+
+    stage 1   minimise L(x + delta, t) subject to max|delta| <= tau, tau shrinking whenever the goal is reached: the attack cw
+    stage 2   minimise L(x + delta, t) + alpha * l_theta(delta)
+              l_theta = mean over frames and bins of max(0, psd_delta - theta), theta the masking threshold of x
+
+alpha grows while the goal is reached and falls while it is not. Of the points that reach the goal the one of lowest l_theta is kept; a
+sample that never gets below stage 1 keeps what stage 1 found, and one that stage 1 could not fool does not enter stage 2.
+
+Departs from the authors' code (whose alpha and rules for it these are): Adam sees the sum of both gradients,
+as in the paper's equation, where the code lets it see one after the other through the same moments; each sample has its alpha, its
+success, tested on the clip as 16-bit audio, and its end; delta is measured on the scale of theta (see perception/masking.py), in silence
+around the clip, so that its ends count as much as its middle.
+"""
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+from limen.attacks._shrinking import Best, Steps, confirmed, stored
+from limen.attacks.cw import CW, first_radius, shrink
+from limen.budgets._balls import LinfBall, expand
+from limen.errors import UserError
+from limen.perception.masking import STEP, Masking
+
+LEAST_ALPHA = 0.0005
+
+
+class Imperceptible(CW):
+    masking_steps: int = Field(default=500, ge=1)
+    """Gradient steps of stage 2; the other options are those of stage 1."""
+    masking_rate: float = Field(default=5.0, gt=0)
+    """Adam's rate in stage 2, in steps of 16-bit audio (the authors' is 1, with 4000 steps); a tenth of it in the last quarter."""
+    alpha: float = Field(default=0.05, gt=0)
+    """First weight of the masking loss."""
+    increase: float = Field(default=1.2, ge=1)
+    """What alpha is multiplied by every `increase_every` steps where the goal is reached."""
+    increase_every: int = Field(default=20, ge=1)
+    """In steps."""
+    fall: float = Field(default=0.8, gt=0, le=1)
+    """What alpha is multiplied by every `fall_every` steps where the goal is not reached."""
+    fall_every: int = Field(default=50, ge=1)
+    """In steps."""
+    masking_check_every: int = Field(default=10, ge=1)
+    """Steps between two looks whether a better hidden point reaches the goal as 16-bit audio."""
+    rate_hz: int | None = Field(default=None, ge=1000)
+    """Sample rate of the clips; null: the model's."""
+
+
+@torch.no_grad()
+def imperceptible(problem: Problem, options: Imperceptible) -> Tensor:
+    rate_hz = options.rate_hz or problem.model.rate_hz
+    if problem.model.kind != "clip":
+        raise UserError("The attack imperceptible hides sounds under sounds: it needs clips, but this model takes pictures. "
+                        "Use cw_l2 or cw.")  # fmt: skip
+    if rate_hz is None:
+        raise UserError("The attack imperceptible needs the sample rate of the clips, which this model does not say. "
+                        "Add it to the attack: rate_hz: 16000.")  # fmt: skip
+    best = shrink(problem, options)
+    rows = best.size.isfinite().nonzero().squeeze(1)
+    if len(rows):
+        _hide(problem.rows(rows), options, best, rows, rate_hz)
+    return stored(problem, best.x)
+
+
+def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rate_hz: int) -> None:
+    """Stage 2 over the samples `rows`, from the points that `best` holds, and better ones back into it."""
+    masking = Masking.of(active.x, active.lengths, rate_hz)
+    ball, alpha = LinfBall(first_radius(active, options)), active.x.new_full((len(rows),), options.alpha)
+    x_adv, steps = best.x[rows], Steps("adam", active)
+    best.size[rows] = masking.excess(stored(active, x_adv) - active.x)  # from here on the size is l_theta
+    for step in range(options.masking_steps + 1):
+        delta = x_adv - active.x
+        excess, push = _masking_gradient(masking, delta)
+        last = step == options.masking_steps
+        gradient, _, reached = (x_adv, *active.look(x_adv)) if last else active.gradient(x_adv)
+        if last or step % options.masking_check_every == 0:
+            _record(active, masking, best, rows, x_adv, reached & (excess < best.size[rows]))
+            stay = best.size[rows] > 0
+            if last or not bool(stay.any()):
+                return
+            if not bool(stay.all()):
+                active, masking, ball = active.rows(stay), masking.rows(stay), ball.rows(stay)
+                rows, alpha, reached, delta, push, gradient = (t[stay] for t in (rows, alpha, reached, delta, push, gradient))
+                steps.rows(stay)
+        if active.mask is not None:
+            push = push * active.mask  # the last frames reach beyond the clip
+        slope = push.mul_(expand(alpha, push)).sub_(gradient)
+        rate = options.masking_rate * STEP * (0.1 if step >= 0.75 * options.masking_steps else 1.0)
+        x_adv = active.project(active.x + ball.project(delta + rate * steps.down(slope)))
+        alpha = _adapted(alpha, reached, step + 1, options)
+
+
+def _masking_gradient(masking: Masking, delta: Tensor) -> tuple[Tensor, Tensor]:
+    """l_theta of each row and its gradient. No model is asked, so this is no matter of the problem's."""
+    with torch.enable_grad():
+        leaf = delta.detach().requires_grad_()
+        excess = masking.excess(leaf)
+        (gradient,) = torch.autograd.grad(excess.sum(), leaf)
+    return excess.detach(), gradient
+
+
+def _adapted(alpha: Tensor, reached: Tensor, made: int, options: Imperceptible) -> Tensor:
+    grown = alpha * options.increase if made % options.increase_every == 0 else alpha
+    fallen = (alpha * options.fall).clamp_min(LEAST_ALPHA) if made % options.fall_every == 0 else alpha
+    return torch.where(reached, grown, fallen)
+
+
+def _record(active: Problem, masking: Masking, best: Best, rows: Tensor, x_adv: Tensor, better: Tensor) -> None:
+    """Keeps the points that are better hidden, as 16-bit audio, and still reach the goal."""
+    kept = stored(active, x_adv)
+    excess = masking.excess(kept - active.x)
+    i = confirmed(active, better & (excess < best.size[rows]), kept).nonzero().squeeze(1)
+    best.x[rows[i]], best.size[rows[i]] = x_adv[i], excess[i]

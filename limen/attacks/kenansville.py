@@ -1,0 +1,76 @@
+r"""Spectral decimation: the weakest frequencies are dropped. Abdullah et al. 2019, https://arxiv.org/abs/1910.05262:
+
+    X = DFT(x),   X_k <- 0  for the bins of least |X_k|^2,  as many as the budget ||delta||^2 allows,   x_adv = DFT^{-1}(X)
+
+No model is asked, unless `search` is. Departs from the paper: the budget is an energy and not a magnitude, and the last bin is only made
+weaker, so that the signal-to-noise ratio is the one asked for; the search of the authors keeps its last attempt, this one its best.
+"""
+
+from collections.abc import Callable
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+from limen.attacks._spectrum import Spectrum, decimated, energies, samples, without
+from limen.options import Options
+
+QUIETEST_DB = 60.0
+"""The search goes down to this far below the budget."""
+
+
+class Kenansville(Options):
+    segment: int | None = Field(default=None, ge=1)
+    """Samples of a stretch (Armory takes 500): the clip is cut into such stretches, each with its own spectrum; null: the whole clip."""
+    probability: float = Field(default=0.5, gt=0, le=1)
+    """Of stretches: that one is attacked. The attacked ones lose the same share of their energy, the clip as much as the budget says."""
+    search: int = Field(default=0, ge=0)
+    """Halvings by which the smallest change that reaches the goal is sought (15 is the authors'), asking the model; 0: fill the budget."""
+
+
+@torch.no_grad()
+def kenansville(problem: Problem, options: Kenansville) -> Tensor:
+    energy = torch.tensor(energies(problem, "kenansville"), dtype=torch.float64)
+    remove = [_remover(samples(problem, row), problem.generators[row], options) for row in range(len(problem))]
+
+    def at(rows: Tensor, db: Tensor) -> Tensor:
+        """The clips of some rows, so many decibels below the budget."""
+        asked = (energy[rows] * 10 ** (-db / 10)).tolist()
+        return torch.stack([without(problem, row, e, remove[row]) for row, e in zip(rows.tolist(), asked, strict=True)])
+
+    everyone = torch.arange(len(problem))
+    x_adv = at(everyone, torch.zeros(len(problem), dtype=torch.float64))
+    if not options.search:
+        return x_adv
+    rows = everyone[problem.reached(x_adv).cpu()]
+    active = problem.rows(rows.to(problem.x.device))
+    works, fails = (torch.full((len(rows),), db, dtype=torch.float64) for db in (0.0, QUIETEST_DB))
+    for _ in range(options.search if len(rows) else 0):
+        db = (works + fails) / 2
+        tried = at(rows, db)
+        reached = active.reached(tried)
+        x_adv[rows[reached.cpu()]] = tried[reached]  # each success is quieter than the one before
+        works, fails = torch.where(reached.cpu(), db, works), torch.where(reached.cpu(), fails, db)
+    return x_adv
+
+
+def _remover(x: Tensor, generator: torch.Generator, options: Kenansville) -> Callable[[float], Tensor]:
+    """From an energy to the clip (n,) without it, taken from the attacked stretches, from each the same share of its own."""
+    parts = x.split(options.segment or max(len(x), 1))
+    whole = [float(p.square().sum()) for p in parts]
+    attacked = [options.segment is None] * len(parts)
+    if options.segment is not None:
+        attacked = (torch.rand(len(parts), generator=generator) < options.probability).tolist()
+        # where the draw leaves out all that can be heard, it is the loudest stretch
+        if not any(e > 0 and a for e, a in zip(whole, attacked, strict=True)):
+            attacked[max(range(len(parts)), key=lambda i: whole[i])] = True
+    spectra = [Spectrum.of(p) if a and e > 0 else None for p, e, a in zip(parts, whole, attacked, strict=True)]
+    at_stake = sum(e for e, spectrum in zip(whole, spectra, strict=True) if spectrum is not None)
+
+    def remove(energy: float) -> Tensor:
+        share = min(1.0, energy / at_stake)
+        return torch.cat([p if spectrum is None else decimated(spectrum, share * e).clip()
+                          for p, e, spectrum in zip(parts, whole, spectra, strict=True)])  # fmt: skip
+
+    return remove

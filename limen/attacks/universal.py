@@ -1,0 +1,179 @@
+r"""One perturbation for all clips of a recogniser, crafted by gradients. Neekhara et al. 2019, https://arxiv.org/abs/1905.03828:
+
+    for x_i that is not yet garbled, CER(f(x_i), f(x_i + v)) < cer:    r <- r + alpha * steepest( grad_r L(x_i + v + r) ),   v <- P_B(v + r)
+
+and the v that did best on all crafting samples is kept. Any goal but that of wrong transcripts counts as done when it is reached. Departs
+from the paper: the r of `at_once` samples is one and the same, each sample's gradient counting alike; r is bounded instead of penalised.
+What is longer than v hears it again and again, or silence after its end; `over_time` lets every sample begin anywhere in it.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+from limen.attacks._universal import CHUNK, shuffled
+from limen.budgets._balls import Ball, expand
+from limen.edits import edits
+from limen.errors import UserError
+from limen.goals._goal import Goal, members
+from limen.options import Options
+from limen.seeds import uniform_like
+from limen.types import Outputs, Transcripts, predictions
+
+
+class Universal(Options):
+    seconds: float | None = Field(default=None, gt=0)
+    """Length of the perturbation; null: that of the longest crafting sample."""
+    tile: bool = True
+    """What is longer than the perturbation hears it again and again; if false, nothing after its end."""
+    over_time: bool = False
+    """The perturbation is a loop that a sample may begin anywhere in: at a random place at every step, and again when it is applied."""
+    epochs: int = Field(default=10, ge=1)
+    """Most passes over the crafting samples."""
+    inner_steps: int = Field(default=20, ge=1)
+    """Most gradient steps per pass and mini-batch."""
+    step_size: float = Field(default=0.1, gt=0)
+    """Length of a step, as a share of the budget's radius."""
+    item_share: float = Field(default=0.3, gt=0)
+    """How far one mini-batch may move the perturbation, as a share of the budget's radius."""
+    at_once: int = Field(default=8, ge=1)
+    """Samples of a mini-batch."""
+    cer: float = Field(default=0.7, gt=0)
+    """Recognisers without a target: a sample is done at this character error rate against the model's own clean answer."""
+    rate: float = Field(default=1.0, gt=0, le=1)
+    """Share of samples done at which crafting stops."""
+    samples: int | None = Field(default=200, ge=1)
+    """Training samples an experiment crafts on; null takes all."""
+
+
+@dataclass(frozen=True)
+class _Garbled(Goal):
+    """Far enough from the model's own clean answer, character by character."""
+
+    own: list[str] = field(default_factory=list)
+    cer: float = 0.7
+
+    def score(self, outputs: Outputs) -> Tensor:
+        return torch.stack([self._rates(one) for one in members(outputs)]).amin(0).clamp_max(1.0)
+
+    def _reached(self, outputs: Tensor | Transcripts) -> Tensor:
+        return self._rates(outputs) >= self.cer
+
+    def _rates(self, outputs: Tensor | Transcripts) -> Tensor:
+        heard = zip(self.own, predictions(outputs), strict=True)
+        return torch.tensor([edits(own, str(text)).errors / max(len(own), 1) for own, text in heard])
+
+
+@torch.no_grad()
+def craft(problem: Problem, options: Universal) -> dict[str, Tensor]:
+    problem = replace(problem, goal=_goal(problem, options.cer))
+    v = problem.x.new_zeros(*problem.x.shape[1:-1], _length(problem, options))
+    ball = replace(problem.ball, radius=problem.ball.norm(torch.ones_like(v)[None]))  # v is relative: at level 1 it fills each budget
+    best = v
+    reports: list[tuple[float, float]] = []
+    for _ in range(options.epochs):
+        for chunk in shuffled(problem).split(options.at_once):
+            v = _moved(v, problem.rows(chunk), ball, options)
+        reports.append(_success(problem, v, options))
+        if reports[-1] == max(reports):
+            best = v  # an epoch may also lose ground
+        if reports[-1][0] >= options.rate:
+            break
+    level = _level(problem).mean()
+    done, score = torch.tensor(reports).unbind(1)
+    return {"perturbation": best * level, "level": level, "done": done, "score": score}
+
+
+@torch.no_grad()
+def universal(problem: Problem, options: Universal, crafted: dict[str, Tensor]) -> Tensor:
+    v, level = (crafted[name].to(problem.x) for name in ("perturbation", "level"))
+    return _on(problem, v / level, _places(problem, v.shape[-1], options))
+
+
+def cost(options: Universal) -> float:
+    """Gradients per sample: what is crafted is then only added."""
+    return 1.0
+
+
+def _moved(v: Tensor, active: Problem, ball: Ball, options: Universal) -> Tensor:
+    """v after the steps for one mini-batch; samples that are done leave it."""
+    r = torch.zeros_like(v)
+    item = replace(ball, radius=options.item_share * ball.radius)
+    for _ in range(options.inner_steps):
+        places = _places(active, v.shape[-1], options)
+        gradient, _, reached = active.gradient(_on(active, v + r, places))
+        stay = ~reached
+        if not bool(stay.any()):
+            break
+        active, gradient, places = active.rows(stay), gradient[stay], places[stay]
+        # how it counts in v: at the sample's level, scaled so that no sample drowns the others
+        gradient = gradient / expand(gradient.flatten(1).abs().mean(1).clamp_min(1e-30), gradient)
+        step = ball.step(_gathered(gradient, places, v)[None], options.step_size * ball.radius)[0]
+        r = ball.project((v + item.project((r + step)[None])[0])[None])[0] - v
+    return v + r
+
+
+def _success(problem: Problem, v: Tensor, options: Universal) -> tuple[float, float]:
+    """Share of the samples that are done, and their mean score."""
+    done, score = [], []
+    for chunk in torch.arange(len(problem), device=problem.x.device).split(CHUNK):
+        rows = problem.rows(chunk)
+        outputs = rows.outputs(_on(rows, v, _places(rows, v.shape[-1], options)))
+        done.append(rows.goal.reached(outputs).float())
+        score.append(rows.goal.score(outputs).float())
+    return float(torch.cat(done).mean()), float(torch.cat(score).mean())
+
+
+def _goal(problem: Problem, cer: float) -> Goal:
+    """Without a target any wrong character would do, and a perturbation that stops there would fool few other clips."""
+    goal = problem.goal
+    if type(goal) is not Goal or goal.targeted or not isinstance(goal.reference, list):
+        return goal
+    own: list[Any] = []
+    for chunk in torch.arange(len(problem), device=problem.x.device).split(CHUNK):
+        rows = problem.rows(chunk)
+        own += predictions(rows.outputs(rows.x))
+    return _Garbled(goal.reference, False, goal.normalise, goal.first_weight, goal.at_least, own, cer)
+
+
+def _length(problem: Problem, options: Universal) -> int:
+    if problem.model.kind != "clip" and (options.seconds is not None or options.over_time):
+        raise UserError("universal: seconds and over_time are for clips, but this model takes pictures. Leave them out.")
+    if options.seconds is None:
+        return problem.x.shape[-1]
+    if problem.model.rate_hz is None:
+        raise UserError("universal: seconds needs clips of a known sample rate, but this model has none. Leave seconds out.")
+    return max(1, round(options.seconds * problem.model.rate_hz))
+
+
+def _level(problem: Problem) -> Tensor:
+    """(B,) how large a change of all samples alike may be."""
+    return problem.ball.radius / problem.ball.norm(torch.ones_like(problem.x) if problem.mask is None else problem.mask).clamp_min(1)
+
+
+def _places(problem: Problem, length: int, options: Universal) -> Tensor:
+    """(B, T) which entry of v each sample hears; `length` stands for none."""
+    place = torch.arange(problem.x.shape[-1], device=problem.x.device).expand(len(problem), -1)
+    if options.over_time:
+        start = uniform_like(place[:, :1].double(), problem.generators)
+        place = place + (start * length).long()
+    return place % length if options.tile or options.over_time else place.clamp_max(length)
+
+
+def _on(problem: Problem, v: Tensor, places: Tensor) -> Tensor:
+    """The samples with the perturbation as loud as each one's budget allows, in range; padding is left alone."""
+    laid = torch.nn.functional.pad(v, (0, 1))[..., places].movedim(-2, 0)
+    delta = laid * expand(_level(problem), problem.x)
+    return problem.project(problem.x + (delta if problem.mask is None else delta * problem.mask))
+
+
+def _gathered(gradient: Tensor, places: Tensor, v: Tensor) -> Tensor:
+    """The gradient by v: of every entry, the sum over all places where it is heard."""
+    total = gradient.new_zeros(*v.shape[:-1], v.shape[-1] + 1)
+    for row, place in zip(gradient, places, strict=True):
+        total.index_add_(-1, place, row)
+    return total[..., :-1]

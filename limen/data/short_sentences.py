@@ -1,0 +1,129 @@
+"""Short sentences and digit strings with their transcripts, for recognisers that must spell more than ten words, spoken by a synthesiser.
+
+Questions, commands and statements of two to seven words, put together from templates and some three hundred common words; a quarter are
+strings of spoken digits. Which split a text belongs to is decided by its own letters, so no text of one split is heard in another, whatever
+the seed. Voices of the test split are heard nowhere else. Clip number i depends on the seed, the split and i alone.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from pydantic import Field
+
+from limen import seeds
+from limen.data._dataset import DataOptions, Dataset, ordered
+from limen.data._speech import RATE_HZ, Clips, at_level, loudness_db, mix, say, stream, waveform
+from limen.data.digit_strings import DIGITS
+from limen.types import Sample
+
+SIZES = {"train": 6000, "valid": 200, "test": 300}
+VERSION = 1
+"""Raised when the samples change."""
+
+TEMPLATES = (
+    # questions
+    "where is the {thing}", "where did {they} put the {thing}", "who {did} the {thing}", "what's in the {room}", "is the {thing} {state}",
+    "when does the {event} begin", "can you {do} the {thing}", "do you like {colour} {clothes}", "did {name} {do} the {thing}",
+    "why are {they} so {mood}", "would you like some {food}", "how far is the {place}", "what did {name} say", "is it {weather} in {city}",
+    "how many {plural} are there", "has {name} seen my {clothes}", "who wants {food} and {food}", "will the {event} be {quality}",
+    # commands
+    "{do} the {thing} {time}", "please {do} the {thing}", "don't {do} the {thing}", "turn on the {device}", "turn off the {device}",
+    "call {name} {time}", "send a {message} to {name}", "put the {thing} in the {room}", "play {music} in the {room}", "stop the {music}",
+    "let's go to the {place}", "bring {food} from the {place}", "wash the {colour} {clothes}", "tell {name} about the {event}",
+    "wake me up {time}", "take the {plural} to the {room}", "show me the {plural}", "never {do} the {thing} alone",
+    # statements
+    "{they} {did} the {thing}", "{name} {did} the {thing} {time}", "the {colour} {thing} is {state}", "my {family} lives near the {place}",
+    "it's {weather} in {city} {time}", "i can't find my {clothes}", "{name} has {count} {plural}", "we'll meet at the {place}",
+    "i'm {mood} {time}", "there are {count} {plural} here", "the {event} was {quality}", "my {family} is {mood}", "{they} are in {city}",
+    "{they} don't like {food}", "{name} and {name} are {mood}", "her {family} made {food}", "his {clothes} are {colour}",
+    "the {family} {did} the {thing}", "{they} went to the {place} {time}", "that {event} is very {quality}", "{food} is {quality}",
+)  # fmt: skip
+
+WORDS = {name: tuple(words.split()) for name, words in {
+    "thing": "door window box bottle book letter table garden bridge lamp kettle camera clock engine picture mirror ladder key wallet "
+             "basket blanket cupboard fence machine",
+    "do": "open close move check clean paint fix sell carry hide lift watch find bring keep",
+    "did": "opened closed moved checked cleaned painted fixed sold carried found dropped broke forgot wanted noticed",
+    "state": "open closed broken clean dirty empty ready heavy locked missing",
+    "they": "they we you children people visitors",
+    "name": "anna peter mary john sarah david maria thomas emma oliver lucy henry",
+    "family": "mother father brother sister daughter cousin uncle friend doctor teacher neighbour",
+    "room": "kitchen bedroom cellar office hall bathroom attic garage",
+    "place": "station airport school hospital market river church museum forest beach castle library harbour village",
+    "city": "london paris berlin madrid lisbon oslo vienna boston chicago dublin",
+    "event": "meeting concert wedding lesson party film game journey race holiday",
+    "quality": "good bad great boring wonderful terrible quiet expensive short strange",
+    "mood": "happy tired angry hungry busy late sad afraid proud alone",
+    "weather": "cold warm raining snowing windy cloudy foggy dark sunny",
+    "time": "now today tonight tomorrow again later yesterday soon early on_monday on_friday every_morning "
+            "after_lunch before_dinner",
+    "colour": "black white green yellow brown purple grey orange silver",
+    "clothes": "shoes gloves shirts socks glasses jackets boots trousers",
+    "food": "bread cheese coffee water milk sugar butter apples soup rice honey chicken salad chocolate potatoes",
+    "device": "light radio heating oven television fan computer alarm music",
+    "music": "music songs jazz news piano drums",
+    "message": "message picture letter card present",
+    "plural": "dogs cats horses birds cars trains tickets flowers pages letters people minutes windows stars boats",
+    "count": "two three four five six seven eight nine ten twelve twenty many some no",
+}.items()}  # fmt: skip
+"""An underscore stands for a space inside an entry."""
+
+
+class ShortSentences(DataOptions):
+    size: int | None = Field(default=None, ge=1)
+    """Clips of the split; null: 6000 in train, 200 in valid, 300 in test."""
+    corpus_seed: int = 0
+    """Another seed is another corpus; its test still holds no text and no voice of any training split."""
+    rate_hz: int = Field(default=RATE_HZ, ge=2000)
+    """Sample rate of the clips; they are made at 16 kHz and resampled."""
+
+
+def short_sentences(options: ShortSentences) -> Dataset:
+    n = options.size or SIZES[options.split]
+    everything = [("sentence", i) for i in range(n)]
+    keys = ordered(everything, [f"{options.split}/{i:05d}" for _, i in everything], options)
+    recipe = {"version": VERSION, "seed": options.corpus_seed, "split": options.split, "size": n}
+    clips = Clips("short_sentences", recipe, everything, lambda key: make(options.corpus_seed, options.split, key[1]))
+    clips.prepare(len(keys))
+
+    def load(key: tuple[str, int]) -> Sample:
+        x = waveform(clips.get(key), options.rate_hz)
+        return Sample(f"{options.split}/{key[1]:05d}", x, transcript(options.corpus_seed, options.split, key[1]))
+
+    return Dataset("short_sentences", "clip", keys, load, None, options.rate_hz)
+
+
+@cache  # a clip is loaded once per epoch
+def transcript(seed: int, split: str, i: int) -> str:
+    """The first of the texts drawn for this clip that belongs to the split."""
+    rng = stream(seed, "short_sentences", "words", split, i)
+    while True:
+        text = _digits(rng) if rng.random() < 0.25 else _sentence(rng)
+        if split_of(text) == split:
+            return text
+
+
+def split_of(text: str) -> str:
+    """Of ten texts, eight are for training and one each for validation and test."""
+    return {0: "test", 1: "valid"}.get(seeds.number(0, "short_sentences", text) % 10, "train")
+
+
+def _digits(rng: np.random.Generator) -> str:
+    return " ".join(DIGITS[k] for k in rng.integers(len(DIGITS), size=int(rng.integers(2, 6))))
+
+
+def _sentence(rng: np.random.Generator) -> str:
+    def one(of: Sequence[str]) -> str:
+        return of[int(rng.integers(len(of)))]
+
+    return re.sub(r"\{(\w+)\}", lambda slot: one(WORDS[slot[1]]), one(TEMPLATES)).replace("_", " ")
+
+
+def make(seed: int, split: str, i: int) -> np.ndarray:
+    """(T,) int16: the sentence with 50 to 200 ms of background before and after."""
+    rng = stream(seed, "short_sentences", split, i)
+    speech = say(transcript(seed, split, i), split, rng, word_gap=int(rng.integers(0, 3)))
+    before, after = (int(k) for k in rng.integers(800, 3201, 2))
+    return at_level(mix(speech, before, before + len(speech) + after, seed, split, rng), loudness_db(rng))

@@ -1,0 +1,94 @@
+"""Beam search, for CTC and for decoders that write token by token: the likeliest text among those that a few hypotheses meet."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+State = tuple[Tensor, ...]
+"""What a decoder remembers: tensors with one row per hypothesis."""
+
+Step = Callable[[Tensor, State, Tensor], tuple[Tensor, State]]
+"""(n,) last tokens, the state and the (n,) clip of each hypothesis -> (n, K) log-probabilities of the next token and the new state."""
+
+END = 0
+"""The token that ends a text, and that stands before its first character."""
+
+
+def prefix_beam(log_probs: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
+    """CTC prefix beam search, Hannun et al. 2014, https://arxiv.org/abs/1408.2873, without a language model.
+
+    (F, K) log-probabilities with the blank as symbol 0 -> up to `width` (symbols, log-probability), likeliest first. The probability of a
+    prefix is the sum over its alignments, kept apart by whether the last frame is a blank: only after a blank may a symbol come twice.
+    """
+    beam: dict[tuple[int, ...], tuple[float, float]] = {(): (1.0, 0.0)}
+    scale = 0.0
+    for frame in np.exp(log_probs).tolist():
+        blank: dict[tuple[int, ...], float] = defaultdict(float)
+        other: dict[tuple[int, ...], float] = defaultdict(float)
+        for prefix, (after_blank, after_symbol) in beam.items():
+            last, both = prefix[-1] if prefix else 0, after_blank + after_symbol
+            blank[prefix] += both * frame[0]
+            for s, p in enumerate(frame[1:], 1):
+                if s == last:
+                    other[prefix] += after_symbol * p
+                    other[(*prefix, s)] += after_blank * p
+                else:
+                    other[(*prefix, s)] += both * p
+        kept = sorted(blank.keys() | other.keys(), key=lambda prefix: (-blank[prefix] - other[prefix], prefix))[:width]
+        total = blank[kept[0]] + other[kept[0]] or 1.0  # scaled at every frame: the product over a long clip is below the smallest float
+        scale += math.log(total)
+        beam = {prefix: (blank[prefix] / total, other[prefix] / total) for prefix in kept}
+    found = [(prefix, a + b) for prefix, (a, b) in beam.items() if a + b > 0]
+    return [(prefix, math.log(p) + scale) for prefix, p in found] or [((), -math.inf)]
+
+
+def beam_search(step: Step, state: State, limits: Sequence[int], width: int) -> list[tuple[list[int], float]]:
+    """The likeliest token sequence met for each clip and its log-probability; `state` has one row per clip.
+
+    A text ends with the token END or when it is as long as its clip's limit. A clip leaves when no open text can overtake its best finished
+    one: every further token lowers the log-probability. With width 1 this is greedy decoding.
+    """
+    n, device = len(limits), state[0].device
+    best: list[tuple[list[int], float]] = [([], -math.inf)] * n
+    clips = torch.arange(n, device=device)  # of each open hypothesis; those of one clip stand together, likeliest first
+    texts: list[list[int]] = [[] for _ in range(n)]
+    scores = torch.zeros(n, dtype=torch.float64, device=device)
+    while len(clips):
+        last = torch.tensor([text[-1] if text else END for text in texts], device=device)
+        log_probs, state = step(last, state, clips)
+        totals = scores[:, None] + log_probs.double()
+        parents: list[int] = []
+        tokens: list[int] = []
+        for clip, rows in _groups(clips.tolist()):
+            values, places = totals[rows[0] : rows[-1] + 1].flatten().topk(min(width, len(rows) * totals.shape[1]))
+            going = []
+            for value, place in zip(values.tolist(), places.tolist(), strict=True):
+                parent, token = rows[0] + place // totals.shape[1], place % totals.shape[1]
+                text = texts[parent] if token == END else [*texts[parent], token]
+                if token != END and len(text) < limits[clip]:
+                    going.append((parent, token, value))
+                elif value > best[clip][1]:
+                    best[clip] = (text, value)
+            going = [g for g in going if g[2] > best[clip][1]]
+            parents += [g[0] for g in going]
+            tokens += [g[1] for g in going]
+        index = torch.tensor(parents, dtype=torch.long, device=device)
+        texts = [[*texts[p], t] for p, t in zip(parents, tokens, strict=True)]
+        scores, clips, state = (
+            totals[index, torch.tensor(tokens, dtype=torch.long, device=device)],
+            clips[index],
+            tuple(s[index] for s in state),
+        )
+    return best
+
+
+def _groups(clips: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """Runs of equal clip numbers: [(clip, rows)]."""
+    groups: dict[int, list[int]] = {}
+    for row, clip in enumerate(clips):
+        groups.setdefault(clip, []).append(row)
+    return list(groups.items())

@@ -1,0 +1,160 @@
+"""The layers of Whisper: an encoder over 30 s of sound and a decoder that writes tokens; names are those of OpenAI's files.
+
+Radford et al. 2022, https://arxiv.org/abs/2212.04356: pre-norm transformer blocks, exact GELU, keys without bias, output tied to the
+token embedding.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+KeysValues = tuple[Tensor, Tensor]
+"""(B, heads, positions, width of a head) each."""
+
+
+@dataclass(frozen=True)
+class Dims:
+    mels: int
+    width: int
+    heads: int
+    encoder_layers: int
+    decoder_layers: int
+    vocabulary: int
+    positions: int = 1500
+    """Encoder positions, one every 20 ms."""
+    context: int = 448
+    """Most tokens the decoder reads."""
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width, bias=False)
+        self.value, self.out = nn.Linear(width, width), nn.Linear(width, width)
+
+    def keys_values(self, x: Tensor) -> KeysValues:
+        return self._split(self.key(x)), self._split(self.value(x))
+
+    def forward(self, x: Tensor, memory: KeysValues, bias: Tensor | None = None) -> Tensor:
+        """`bias` (B, 1, queries or 1, keys) is added to the scores."""
+        heard = F.scaled_dot_product_attention(self._split(self.query(x)), *memory, attn_mask=bias)
+        return self.out(heard.transpose(1, 2).flatten(2))
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int, cross: bool):
+        super().__init__()
+        self.attn, self.attn_ln = Attention(width, heads), nn.LayerNorm(width)
+        if cross:
+            self.cross_attn, self.cross_attn_ln = Attention(width, heads), nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp_ln = nn.LayerNorm(width)
+
+
+class Encoder(nn.Module):
+    positional_embedding: Tensor
+    blocks: Sequence[Block]
+
+    def __init__(self, dims: Dims):
+        super().__init__()
+        self.conv1 = nn.Conv1d(dims.mels, dims.width, 3, padding=1)
+        self.conv2 = nn.Conv1d(dims.width, dims.width, 3, stride=2, padding=1)
+        self.register_buffer("positional_embedding", _sinusoids(dims.positions, dims.width))
+        self.blocks = nn.ModuleList(Block(dims.width, dims.heads, cross=False) for _ in range(dims.encoder_layers))  # type: ignore[assignment]
+        self.ln_post = nn.LayerNorm(dims.width)
+
+    def frames(self, mel: Tensor) -> Tensor:
+        """(B, mels, 2 n) -> (B, n, width), without positions."""
+        return F.gelu(self.conv2(F.gelu(self.conv1(mel)))).mT
+
+    def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """(B, n, width) frames with positions added -> what the decoder hears."""
+        for block in self.blocks:
+            normed = block.attn_ln(x)
+            x = x + block.attn(normed, block.attn.keys_values(normed), bias)
+            x = x + block.mlp(block.mlp_ln(x))
+        return self.ln_post(x)
+
+
+class Decoder(nn.Module):
+    blocks: Sequence[Block]
+
+    def __init__(self, dims: Dims):
+        super().__init__()
+        self.token_embedding = nn.Embedding(dims.vocabulary, dims.width)
+        self.positional_embedding = nn.Parameter(torch.randn(dims.context, dims.width) * 0.01)
+        self.blocks = nn.ModuleList(Block(dims.width, dims.heads, cross=True) for _ in range(dims.decoder_layers))  # type: ignore[assignment]
+        self.ln = nn.LayerNorm(dims.width)
+
+    def forward(self, tokens: Tensor, heard: list[KeysValues], bias: Tensor | None,
+                past: list[KeysValues] | None = None) -> tuple[Tensor, list[KeysValues]]:  # fmt: skip
+        """(B, L) tokens that follow `past` -> (B, L, vocabulary) logits of each next token, and the past of the tokens to come."""
+        n = past[0][0].shape[2] if past else 0
+        x = self.token_embedding(tokens) + self.positional_embedding[n : n + tokens.shape[1]]
+        causal = torch.full((tokens.shape[1], n + tokens.shape[1]), -math.inf, dtype=x.dtype, device=x.device).triu(n + 1)
+        present = []
+        for i, block in enumerate(self.blocks):
+            normed = block.attn_ln(x)
+            memory = block.attn.keys_values(normed)
+            if past:
+                memory = torch.cat((past[i][0], memory[0]), 2), torch.cat((past[i][1], memory[1]), 2)
+            present.append(memory)
+            x = x + block.attn(normed, memory, causal if tokens.shape[1] > 1 else None)
+            x = x + block.cross_attn(block.cross_attn_ln(x), heard[i], bias)
+            x = x + block.mlp(block.mlp_ln(x))
+        return self.ln(x) @ self.token_embedding.weight.T, present
+
+
+class WhisperNetwork(nn.Module):
+    def __init__(self, dims: Dims):
+        super().__init__()
+        self.dims = dims
+        self.encoder, self.decoder = Encoder(dims), Decoder(dims)
+
+    def hear(self, x: Tensor) -> list[KeysValues]:
+        """The encoder's answer (B, n, width) as each decoder layer reads it."""
+        return [block.cross_attn.keys_values(x) for block in self.decoder.blocks]
+
+    def rename(self, name: str) -> str:
+        """Hugging Face's name of a weight -> ours; OpenAI's names are ours already."""
+        name = name.removeprefix("model.")
+        for theirs, ours in HUGGING_FACE:
+            name = re.sub(theirs, ours, name)
+        return name
+
+
+HUGGING_FACE = (
+    (r"^proj_out\.weight$", "decoder.token_embedding.weight"),
+    (r"\.layers\.", ".blocks."),
+    (r"\.self_attn\.", ".attn."),
+    (r"\.encoder_attn\.", ".cross_attn."),
+    (r"\.self_attn_layer_norm\.", ".attn_ln."),
+    (r"\.encoder_attn_layer_norm\.", ".cross_attn_ln."),
+    (r"\.final_layer_norm\.", ".mlp_ln."),
+    (r"\.fc1\.", ".mlp.0."),
+    (r"\.fc2\.", ".mlp.2."),
+    (r"\.q_proj\.", ".query."),
+    (r"\.k_proj\.", ".key."),
+    (r"\.v_proj\.", ".value."),
+    (r"\.out_proj\.", ".out."),
+    (r"^encoder\.layer_norm\.", "encoder.ln_post."),
+    (r"^decoder\.layer_norm\.", "decoder.ln."),
+    (r"\.embed_positions\.weight$", ".positional_embedding"),
+    (r"\.embed_tokens\.", ".token_embedding."),
+)
+
+
+def _sinusoids(positions: int, width: int) -> Tensor:
+    """Sines, then cosines, of wavelengths from 2 pi to 20,000 pi positions."""
+    rates = torch.exp(-math.log(10_000) * torch.arange(width // 2) / (width // 2 - 1))
+    angles = torch.arange(positions)[:, None] * rates
+    return torch.cat((angles.sin(), angles.cos()), 1)

@@ -1,0 +1,143 @@
+"""What Whisper answers: the loss of any text token by token, the text it writes, and the language it takes the speech for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from limen.errors import UserError
+from limen.models._whisper_decoding import beam_search, greedy
+from limen.models._whisper_network import KeysValues, WhisperNetwork
+from limen.models._whisper_tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How texts are written."""
+
+    language: str | None
+    """None: the one detected in each clip."""
+    task: str
+    beam: int | None
+    """Width of the beam search; None for greedy decoding."""
+    most: int
+    """Tokens after which a text is cut off."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The sound as each decoder layer reads it, and what is added to its attention scores."""
+
+    layers: list[KeysValues]
+    bias: Tensor | None
+    """(B, 1, 1, positions)"""
+
+    def rows(self, index: Any) -> "Heard":
+        return Heard([(k[index], v[index]) for k, v in self.layers], None if self.bias is None else self.bias[index])
+
+
+class WhisperTranscripts:
+    """Implements `limen.types.Transcripts`; with a multilingual Whisper also `language_logits` and `languages`."""
+
+    def __init__(self, network: WhisperNetwork, tokens: Tokens, heard: Heard, writing: Writing):
+        self.network, self.tokens, self.heard, self.writing = network, tokens, heard, writing
+        self.languages = tokens.languages
+        """Codes of the languages that the detector tells apart; none for an English Whisper."""
+        self._taught: tuple[list[str], Tensor] | None = None
+
+    def __len__(self) -> int:
+        return len(self.heard.layers[0][0])
+
+    @property
+    def device(self) -> torch.device:
+        return self.heard.layers[0][0].device
+
+    @cached_property
+    def language_logits(self) -> Tensor:
+        """(B, languages): what the decoder expects after the start token, differentiable."""
+        if not self.languages:
+            raise UserError("This Whisper knows only English and detects no language: take a multilingual one (size: base).")
+        start = torch.full((len(self), 1), self.tokens.start, device=self.device)
+        return self.network.decoder(start, self.heard.layers, self.heard.bias)[0][:, 0, self.tokens.language_ids]
+
+    @property
+    def detected(self) -> list[str]:
+        return [self.languages[i] for i in self.language_logits.argmax(1).tolist()]
+
+    @cached_property
+    def prefixes(self) -> Tensor:
+        """(B, P) tokens before the text: in the language that was chosen, or detected in this very input."""
+        chosen = [self.writing.language] * len(self) if self.writing.language or not self.languages else self.detected
+        return torch.tensor([self.tokens.prefix(language, self.writing.task) for language in chosen], device=self.device)
+
+    def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
+        """Over the text's tokens and the end token; equation 5.2 with its mean turned into a sum."""
+        targets, mask, logits = self._teach(texts)
+        surprise = -logits.log_softmax(2).gather(2, targets[:, :, None])[:, :, 0] * mask
+        lengths = mask.sum(1)
+        return (surprise.sum(1) + first_weight * surprise[:, 0]) * lengths / (lengths + first_weight)
+
+    def says(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
+        if self._taught is None or self._taught[0] != list(texts):
+            with torch.no_grad():
+                self._teach(texts)
+        assert self._taught is not None
+        ends = [None] * len(texts) if first is None else [first] * len(texts) if isinstance(first, int) else list(first)
+        answers = [self._writes(i, text, n) for i, (text, n) in enumerate(zip(texts, ends, strict=True))]
+        return torch.tensor(answers, dtype=torch.bool, device=self.device)
+
+    def texts(self) -> list[str]:
+        return self._decoded if self.writing.beam else self._greedy
+
+    def rows(self, index: Tensor) -> "WhisperTranscripts":
+        return WhisperTranscripts(self.network, self.tokens, self.heard.rows(index.to(self.device)), self.writing)
+
+    @cached_property
+    def _greedy(self) -> list[str]:
+        return [self.tokens.decode(row) for row in greedy(self)]
+
+    @cached_property
+    def _decoded(self) -> list[str]:
+        assert self.writing.beam is not None
+        rows = (self.rows(torch.tensor([i])) for i in range(len(self)))
+        return [self.tokens.decode(beam_search(row, self.writing.beam)) for row in rows]
+
+    def _teach(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """The tokens of the texts with the end (B, L), which of them count, and the logits before each, the text being given."""
+        rows = [[*self.tokens.encode(text), self.tokens.end] for text in texts]
+        longest, room = max(map(len, rows)), self.network.dims.context - self.prefixes.shape[1]
+        if longest - 1 > room:
+            text = texts[max(range(len(rows)), key=lambda i: len(rows[i]))]
+            raise UserError(f"The text {text[:40]!r}... has {longest - 1} tokens, but Whisper writes at most {room}: shorten the text.")
+        targets = torch.tensor([row + [self.tokens.end] * (longest - len(row)) for row in rows], device=self.device)
+        lengths = torch.tensor([len(row) for row in rows], device=self.device)
+        given = torch.cat((self.prefixes, targets[:, :-1]), 1)
+        logits = self.network.decoder(given, self.heard.layers, self.heard.bias)[0][:, self.prefixes.shape[1] - 1 :]
+        self._taught = list(texts), self.silence(logits.detach(), first=True).argmax(2)
+        return targets, (torch.arange(longest, device=self.device) < lengths[:, None]).to(logits.dtype), logits
+
+    def silence(self, logits: Tensor, first: bool) -> Tensor:
+        """(B, L, vocabulary) without what is never written; `first`: position 0 is that of the first token of a text."""
+        never, never_first = (mask.to(logits.device) for mask in self.tokens.silenced)
+        logits = logits.masked_fill(never, -torch.inf)
+        if first:
+            logits[:, 0].masked_fill_(never_first, -torch.inf)
+        return logits
+
+    def _writes(self, i: int, text: str, first: int | None) -> bool:
+        """Would greedy decoding write this text, or begin with its first characters? Known up to the first token that differs."""
+        assert self._taught is not None
+        target, written = [*self.tokens.encode(text), self.tokens.end], self._taught[1][i].tolist()
+        differs = next((k for k, token in enumerate(target) if written[k] != token), None)
+        if differs is None:
+            return True
+        if first is None:
+            return False
+        wanted, begins = text.strip()[:first], self.tokens.decode(written[: differs + 1])
+        if begins.startswith(wanted):
+            return True
+        undecided = wanted.startswith(begins.rstrip("\ufffd")) and written[differs] != self.tokens.end
+        return undecided and self._greedy[i].startswith(wanted)

@@ -1,0 +1,42 @@
+"""Deep Speech 2: log-mel features, two convolutions with stride, bidirectional LSTM layers, CTC over characters.
+
+Amodei et al. 2016, https://arxiv.org/abs/1512.02595. One frame is 40 ms.
+Departs from the paper: layer instead of batch normalisation, so that a clip never depends on its neighbours, and 3x3 convolutions.
+The defaults are the shipped small network; width 1024, layers 5, bands 80 is the size that papers attack.
+"""
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from limen.models._ctc import ALPHABET, Recogniser, RecogniserOptions
+from limen.models._encoders import RecurrentEncoder
+from limen.models._model import Model
+
+
+class DeepSpeech2(RecogniserOptions):
+    bands: int = Field(default=40, ge=1)
+    """Mel bands of the features."""
+    channels: int = Field(default=32, ge=1)
+    """Channels of the convolutions."""
+    width: int = Field(default=128, ge=1)
+    """Units of each LSTM layer in each direction."""
+    layers: int = Field(default=3, ge=1)
+    """Bidirectional LSTM layers."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Share of activations dropped after each LSTM layer in training."""
+
+
+class DeepSpeech2Network(nn.Module):
+    def __init__(self, options: DeepSpeech2):
+        super().__init__()
+        self.encoder = RecurrentEncoder(options.bands, options.channels, options.width, options.layers, options.dropout)
+        self.features = self.encoder.features
+        self.linear = nn.Linear(self.encoder.size, len(ALPHABET) + 1)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        hidden, frames = self.encoder(x, lengths)
+        return self.linear(hidden).log_softmax(2), frames
+
+
+def deepspeech2(options: DeepSpeech2) -> Model:
+    return Recogniser(DeepSpeech2Network(options), rate_hz=16_000, frame_s=0.04, beam=options.beam)
