@@ -1,5 +1,7 @@
 """What happens when a clip, a rate or a target is wrong: a clear error or a defined result, for every recogniser and before any loss."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import soundfile
@@ -10,8 +12,7 @@ from limen.attacks._run import Attack
 from limen.components import names, parse
 from limen.data._dataset import Dataset
 from limen.errors import UserError
-from limen.experiments.engine import run
-from limen.experiments.file import Experiment
+from limen.experiments import engine
 from limen.models._load import load_model
 from limen.types import Batch
 
@@ -29,9 +30,9 @@ ATTACKS = [
     {"name": "pgd", "steps": 3, "budget": {"name": "linf", "eps": 0.01}},
     {"name": "kenansville", "budget": {"name": "snr", "snr_db": 20}},
     {"name": "yeehaw", "budget": {"name": "snr", "snr_db": 20}},
-    {"name": "genetic", "steps": 2, "budget": {"name": "linf", "eps": 0.01}},
+    {"name": "genetic", "generations": 2, "population": 4, "budget": {"name": "linf", "eps": 0.01}},
     {"name": "cw", "steps": 3},
-    {"name": "imperceptible", "steps": 3, "quiet_steps": 3},
+    {"name": "imperceptible", "steps": 3, "masking_steps": 3},
 ]
 
 
@@ -93,6 +94,10 @@ def test_stereo_and_nan_are_refused(recogniser):
 def test_a_target_longer_than_the_frames_allow_is_refused_with_both_numbers(small):
     with pytest.raises(UserError, match=r"needs \d+ frames, but the clip has only \d+"):
         Attack.parse({**ATTACKS[0], "goal": {"name": "transcript", "text": "one two three four five six"}})(small, clips(3200))
+    with pytest.raises(
+        UserError, match="'one' needs 3 frames, but the clip has only 1"
+    ):  # the truth, which an untargeted attack moves away from
+        Attack.parse(ATTACKS[0])(small, clips(1))
 
 
 @pytest.mark.parametrize("spec", ATTACKS, ids=lambda spec: spec["name"] + spec.get("budget", {}).get("name", ""))
@@ -100,7 +105,7 @@ def test_attacks_leave_silence_and_single_samples_defined(small, spec):
     x = torch.zeros(3, 6000)
     x[1, 0] = 0.5
     x[2] = clips(6000).x[0]
-    batch = Batch("clip", ["silent", "one sample", "noise"], x, ["one"] * 3, torch.tensor([6000, 1, 6000]))
+    batch = Batch("clip", ["silent", "one sample", "noise"], x, ["one", "a", "one"], torch.tensor([6000, 1, 6000]))
     result = Attack.parse(spec)(small, batch, store="int16")
     assert torch.isfinite(result.x_adv).all()
     assert bool((result.x_adv[1, 1:] == 0).all())  # padding
@@ -122,13 +127,11 @@ def test_a_file_in_stereo_at_another_rate_is_mixed_and_resampled(tmp_path, small
     assert float(sample.x[4000:12000].abs().max()) == pytest.approx(0.1, rel=0.02)
 
 
-def test_data_of_another_rate_that_cannot_be_changed_is_refused(monkeypatch, tmp_path):
-    component, _ = parse("data", "digit_strings")
-    fixed = lambda options: Dataset("digit_strings", "clip", [0], lambda key: None, None, 8000)  # noqa: E731
-    monkeypatch.setattr(component.module, "digit_strings", fixed)
-    net = {"model": {"name": "ctc_small"}, "data": {"name": "digit_strings", "limit": 1}}
-    with pytest.raises(UserError, match="16000 Hz, but the data digit_strings gives 8000 Hz"):
-        run(Experiment.model_validate({"name": "rate", "tasks": [{"nets": [net]}]}), tmp_path / "run")
+def test_data_of_another_rate_that_cannot_be_changed_is_refused(monkeypatch, small, tmp_path):
+    slow = SimpleNamespace(function=lambda options: Dataset("slow", "clip", [0], lambda key: None, None, 8000))
+    monkeypatch.setattr(engine, "parse", lambda kind, spec: (slow, None))
+    with pytest.raises(UserError, match="16000 Hz, but the data slow gives 8000 Hz"):
+        engine.Workshop(torch.device("cpu"), 8, tmp_path).data({"name": "slow"}, small)
 
 
 def test_every_attack_that_takes_clips_is_tried_on_bad_ones():

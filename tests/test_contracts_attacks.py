@@ -20,6 +20,13 @@ from limen.types import Batch, different, predictions
 
 ATTACKS = [name for name in names("attacks") if name != "imported"]
 """Every search; what others made is read from files, in tests/attacks/test_imported.py."""
+CLIPS_ONLY = {
+    "imperceptible": {"name": "linf", "eps": 0.1},
+    "kenansville": {"name": "snr", "snr_db": 10},
+    "yeehaw": {"name": "snr", "snr_db": 10},
+}
+"""Attacks that refuse pictures, each with a budget it takes."""
+ON_PICTURES = [name for name in ATTACKS if name not in CLIPS_ONLY]
 NORMS = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}
 """Budget -> the dual norm, which gives the exact radius of a linear model."""
 
@@ -50,10 +57,15 @@ PROMISES = {
         }
     ),
     "uap_hc": Promise(norms=("l2",)),
+    "cw": Promise(norms=("linf",)),  # its own radius is one of the largest sample
     "patch": Promise(outside=None),  # changes a disc as far as the range goes; its own exact problem is in tests/attacks/test_patch.py
 }
 QUICK: dict[str, dict[str, Any]] = {
     "pgd": {"steps": 6, "restarts": 2},
+    "cw": {"steps": 12, "learning_rate": 0.1},
+    "imperceptible": {"steps": 8, "learning_rate": 0.1, "masking_steps": 6},
+    "genetic": {"generations": 4, "population": 6},
+    "universal": {"epochs": 2, "inner_steps": 3},
     "cw_l2": {"steps": 12, "search_steps": 3, "learning_rate": 0.05, "c_init": 1.0},
     "uap": {"epochs": 2, "at_once": 3},
     "uap_hc": {"epochs": 2, "at_once": 3},
@@ -77,7 +89,7 @@ class Counted(Classifier):
 class ClipNet(Model):
     """Clips of any length to three classes; a clip gives the same alone as beside a longer one."""
 
-    kind, classes = "clip", ["a", "b", "c"]
+    kind, classes, rate_hz = "clip", ["a", "b", "c"], 16_000
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +126,7 @@ class Heard:
 class Recogniser(Model):
     """Frames of four samples, a linear layer, CTC."""
 
-    kind = "clip"
+    kind, rate_hz = "clip", 16_000
 
     def __init__(self) -> None:
         super().__init__()
@@ -187,7 +199,7 @@ LINF = {"name": "linf", "eps": 0.1}
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_on_a_linear_model_it_succeeds_just_outside_the_exact_radius(name, norm):
     promise = PROMISES.get(name, Promise())
     if promise.outside is None or norm not in promise.norms:
@@ -198,7 +210,7 @@ def test_on_a_linear_model_it_succeeds_just_outside_the_exact_radius(name, norm)
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_on_a_linear_model_it_never_succeeds_inside_the_exact_radius(name, norm):
     model, batch, radius = two_classes(norm)
     options = (PROMISES.get(name, Promise()).options or {}).get(norm, {})
@@ -206,7 +218,7 @@ def test_on_a_linear_model_it_never_succeeds_inside_the_exact_radius(name, norm)
 
 
 @pytest.mark.parametrize(("norm", "option", "value"), [("linf", "eps", 0.07), ("l2", "eps", 0.6), ("l1", "eps", 3.0), ("l0", "count", 7)])
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_it_stays_within_budget_and_range(name, norm, option, value):
     model, batch = pictures()
     result = run(name, model, batch, {"name": norm, option: value})
@@ -217,7 +229,7 @@ def test_it_stays_within_budget_and_range(name, norm, option, value):
     assert result.x_adv.shape == batch.x.shape
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_success_is_what_a_fresh_forward_pass_says(name):
     model, batch = pictures()
     result = run(name, model, batch, LINF)
@@ -225,7 +237,7 @@ def test_success_is_what_a_fresh_forward_pass_says(name):
         assert torch.equal(result.success, model(result.x_adv).argmax(1) != batch.y)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_it_leaves_the_model_and_the_global_random_state_as_they_were(name):
     model, batch = pictures()
     model.train()
@@ -239,7 +251,7 @@ def test_it_leaves_the_model_and_the_global_random_state_as_they_were(name):
     assert not batch.x.requires_grad
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_a_batch_of_pictures_gives_what_its_members_give_alone(name):
     model, batch = pictures(torch.float64)
     configured = attack(name, LINF)
@@ -267,7 +279,7 @@ def test_clips_of_different_lengths_keep_their_padding_and_give_what_they_give_a
         torch.testing.assert_close(configured(model, alone).x_adv[0], together[i, :n], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_the_same_seed_gives_the_same_and_ids_have_streams_of_their_own(name):
     model, batch = pictures()
     twins = Batch("picture", list("abcde"), batch.x[:1].expand(5, -1, -1, -1).contiguous(), batch.y[:1].expand(5).contiguous())
@@ -279,13 +291,13 @@ def test_the_same_seed_gives_the_same_and_ids_have_streams_of_their_own(name):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_the_dtype_follows_the_input(name, dtype):
     model, batch = pictures(dtype)
     assert run(name, model, batch, LINF).x_adv.dtype == dtype
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_it_reports_every_call_of_the_model(name):
     model, batch = pictures()
     configured = attack(name, LINF)
@@ -298,7 +310,7 @@ def test_it_reports_every_call_of_the_model(name):
     assert (result.calls.dead <= result.calls.backward).all()
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_samples_that_are_wrong_already_make_no_trouble(name):
     model, batch = pictures()
     wrong = Batch("picture", batch.ids, batch.x, (torch.as_tensor(batch.y) + 1) % 4)
@@ -306,7 +318,7 @@ def test_samples_that_are_wrong_already_make_no_trouble(name):
     assert torch.isfinite(result.x_adv).all()
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", ON_PICTURES)
 def test_without_a_budget_it_works_or_says_what_to_add(name):
     model, batch = pictures()
     result, refusal = attempt(lambda: run(name, model, batch, None))
@@ -329,3 +341,23 @@ def test_a_recogniser_is_attacked_or_refused_in_words(name):
         heard = model(result.x_adv, batch.lengths).texts()
     assert torch.equal(result.success, different(heard, list(batch.y)))
     assert result.success.any() or name == "random_noise"
+
+
+@pytest.mark.parametrize("name", CLIPS_ONLY)
+def test_an_attack_on_clips_alone_says_so_and_keeps_every_contract_on_them(name):
+    model, batch = pictures()
+    _, refusal = attempt(lambda: run(name, model, batch, CLIPS_ONLY[name]))
+    assert "clips" in refusal
+    torch.manual_seed(3)
+    model = ClipNet().double()
+    batch, state = clips(model), torch.random.get_rng_state()
+    first, again = (run(name, model, batch, CLIPS_ONLY[name]) for _ in range(2))
+    assert torch.equal(first.x_adv, again.x_adv)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert first.x_adv.dtype == torch.float64
+    assert first.x_adv.abs().max() <= 1
+    with torch.no_grad():
+        assert torch.equal(first.success, model(first.x_adv, batch.lengths).argmax(1) != batch.y)
+    ball = load("budgets", CLIPS_ONLY[name]["name"])
+    ball = ball.function(batch.x, batch.lengths, ball.parse({k: v for k, v in CLIPS_ONLY[name].items() if k != "name"}))
+    assert (ball.norm(first.x_adv - batch.x) <= ball.radius * (1 + 1e-5)).all()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from limen.errors import UserError
 from limen.goals._goal import Asked, Goal, members, truths
-from limen.models._ssl import Encoded, distractors, spans
+from limen.models._ssl import Encoded
 from limen.options import Options
 from limen.text import How
 from limen.types import Outputs
@@ -22,7 +22,7 @@ from limen.types import Outputs
 class Contrastive(Options):
     hide: bool = True
     """The masked frames are hidden from the encoder, as in pre-training; if false it sees the whole clip."""
-    share: float = Field(default=0.065, gt=0, le=1)
+    span_starts: float = Field(default=0.065, gt=0, le=1)
     """Probability that a frame starts a masked span; the loss is that of the masked frames."""
     span_frames: int = Field(default=10, ge=1)
     """Frames in a masked span."""
@@ -70,12 +70,8 @@ def contrastive(asked: Asked, options: Contrastive) -> Goal:
 @torch.no_grad()
 def _freeze(clean: Encoded, asked: Asked, options: Contrastive) -> Frozen:
     codes = clean.codes()
-    wide, k = codes.shape[1], clean.network.config.num_negatives
-    starts, others = torch.ones(len(codes), wide), torch.zeros(len(codes), wide, k)
-    for i, (n, g) in enumerate(zip(clean.frames.tolist(), asked.generators, strict=True)):  # a clip draws what it draws alone
-        starts[i, :n], others[i, :n] = torch.rand(n, generator=g), torch.rand(n, k, generator=g)
-    mask = spans(starts.to(clean.extracted), clean.frames, options.share, options.span_frames)
-    return Frozen(clean.targets(codes), codes, distractors(others.to(clean.extracted), mask), mask)
+    mask, negatives = clean.drawn(asked.generators, options.span_starts, options.span_frames)
+    return Frozen(clean.targets(codes), codes, negatives, mask)
 
 
 def encoded(outputs: object) -> Encoded:

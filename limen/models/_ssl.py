@@ -77,16 +77,37 @@ class Encoded:
         one_hot = F.one_hot(codes, quantizer.num_vars).to(self.extracted.dtype)
         return self._targets(one_hot)
 
+    def drawn(self, streams: Sequence[torch.Generator], starts: float, length: int) -> tuple[Tensor, Tensor]:
+        """Masked frames (B, F) and their distractors (B, F, K); a clip draws what it draws alone."""
+        wide, k = self.extracted.shape[1], self.network.config.num_negatives
+        begins, others = torch.ones(len(self.frames), wide), torch.zeros(len(self.frames), wide, k)
+        for i, (n, g) in enumerate(zip(self.frames.tolist(), streams, strict=True)):
+            begins[i, :n], others[i, :n] = torch.rand(n, generator=g), torch.rand(n, k, generator=g)
+        mask = spans(begins.to(self.extracted), self.frames, starts, length)
+        return mask, distractors(others.to(self.extracted), mask)
+
     def contrastive(self, targets: Tensor, codes: Tensor, negatives: Tensor, mask: Tensor, hide: bool = True) -> Tensor:
         """(B,) mean of L_m over the masked frames. `hide`: the masked frames are hidden from the encoder, as in training."""
+        true, chosen = self._similarities(targets, codes, negatives, mask, hide)
+        losses = torch.cat([true[:, :, None], chosen], 2).logsumexp(2) - true
+        return (losses * mask).sum(1) / mask.sum(1)
+
+    def told_apart(self, streams: Sequence[torch.Generator]) -> list[tuple[int, int]]:
+        """Of each clip: how many hidden frames come closer to their own target than to every distractor, and how many were hidden."""
+        mask, negatives = self.drawn(streams, self.starts, self.length)
+        codes = self.codes()
+        true, chosen = self._similarities(self.targets(codes), codes, negatives, mask, hide=True)
+        right = (true > chosen.amax(2)) & mask
+        return list(zip(right.sum(1).tolist(), mask.sum(1).tolist(), strict=True))
+
+    def _similarities(self, targets: Tensor, codes: Tensor, negatives: Tensor, mask: Tensor, hide: bool) -> tuple[Tensor, Tensor]:
+        """(B, F) cos / kappa of each context and its own target, and (B, F, K) with the distractors."""
         context = contextual(self.network.wav2vec2, self.extracted, self.frames, mask) if hide else self.features
         context = F.normalize(self.network.project_hid(context), dim=2)
         logits = context @ F.normalize(targets, dim=2).mT / self.network.config.contrastive_logits_temperature
         same = (codes[:, :, None] == codes[:, None]).all(3)  # a distractor with the codes of the truth is no distractor
         chosen = logits.masked_fill(same, -torch.inf).gather(2, negatives)
-        true = logits.diagonal(dim1=1, dim2=2)
-        losses = torch.cat([true[:, :, None], chosen], 2).logsumexp(2) - true
-        return (losses * mask).sum(1) / mask.sum(1)
+        return logits.diagonal(dim1=1, dim2=2), chosen
 
     def training_loss(self, texts: Sequence[str]) -> Tensor:
         """(B,) contrastive loss plus the diversity loss of the batch; texts play no part. Draws from torch's generator, as dropout does."""
