@@ -42,20 +42,22 @@ class Watch:
     """(B, ...) the best point of each sample."""
     best: Tensor
     """(B,) its score."""
+    dtype: torch.dtype
+    """In which the model takes samples; the search may be more precise."""
     every: int = 1
     """Gradients of the attack between two looks."""
     asked: int = 0
 
     @staticmethod
-    def over(model: Model, x: Tensor, every: int = 1) -> "Watch":
-        return Watch(model, x.clone(), x.new_full((len(x),), -torch.inf), every)
+    def over(model: Model, x: Tensor, dtype: torch.dtype, every: int = 1) -> "Watch":
+        return Watch(model, x.clone(), x.new_full((len(x),), -torch.inf), dtype, every)
 
     @torch.no_grad()
     def see(self, problem: "Problem", x_adv: Tensor, last: bool = False) -> None:
         self.asked += 1
         if not last and (self.asked - 1) % self.every:
             return
-        score = problem.goal.score(self.model(x_adv, problem.lengths, problem.generators)).to(self.best)
+        score = problem.goal.score(self.model(x_adv.to(self.dtype), problem.lengths, problem.generators)).to(self.best)
         rows = problem.index.to(self.x.device)
         i = (score > self.best[rows]).nonzero().squeeze(1)
         self.best[rows[i]], self.x[rows[i]] = score[i], x_adv[i].detach()

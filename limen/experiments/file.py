@@ -4,12 +4,12 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import AfterValidator, Field
 
-from limen.attacks._run import Attack
+from limen.attacks._run import Attack, Precision
 from limen.components import KINDS, load, named, names
 from limen.errors import UserError
 from limen.options import Options, parse_options
@@ -65,7 +65,8 @@ class TaskEntry(Options):
     """Defences to put before each model; null is the bare model."""
     attacks: list[AttackSpec | None] = Field(default=[None], min_length=1)
     """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it;
-    `surrogate: {models: [...]}` computes it on other nets (transfer)."""
+    `surrogate: {models: [...]}` computes it on other nets (transfer); `precision: single | double | auto` is that of the search (auto:
+    double for recognisers)."""
     metrics: list[Annotated[dict[str, Any], named("metrics")]] | None = None
     """Metrics of each sample; null takes every one that applies."""
     attack_on_defense: bool = True
@@ -152,7 +153,8 @@ def schema() -> dict[str, Any]:
             one["properties"] = {"name": {"const": name}, **one.get("properties", {})}
             if kind == "attacks":
                 one["properties"] |= {"goal": {"$ref": "#/$defs/goals"}, "budget": {"$ref": "#/$defs/budgets"},
-                                      "label": {"type": "string"}, "surrogate": {"$ref": "#/$defs/Surrogate"}}  # fmt: skip
+                                      "label": {"type": "string"}, "surrogate": {"$ref": "#/$defs/Surrogate"},
+                                      "precision": {"enum": list(get_args(Precision)), "default": "auto"}}  # fmt: skip
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)
         definitions[kind] = {"oneOf": choices}

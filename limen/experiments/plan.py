@@ -46,11 +46,12 @@ def resolved(kind: str, spec: Mapping[str, Any] | None) -> dict[str, Any] | None
 def resolved_attack(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if spec is None:
         return None
-    own = {k: v for k, v in spec.items() if k not in ("goal", "budget", "label", "surrogate")}
+    own = {k: v for k, v in spec.items() if k not in ("goal", "budget", "label", "surrogate", "precision")}
     full = {
         **(resolved("attacks", own) or {}),
         "goal": resolved("goals", _named(spec.get("goal") or "untargeted")),
         "budget": resolved("budgets", _named(spec.get("budget"))),
+        "precision": spec.get("precision") or "auto",
     }
     if spec.get("surrogate") is not None:
         given = Surrogate.model_validate(spec["surrogate"])

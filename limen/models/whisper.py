@@ -14,6 +14,7 @@ and 0.28 at most, that of a foreign sentence (mean 61) by 2.1 on average; the gr
 import copy
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -71,8 +72,8 @@ class WhisperModel(Model):
         beam = options.beam_width if options.decoding == "beam" else None
         self.writing = Writing(options.language, options.task, beam, options.most_tokens)
 
-    @property
-    def for_attack(self) -> Model:
+    @cached_property
+    def for_attack(self) -> Model:  # type: ignore[override]
         """The same weights on thinned-out silence."""
         if not self.options.fast:
             return self

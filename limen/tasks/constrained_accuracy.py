@@ -15,7 +15,6 @@ from pydantic import Field, model_validator
 from limen import seeds
 from limen.attacks._rescale import rescale
 from limen.attacks._run import Attack
-from limen.components import parse
 from limen.errors import UserError
 from limen.metrics._apply import measure
 from limen.options import Options
@@ -100,7 +99,7 @@ def _under(attack: Attack, constraint: str, value: float) -> Attack:
     snr_db = -20 * math.log10(value) if constraint == "dissimilarity" else value
     spec = {"dissimilarity": {"name": "snr", "snr_db": snr_db}, "l2": {"name": "l2", "eps": value}, "linf": {"name": "linf", "eps": value},
             "peak_db": {"name": "peak_db", "peak_db": value}, "snr_db": {"name": "snr", "snr_db": value}}[constraint]  # fmt: skip
-    return Attack(attack.search, attack.options, attack.goal, parse("budgets", spec))
+    return attack.under(spec)
 
 
 def _curve(values: list[float], rows: list[dict[str, Any]]) -> dict[str, list[float | None]]:

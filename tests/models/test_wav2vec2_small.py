@@ -9,8 +9,10 @@ from limen.data._dataset import Dataset
 from limen.errors import UserError
 from limen.models._load import load_model
 from limen.models._model import inner
-from limen.models._ssl import distractors, spans
+from limen.models._score import score
+from limen.models._ssl import contextual, distractors, spans
 from limen.models._training import TrainOptions, train
+from limen.seeds import generators
 from limen.types import Sample
 
 TINY = {"name": "wav2vec2_small", "weights": "random", "channels": [8, 16, 16], "width": 32, "layers": 2, "heads": 2, "codes": 8,
@@ -78,6 +80,29 @@ def test_distractors_are_other_masked_frames_of_the_clip_all_alike():
     assert drawn[0, 8].unique().tolist() == [1, 4, 6]
     assert drawn[1, 0].unique().tolist() == [2]
     assert (torch.bincount(drawn[0, 4], minlength=9)[[1, 6, 8]].float() / 3000 - 1 / 3).abs().max() < 0.04
+
+
+def test_an_encoder_is_scored_by_the_hidden_frames_it_tells_from_their_distractors():
+    model = load_model(SSL)
+    x, lengths = clips(9000, 6000)
+    ids = ["a", "b"]
+    with torch.no_grad():
+        outputs = model(x, lengths)
+        mask, negatives = outputs.drawn(generators(0, ids), 0.1, 4)
+        codes, context = outputs.codes(), contextual(model.network.wav2vec2, outputs.extracted, outputs.frames, mask)
+        targets, context = outputs.targets(codes), model.network.project_hid(context)
+        near = lambda i, t, k: torch.cosine_similarity(context[i, t], targets[i, k], dim=0)  # noqa: E731
+        expected = [0, 0]
+        for i, t in mask.nonzero().tolist():
+            others = [k for k in negatives[i, t].tolist() if not torch.equal(codes[i, k], codes[i, t])]
+            expected[i] += all(near(i, t, t) > near(i, t, k) for k in others)
+        told = outputs.told_apart(generators(0, ids))
+        assert told == list(zip(expected, mask.sum(1).tolist(), strict=True))
+        assert model(x[1:, :6000]).told_apart(generators(0, ids)[1:]) == told[1:]
+    samples = [Sample(i, x[k, :n], "") for k, (i, n) in enumerate(zip(ids, lengths, strict=True))]
+    scored = score(model, Dataset("two", "clip", range(2), lambda k: samples[k], None, 16_000))
+    again = model(x, lengths).told_apart(generators(0, ids, "hidden"))
+    assert scored["accuracy"] == sum(k for k, _ in again) / sum(n for _, n in again)
 
 
 @pytest.mark.parametrize("spec", [TINY, SSL], ids=["ctc", "pretraining"])

@@ -1,0 +1,71 @@
+"""Eight clips attacked side by side against one after another: how much faster, and whether anything differs.
+
+python benchmarks/bench_speech_batch.py [steps]
+
+Each pair runs in turn in the same process on the same threads, so the ratio does not depend on what else the machine does. The batch must
+give each clip what it gets alone: largest difference of the adversarial audio, and whether all transcripts agree.
+"""
+
+import sys
+import time
+
+import torch
+
+from limen.attacks._run import Attack, Attacked
+from limen.components import parse
+from limen.models._load import load_model
+from limen.types import Batch, predictions
+
+NETS = [
+    ({"name": "ctc_small"}, "digit_strings"),
+    ({"name": "deepspeech2"}, "short_sentences"),
+    ({"name": "lstm_seq2seq"}, "short_sentences"),
+    ({"name": "lstm_seq2seq", "head": "ctc"}, "short_sentences"),
+    ({"name": "transformer_seq2seq"}, "short_sentences"),
+    ({"name": "transformer_seq2seq", "head": "ctc"}, "short_sentences"),
+]
+ROUNDS = 2
+
+
+def alone(batch: Batch, i: int) -> Batch:
+    """Clip i without padding."""
+    assert batch.lengths is not None
+    one = batch.rows([i])
+    return Batch("clip", one.ids, one.x[:, : int(batch.lengths[i])], one.y, one.lengths)
+
+
+def timed(attack: Attack, model, batches: list[Batch]) -> tuple[float, list[Attacked]]:
+    begun = time.perf_counter()
+    results = [attack(model, batch, store="int16") for batch in batches]
+    return time.perf_counter() - begun, results
+
+
+def main(steps: int) -> None:
+    attacks = {
+        "pgd, 30 dB": {"name": "pgd", "steps": steps, "early_stop": False, "budget": {"name": "snr", "snr_db": 30}},
+        "cw": {"name": "cw", "steps": steps, "goal": {"name": "transcript", "text": "nine"}},
+    }
+    print(f"8 clips, {steps} steps, {torch.get_num_threads()} threads\n")
+    print("| model | attack | alone, s | batch, s | times faster | largest difference | same transcripts |\n|---|---|---|---|---|---|---|")
+    for spec, data in NETS:
+        model = load_model(spec)
+        component, options = parse("data", {"name": data, "limit": 8})
+        batch = component.function(options).all()
+        for label, attack_spec in attacks.items():
+            attack = Attack.parse(attack_spec)
+            single, whole = [], []
+            for _ in range(ROUNDS):
+                seconds, ones = timed(attack, model, [alone(batch, i) for i in range(len(batch))])
+                single.append(seconds)
+                seconds, (many,) = timed(attack, model, [batch])
+                whole.append(seconds)
+            texts = predictions(many.adversarial)
+            same = all(predictions(one.adversarial)[0] == texts[i] for i, one in enumerate(ones))
+            apart = max(float((one.x_adv[0] - many.x_adv[i, : one.x_adv.shape[1]]).abs().max()) for i, one in enumerate(ones))
+            name = f"{spec['name']}{' (CTC head)' if 'head' in spec else ''}"
+            print(f"| {name} | {label} | {min(single):.2f} | {min(whole):.2f} | {min(single) / min(whole):.1f} | {apart:.1e} | "
+                  f"{'yes' if same else 'no'} |", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
