@@ -60,7 +60,7 @@ class Attack:
         """{"name": "pgd", "steps": 40, "goal": {"name": "untargeted"}, "budget": {"name": "linf", "eps": 0.03}}."""
         spec = {"name": spec} if isinstance(spec, str) else dict(spec)
         goal, budget = spec.pop("goal", None) or "untargeted", spec.pop("budget", None)
-        precision = spec.pop("precision", None) or "auto"
+        precision: Any = spec.pop("precision", None) or "auto"
         if precision not in get_args(Precision):
             raise UserError(f"The precision of a search is auto, single or double, but {precision!r} came.")
         search, options = parse("attacks", spec)

@@ -129,7 +129,9 @@ def gradient_calls(spec: dict[str, Any]) -> float:
     """About how many gradients per sample a cell asks for, for time estimates; attacks that leave early need fewer."""
     work = 1.0
     if spec["attack"] is not None:
-        component, options = parse("attacks", {k: v for k, v in spec["attack"].items() if k not in ("goal", "budget", "surrogate", "precision")})
+        component, options = parse(
+            "attacks", {k: v for k, v in spec["attack"].items() if k not in ("goal", "budget", "surrogate", "precision")}
+        )
         cost = getattr(component.module, "cost", None)
         work += cost(options) if cost else getattr(options, "steps", 1) * getattr(options, "restarts", 1)
     if spec["task"]["name"] == "constrained_accuracy":

@@ -221,7 +221,8 @@ def save_weights(model: Model, path: Path, dtype: torch.dtype = torch.float32) -
 
     network = inner(model)
     parameters = {name for name, _ in network.named_parameters()}
-    state = {name: (v.to(dtype) if name in parameters else v).detach().cpu().contiguous().clone() for name, v in network.state_dict().items()}
+    kept = {name: v.to(dtype) if name in parameters else v for name, v in network.state_dict().items()}
+    state = {name: v.detach().cpu().contiguous().clone() for name, v in kept.items()}
     beside = path.with_suffix(".tmp")
     save_file(state, beside)
     os.replace(beside, path)
