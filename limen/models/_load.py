@@ -43,7 +43,8 @@ def _weights(component: Component, options: ModelOptions) -> tuple[dict[str, Ten
     path = ZOO / f"{component.name}{'_' if variant else ''}{variant}.safetensors"
     if not path.exists():
         shipped = ", ".join(sorted(p.stem for p in ZOO.glob("*.safetensors")))
-        raise UserError(f"model {component.name}: no weights {variant + ' ' if variant else ''}are shipped for it. Give a file (weights: path/to.pth), train it "
+        what = f"weights {variant}" if variant else "weights"
+        raise UserError(f"model {component.name}: no {what} are shipped for it. Give a file (weights: path/to/weights.pth), train it "
                         f"(`limen train`), or say weights: random. Shipped weights: {shipped or 'none'}.")  # fmt: skip
     return read_state(path), f"of the zoo ({path.name})"
 
