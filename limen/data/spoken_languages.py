@@ -49,7 +49,7 @@ def spoken_languages(options: SpokenLanguages) -> Dataset:
         text = " ".join(SENTENCES[language][k] for k in PAIRS[options.split][i])
         speech = speak(text, f"{VOICES.get(language, language)}+{options.voice}", speed_wpm=options.speed_wpm)
         samples = np.round(np.pad(speech, RATE_HZ // 5) * 32767).astype(np.int16)  # a fifth of a second of silence around it
-        return Sample(f"{language}/{i}", waveform(samples, options.rate_hz), text)
+        return Sample(f"{language}/{options.split}-{i}", waveform(samples, options.rate_hz), text)
 
-    return Dataset("spoken_languages", "clip", ordered(keys, [f"{language}/{i}" for language, i in keys], options), load,
+    return Dataset("spoken_languages", "clip", ordered(keys, [f"{language}/{options.split}-{i}" for language, i in keys], options), load,
                    rate_hz=options.rate_hz)  # fmt: skip

@@ -15,7 +15,7 @@ def test_no_sentence_is_heard_in_two_splits_and_every_language_says_all():
 def test_ids_carry_the_language_and_clips_differ_between_languages():
     data = spoken_languages(SpokenLanguages(languages=["it", "pl"], order="file", limit=7))
     samples = list(data)
-    assert [s.id for s in samples] == [*(f"it/{i}" for i in range(6)), "pl/0"]
+    assert [s.id for s in samples] == [*(f"it/test-{i}" for i in range(6)), "pl/test-0"]
     assert samples[0].y == "Il vecchio signore legge il giornale ogni giorno. I nostri amici verranno a cena domani."
     assert samples[6].y.startswith("Starszy pan codziennie czyta gazetę.")
     for sample in samples:
