@@ -104,7 +104,7 @@ class Encoded:
         """(B, F) cos / kappa of each context and its own target, and (B, F, K) with the distractors."""
         context = contextual(self.network.wav2vec2, self.extracted, self.frames, mask) if hide else self.features
         context = F.normalize(self.network.project_hid(context), dim=2)
-        logits = context @ F.normalize(targets, dim=2).mT / self.network.config.contrastive_logits_temperature
+        logits = context @ F.normalize(targets.to(context), dim=2).mT / self.network.config.contrastive_logits_temperature
         same = (codes[:, :, None] == codes[:, None]).all(3)  # a distractor with the codes of the truth is no distractor
         chosen = logits.masked_fill(same, -torch.inf).gather(2, negatives)
         return logits.diagonal(dim1=1, dim2=2), chosen

@@ -9,8 +9,8 @@ hears, and the gradient then points elsewhere (two clips, 0.2 to 3 s of silence 
 half a second is kept and one position of 16 of the rest, which counts for 16 in every attention (a bias of log 16). Against the full path
 with tiny.en, on ten read sentences of about 2.5 s: the same transcripts 10 times of 10; the loss of the transcript (mean 1.2) away by 0.13
 on average and 0.28 at most, that of a foreign sentence (mean 61) by 2.1 on average; on three of them the gradient's cosine 0.89 to 0.91 in
-a ninth of the time. The default was chosen on two of the ten. A synthesised sentence (loss 4.8) was 1.1 away. With base, the gradient of the
-language detector on one clip: cosine 0.82, with thin 8 0.89.
+a ninth of the time. The default was chosen on two of the ten. A synthesised sentence (loss 4.8) was 1.1 away. With base, the gradient of
+the language detector on one clip: cosine 0.82, with thin 8 0.89.
 """
 
 import copy

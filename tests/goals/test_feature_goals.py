@@ -22,7 +22,7 @@ def batch(*lengths):
 
 
 def pose(goal, model=SSL, samples=None):
-    return Attack.parse({"name": "pgd", "goal": goal, "budget": LINF}).pose(model, samples or batch(5000, 4000))
+    return Attack.parse({"name": "pgd", "goal": goal, "budget": LINF, "precision": "single"}).pose(model, samples or batch(5000, 4000))
 
 
 def test_the_feature_loss_is_the_squared_distance_to_the_clean_features():
@@ -52,7 +52,7 @@ def test_a_search_raises_the_loss_for_all_its_steps_and_a_clip_gets_what_it_gets
     both = batch(5000, 4000)
     found = attack(SSL, both, victim=CTC)
     problem = attack.pose(SSL, both)
-    assert (problem.look(found.x_adv)[0] > problem.look(problem.x)[0]).all()
+    assert (problem.look(found.x_adv.double())[0] > problem.look(problem.x)[0]).all()
     assert found.calls.backward.tolist() == [6, 6]
     one = Batch("clip", both.ids[1:], both.x[1:, :4000], both.y[1:], both.lengths[1:])
     torch.testing.assert_close(attack(SSL, one, victim=CTC).x_adv[0], found.x_adv[1, :4000], atol=1e-4, rtol=0)
