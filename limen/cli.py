@@ -75,14 +75,19 @@ def run(
 
 @app.command()
 def train(file: File, folder: Folder = None, resume: Resume = False, limit: Limit = None, device: Device = "cpu") -> None:
-    """Train the nets of an experiment file; ends with the paths of the weights."""
+    """Train the nets of an experiment file; ends with the paths of the weights. Those of a single net stand in the run folder itself."""
+    import shutil
+
     from limen.experiments.file import load_file, read_experiment
 
     experiment = read_experiment(load_file(file), file, limit)
     if others := sorted({t.task["name"] for t in experiment.tasks} - {"train"}):
         raise UserError(f"limen train runs tasks named train, but {file} has {', '.join(others)}. Use `limen run`.")
     where = _run(file, folder, resume, limit, device)
-    for weights in sorted(where.glob("cells/*/weights.safetensors")):
+    trained = sorted(where.glob("cells/*/weights.safetensors"))
+    if len(trained) == 1:  # a place that a second training can name
+        trained = [Path(shutil.copyfile(trained[0], where / "weights.safetensors"))]
+    for weights in trained:
         out.print(f"weights: {weights}", soft_wrap=True)
 
 

@@ -69,7 +69,8 @@ def test_train_ends_with_the_path_of_the_weights(tmp_path):
     path.write_text(yaml.safe_dump({"tasks": [{"task": {"name": "train", "epochs": 1}, "nets": [NET]}]}))
     done = limen("train", path, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
-    assert "weights.safetensors" in done.stdout
+    assert str(tmp_path / "run" / "weights.safetensors") in done.stdout
+    assert (tmp_path / "run" / "weights.safetensors").is_file()
 
 
 def test_list_describe_and_schema_show_the_same_components():

@@ -113,6 +113,12 @@ class Problem:
                        lengths=None if self.lengths is None else select(self.lengths, i), index=self.index[i.cpu()],
                        ids=select(self.ids, i) if self.ids else [])  # fmt: skip
 
+    def trimmed(self) -> "Problem":
+        """The same clips without the padding that none of them needs."""
+        if self.lengths is None or self.goal.framed or isinstance(self.low, Tensor) or isinstance(self.high, Tensor):
+            return self
+        return replace(self, x=self.x[:, : int(self.lengths.max())])
+
     def around(self, x: Tensor, budget: Ball | None) -> "Problem":
         """The same goal asked of other points, with another budget; calls go on the same account."""
         return replace(self, x=x, budget=budget)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from limen import seeds
 from limen.attacks._problem import Calls, Problem, Watch
+from limen.attacks._threads import side_by_side
 from limen.components import Component, parse
 from limen.errors import UserError
 from limen.goals._goal import Asked, Goal
@@ -118,7 +119,7 @@ class Attack:
             if stop is not None:
                 problem.watch = Watch.over(stop, problem.x, batch.x.dtype, stop_every)
             extra = (self.crafted,) if self.universal else ()
-            x_adv = self.search.function(problem, self.options, *extra)
+            x_adv = side_by_side(problem, lambda part: self.search.function(part, self.options, *extra))
             if problem.watch is not None:
                 problem.watch.see(problem, x_adv, last=True)
                 x_adv = problem.watch.x

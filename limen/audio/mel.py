@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from limen.audio.stft import frame_count, stft
+from limen.audio.stft import frame_count, power
 
 
 def hz_to_mel(hz: Tensor) -> Tensor:
@@ -43,10 +43,9 @@ class LogMel(nn.Module):
         self.register_buffer("filters", filters, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        spectrum = torch.view_as_real(stft(x, self.window, self.hop, self.n_fft))
-        power = spectrum.square().sum(-1)  # re^2 + im^2, not abs()^2: smooth at zero
+        weighted = power(x, self.window, self.hop, self.n_fft) @ self.filters.to(x)
         # ln(1e-6) = -13.8 is digital silence and about +9 the loudest tone: a fixed scale instead of statistics of the sample
-        return ((power @ self.filters.to(power)) + self.floor).log() / 7.0 + 1.0
+        return (weighted + self.floor).log() / 7.0 + 1.0
 
     def frames(self, lengths: Tensor) -> Tensor:
         """(B,) samples -> (B,) frames that hold no padding, at least one."""

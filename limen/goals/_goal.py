@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,9 @@ class Goal:
     """Extra weight of the first token of a decoder that writes token after token."""
     at_least: float = 0.0
     """Share of wrong words that counts as "away from"; 0: any difference."""
+
+    framed: ClassVar[bool] = False
+    """True if the goal holds values per frame of the batch: its padding must stay as it is."""
 
     @property
     def target(self) -> Tensor | list[str] | None:

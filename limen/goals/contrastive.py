@@ -48,6 +48,7 @@ class Frozen:
 class ContrastiveGoal(Goal):
     """`reference` holds the true transcripts, by which victims are judged."""
 
+    framed = True
     frozen: tuple[Frozen, ...] = ()
     hide: bool = True
 

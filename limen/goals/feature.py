@@ -28,6 +28,7 @@ class Feature(Options):
 class FeatureGoal(Goal):
     """`reference` holds the true transcripts, by which victims are judged."""
 
+    framed = True
     clean: tuple[Tensor, ...] = ()
     """(B, F, C) clean features of each model."""
 

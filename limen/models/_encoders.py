@@ -3,6 +3,8 @@
 A clip in a batch gets what it gets alone: padding is blanked after every layer that looks at neighbours, and no statistic spans a batch.
 """
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +19,11 @@ def blanked(x: Tensor, frames: Tensor) -> Tensor:
 def inside(x: Tensor, frames: Tensor) -> Tensor:
     """(B, F) True on each clip's own frames of x (B, F, ...)."""
     return torch.arange(x.shape[1], device=x.device) < frames.to(x.device)[:, None]
+
+
+def without_cudnn(x: Tensor) -> AbstractContextManager[None]:
+    """cuDNN refuses gradients through a recurrent layer in evaluation mode. On the CPU nothing is touched: its switch is one for all threads."""
+    return torch.backends.cudnn.flags(enabled=False) if x.is_cuda else nullcontext()
 
 
 class Front(nn.Module):
@@ -55,7 +62,7 @@ class Recurrent(nn.Module):
         rows, steps = torch.arange(len(x), device=x.device)[:, None], torch.arange(x.shape[1], device=x.device)
         # each clip's own frames turned round and its padding left behind them: a third faster than packed sequences
         turned = torch.where(inside(x, frames), frames[:, None] - 1 - steps, steps)
-        with torch.backends.cudnn.flags(enabled=False):  # cuDNN refuses gradients through a recurrent layer in evaluation mode
+        with without_cudnn(x):
             for ahead, back, norm in zip(self.forwards, self.backwards, self.norms, strict=True):
                 x = norm(torch.cat([ahead(x)[0], back(x[rows, turned])[0][rows, turned]], 2))
                 x = self.dropout(blanked(x, frames))

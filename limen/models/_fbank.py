@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from limen.audio.mel import mel_filters
+from limen.audio.stft import framed_power
 
 WINDOW, HOP, N_FFT, LOW_HZ, FLOOR = 400, 160, 512, 20.0, 1.192092955078125e-07
 """25 ms every 10 ms at 16 kHz; the floor under the mel power is float32's epsilon."""
@@ -33,8 +34,8 @@ class Fbank(nn.Module):
         parts = (32768 * x.double()).unfold(1, WINDOW, HOP)
         parts = parts - parts.mean(2, keepdim=True)
         parts = parts - 0.97 * torch.cat([parts[..., :1], parts[..., :-1]], 2)
-        spectrum = torch.view_as_real(torch.fft.rfft(parts * self.window.to(parts.device), N_FFT))
-        mel = (spectrum.square().sum(-1) @ self.filters.to(parts.device)).clamp_min(FLOOR).log()
+        power = framed_power(parts * self.window.to(parts.device), N_FFT)
+        mel = (power @ self.filters.to(parts.device)).clamp_min(FLOOR).log()
         mine = (torch.arange(mel.shape[1], device=x.device) < frames[:, None])[:, :, None]
         n = frames[:, None, None]
         if self.means:

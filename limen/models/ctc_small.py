@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from limen.audio.mel import LogMel
 from limen.models._ctc import ALPHABET, Recogniser, RecogniserOptions
-from limen.models._encoders import blanked
+from limen.models._encoders import blanked, without_cudnn
 from limen.models._model import Model
 
 
@@ -43,7 +43,7 @@ class CtcNetwork(nn.Module):
         x = blanked(self.norm1(self.conv1(x.mT).mT).relu(), frames)
         x = self.dropout(blanked(self.norm2(self.conv2(x.mT).mT).relu(), frames))
         packed = pack_padded_sequence(x, frames.cpu(), batch_first=True, enforce_sorted=False)
-        with torch.backends.cudnn.flags(enabled=False):  # cuDNN refuses gradients through a recurrent layer in evaluation mode
+        with without_cudnn(x):
             x, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=x.shape[1])
         return self.linear(self.dropout(x)).log_softmax(2), frames
 

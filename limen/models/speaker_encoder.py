@@ -15,9 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from limen.audio.files import SUFFIXES, read_clip
-from limen.audio.stft import stft
+from limen.audio.stft import power
 from limen.data._cache import fetched as fetched_folder
 from limen.errors import UserError
+from limen.models._encoders import without_cudnn
 from limen.models._load import read_state
 from limen.models._model import Model, ModelOptions
 
@@ -55,10 +56,9 @@ class VoiceEncoder(nn.Module):
         starts = [windows(int(k)) for k in lengths]
         longest = max(s[-1] + WINDOW for s in starts) * HOP
         x = F.pad(x, (N_FFT // 2, max(longest - x.shape[1], 0) + N_FFT // 2))
-        spectrum = torch.view_as_real(stft(x, self.window, HOP))
-        mel = spectrum.square().sum(-1) @ self.filters.to(x)  # power, not its logarithm
+        mel = power(x, self.window, HOP) @ self.filters.to(x)  # power, not its logarithm
         pieces = torch.stack([mel[i, s : s + WINDOW] for i, row in enumerate(starts) for s in row])
-        with torch.backends.cudnn.flags(enabled=False):  # cuDNN refuses gradients through a recurrent layer in evaluation mode
+        with without_cudnn(x):
             hidden = self.lstm(pieces)[1][0][-1]
         parts = unit(self.linear(hidden).relu()).split([len(row) for row in starts])
         return unit(torch.stack([p.mean(0) for p in parts]))

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from limen.audio.stft import frame_count, stft
+from limen.audio.stft import frame_count, power
 from limen.types import valid
 
 STEP = 1 / 32768
@@ -55,21 +55,21 @@ def masking_threshold(x: Tensor, lengths: Tensor | None, rate_hz: int, n_fft: in
     Which bins are maskers is decided in double precision, so that a rounding error does not decide it.
     """
     mask = valid(x, lengths)
-    power = spectral_power(x.double() if mask is None else x.double() * mask, n_fft, hop)
+    psd = spectral_power(x.double() if mask is None else x.double() * mask, n_fft, hop)
     count = frame_count(torch.full((len(x),), x.shape[-1]) if lengths is None else lengths, n_fft, hop)
     assert isinstance(count, Tensor)
-    own = torch.arange(power.shape[1], device=x.device) < count.to(x.device)[:, None]
-    loudest = power.masked_fill(~own[:, :, None], 0).amax((1, 2))
-    level = LOUDEST_DB + 10 * ((power + FLOOR) / (loudest[:, None, None] + FLOOR)).log10()
-    theta = x.new_full(power.shape, torch.inf)
-    theta[own] = _thresholds(level[own], torch.linspace(0, rate_hz / 2, power.shape[2], dtype=torch.float64, device=x.device), x.dtype)
+    own = torch.arange(psd.shape[1], device=x.device) < count.to(x.device)[:, None]
+    loudest = psd.masked_fill(~own[:, :, None], 0).amax((1, 2))
+    level = LOUDEST_DB + 10 * ((psd + FLOOR) / (loudest[:, None, None] + FLOOR)).log10()
+    theta = x.new_full(psd.shape, torch.inf)
+    theta[own] = _thresholds(level[own], torch.linspace(0, rate_hz / 2, psd.shape[2], dtype=torch.float64, device=x.device), x.dtype)
     return theta, loudest.clamp_min(QUIETEST).to(x.dtype)
 
 
 def spectral_power(x: Tensor, n_fft: int, hop: int) -> Tensor:
     """(..., T) -> (..., frames, n_fft // 2 + 1), differentiable everywhere: re^2 + im^2, no root."""
     window = torch.hann_window(n_fft, dtype=torch.float64, device=x.device) * (math.sqrt(8 / 3) / n_fft)
-    return torch.view_as_real(stft(x, window, hop)).square().sum(-1)
+    return power(x, window, hop)
 
 
 def perturbation_psd(delta: Tensor, psd_max: Tensor, n_fft: int = 2048, hop: int = 512) -> Tensor:

@@ -1,8 +1,9 @@
 import numpy as np
+import pytest
 import torch
 
 from limen.audio.mel import LogMel, mel_filters
-from limen.audio.stft import frame_count, stft
+from limen.audio.stft import frame_count, power, stft
 
 
 def noise(*shape, seed=0):
@@ -17,6 +18,16 @@ def test_the_transform_equals_numpy_frame_by_frame():
         for f in range(11):
             theirs = np.fft.rfft(x[i, 80 * f : 80 * f + 200].numpy() * window.numpy(), 256)
             np.testing.assert_allclose(ours[i, f].numpy(), theirs, atol=2e-5)
+
+
+@pytest.mark.parametrize("n_fft", [400, 401, 512])
+def test_power_and_its_gradient_are_those_of_the_transform_squared(n_fft):
+    x = torch.randn(2, 1200, dtype=torch.float64, requires_grad=True)
+    window, weights = torch.hann_window(400, dtype=torch.float64), torch.randn(2, 6, n_fft // 2 + 1, dtype=torch.float64)
+    direct, squared = power(x, window, 160, n_fft), stft(x, window, 160, n_fft).abs().square()
+    torch.testing.assert_close(direct, squared)
+    mine, theirs = (torch.autograd.grad((weights * p).sum(), x)[0] for p in (direct, squared))
+    torch.testing.assert_close(mine, theirs)
 
 
 def test_a_clip_shorter_than_the_window_gives_one_frame():

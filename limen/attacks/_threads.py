@@ -1,0 +1,54 @@
+"""Clips of a recogniser searched side by side, a share of the batch in each thread.
+
+A recurrent layer goes through hundreds of small steps, which do not gain from a second core; two batches in two threads do. Clips of like
+length go together, so that less padding is computed. Rows of a problem never look at each other: a clip gets what it gets alone.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+
+Search = Callable[[Problem], Tensor]
+
+
+def side_by_side(problem: Problem, search: Search) -> Tensor:
+    """What the search finds, computed in as many threads as torch has."""
+    threads = torch.get_num_threads()
+    # dropout that is left on hangs on hooks of the one model, and a model that looks on keeps its own account
+    if min(threads, len(problem)) < 2 or problem.lengths is None or problem.model.output == "class" or problem.model.random or problem.watch is not None \
+            or problem.x.device.type != "cpu":  # fmt: skip
+        return search(problem)
+    parts = shares(problem.lengths.tolist(), threads)
+    x_adv = problem.x.clone()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(len(parts), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            found = list(pool.map(lambda rows: torch.no_grad()(search)(problem.rows(torch.tensor(rows)).trimmed()), parts))
+    finally:
+        torch.set_num_threads(threads)
+    for rows, part in zip(parts, found, strict=True):
+        x_adv[rows, : part.shape[1]] = part
+    return x_adv
+
+
+def shares(lengths: list[int], threads: int) -> list[list[int]]:
+    """Row numbers of at most `threads` runs of clips, longest first, so cut that the largest run, padded, is as small as it can be."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    sizes = sorted({n * count for n in lengths for count in range(1, len(lengths) + 1)})
+    largest = sizes[bisect_left(sizes, True, key=lambda size: len(_runs(order, lengths, size)) <= threads)]
+    return _runs(order, lengths, largest)
+
+
+def _runs(order: list[int], lengths: list[int], largest: int) -> list[list[int]]:
+    """Runs of at most `largest` samples each, padding included; a longer clip stands alone."""
+    runs: list[list[int]] = []
+    while order:
+        count = max(1, largest // lengths[order[0]])
+        runs.append(order[:count])
+        order = order[count:]
+    return runs
