@@ -4,7 +4,9 @@ Autograd is on in `Problem` and nowhere else. Rows can be taken out (`rows`), so
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
+from threading import Event
 
 import torch
 from torch import Tensor
@@ -86,6 +88,8 @@ class Problem:
     """Names of the samples."""
     watch: "Watch | None" = None
     """A third model that looks on."""
+    halt: Event | None = None
+    """Once set, the model is asked no more: the search was broken off from outside."""
 
     def __post_init__(self) -> None:
         if len(self.index) != len(self.x):
@@ -151,6 +155,8 @@ class Problem:
         return self.clip(self.x + self.ball.start(self.x, self.generators, None if self.mask is None else self.lengths))
 
     def outputs(self, x_adv: Tensor) -> Outputs:
+        if self.halt is not None and self.halt.is_set():
+            raise CancelledError
         self.calls.forward.index_add_(0, self.index, self._one)
         return self.model(x_adv, self.lengths, self.generators)
 

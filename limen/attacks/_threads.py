@@ -7,6 +7,8 @@ length go together, so that less padding is computed. Rows of a problem never lo
 from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
 
 import torch
 from torch import Tensor
@@ -19,16 +21,24 @@ Search = Callable[[Problem], Tensor]
 def side_by_side(problem: Problem, search: Search) -> Tensor:
     """What the search finds, computed in as many threads as torch has."""
     threads = torch.get_num_threads()
-    # dropout that is left on hangs on hooks of the one model, and a model that looks on keeps its own account
-    if min(threads, len(problem)) < 2 or problem.lengths is None or problem.model.output == "class" or problem.model.random or problem.watch is not None \
-            or problem.x.device.type != "cpu":  # fmt: skip
+    # dropout that is left on hangs on hooks of the one model, and a model that looks on keeps one account: nothing for threads
+    apart = problem.model.output == "transcript" and not problem.model.random and problem.watch is None and problem.x.device.type == "cpu"
+    if problem.lengths is None or not apart or min(threads, len(problem)) < 2:
         return search(problem)
-    parts = shares(problem.lengths.tolist(), threads)
-    x_adv = problem.x.clone()
+    parts, x_adv, halt = shares(problem.lengths.tolist(), threads), problem.x.clone(), Event()
+
+    @torch.no_grad()
+    def searched(rows: list[int]) -> Tensor:
+        return search(replace(problem.rows(torch.tensor(rows)).trimmed(), halt=halt))
+
     torch.set_num_threads(1)
     try:
         with ThreadPoolExecutor(len(parts), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            found = list(pool.map(lambda rows: torch.no_grad()(search)(problem.rows(torch.tensor(rows)).trimmed()), parts))
+            try:
+                found = list(pool.map(searched, parts))
+            except BaseException:  # Ctrl-C among them: the other threads end with their next call of the model
+                halt.set()
+                raise
     finally:
         torch.set_num_threads(threads)
     for rows, part in zip(parts, found, strict=True):

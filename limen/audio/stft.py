@@ -26,7 +26,7 @@ def stft(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Tenso
 
 
 def power(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Tensor:
-    """(..., T) -> (..., frames, n_fft // 2 + 1): the squared magnitudes of `stft`. Its gradient is zero at digital silence, not undefined."""
+    """(..., T) -> (..., frames, n_fft // 2 + 1): squared magnitudes of `stft`, with a gradient of zero at digital silence."""
     return framed_power(frames(x, len(window), hop) * window.to(x), n_fft or len(window))
 
 

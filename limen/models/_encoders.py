@@ -22,7 +22,7 @@ def inside(x: Tensor, frames: Tensor) -> Tensor:
 
 
 def without_cudnn(x: Tensor) -> AbstractContextManager[None]:
-    """cuDNN refuses gradients through a recurrent layer in evaluation mode. On the CPU nothing is touched: its switch is one for all threads."""
+    """cuDNN refuses gradients through a recurrent layer in evaluation mode. Its switch is one for all threads: left alone on CPUs."""
     return torch.backends.cudnn.flags(enabled=False) if x.is_cuda else nullcontext()
 
 

@@ -4,7 +4,6 @@ Graves et al. 2006, https://www.cs.toronto.edu/~graves/icml_2006.pdf; the order 
 One frame is 20 ms. Padding is blanked after every layer, so a clip in a batch gets what it gets alone.
 """
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
