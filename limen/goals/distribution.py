@@ -1,12 +1,13 @@
 r"""A whole distribution: k classes with chosen probabilities, in order. A "very targeted" attack (appendix D.3.1 of Olivier 2023).
 
-The target y puts a point of the unit simplex on k classes drawn in order; the attacker lowers KL(f(x), y) and has reached the goal when the
-k largest outputs are those classes in that order.
+The target y puts a point of the unit simplex on k classes drawn in order; the attacker lowers KL(y || f(x)) and has reached the goal when the
+k largest outputs are those classes in that order. (The other divergence, KL(f(x) || y), is infinite: most classes have no share in y.)
 """
 
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
@@ -14,10 +15,6 @@ from limen.errors import UserError
 from limen.goals._goal import Asked, Goal
 from limen.options import Options
 from limen.types import Outputs, Transcripts
-
-FLOOR = 1e-6
-"""Probability of the classes that should have none: the divergence to zero would be infinite wherever the softmax is not."""
-
 
 class Distribution(Options):
     k: int = Field(default=3, ge=1)
@@ -32,8 +29,7 @@ class _Distribution(Goal):
 
     def _nll(self, outputs: Tensor | Transcripts) -> Tensor:
         assert isinstance(outputs, Tensor)
-        log_p = outputs.log_softmax(1)
-        return (log_p.exp() * (log_p - self.reference.clamp_min(FLOOR).log())).sum(1)
+        return F.kl_div(outputs.log_softmax(1), self.reference, reduction="none").sum(1)
 
     def _reached(self, outputs: Tensor | Transcripts) -> Tensor:
         assert isinstance(outputs, Tensor)
