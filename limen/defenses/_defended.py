@@ -1,5 +1,6 @@
 """What defences share: a model behind a transform of its input, and how an honest attacker differentiates it."""
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -19,6 +20,15 @@ class Defended(Model):
         self.kind, self.classes, self.rate_hz, self.shape = model.kind, model.classes, model.rate_hz, model.shape
         self.random, self.draws = model.random, model.draws
         self.training = model.training
+
+    @property
+    def for_attack(self) -> Model:
+        inner = self.inner.for_attack
+        if inner is self.inner:
+            return self
+        seen = copy.copy(self)
+        seen._modules = {**self._modules, "inner": inner}
+        return seen
 
     def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         """x -> what the inner model sees, of the same shape and range; padding stays zero."""

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from limen.audio.synthesis import speak
+from limen.components import parse
 from limen.data._get import get
 from limen.data.spoken_languages import SpokenLanguages, spoken_languages
 from limen.errors import UserError
@@ -205,6 +206,11 @@ def test_the_fast_path_is_the_full_one_when_nothing_is_left_out(tiny):
     torch.testing.assert_close(model.for_attack(whole).nll(["ok"]), model(whole).nll(["ok"]), rtol=1e-4, atol=1e-4)
     assert inner(model.for_attack) is inner(model)
     assert made(tiny[0], fast=False).for_attack.shortened is False
+    component, options = parse("defenses", {"name": "low_pass", "cutoff_hz": 4000})
+    defended = component.function(model, options)
+    assert not defended.inner.shortened
+    assert defended.for_attack.inner.shortened
+    assert type(defended.for_attack) is type(defended)
 
 
 @pytest.fixture(scope="module")
