@@ -5,16 +5,20 @@ import unicodedata
 from typing import Literal
 
 How = Literal["none", "words", "english"]
-""""none": as it stands, single spaces; "words": lower case, only letters, digits and apostrophes; "english": also numbers as words."""
+""""none": as it stands, single spaces; "words": lower case, only letters, digits and apostrophes; "english": also numbers as words,
+14 as fourteen and 3rd as third."""
 
 ONES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen",
         "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")  # fmt: skip
+ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth", "twelve": "twelfth"}
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 
 
 def normalised(text: str, how: How) -> str:
     if how == "english":
-        text = re.sub(r"\d+", lambda digits: f" {_number_words(digits[0])} ", re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
+        text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
+        text = re.sub(r"(\d+)(st|nd|rd|th)\b", lambda found: f" {_ordinal(_number_words(found[1]))} ", text, flags=re.IGNORECASE)
+        text = re.sub(r"\d+", lambda digits: f" {_number_words(digits[0])} ", text)
     if how != "none":
         plain = unicodedata.normalize("NFC", text.lower().replace("’", "'"))
         text = "".join(c if c == "'" or unicodedata.category(c)[0] in "LMN" else " " for c in plain)
@@ -35,3 +39,9 @@ def _number_words(digits: str) -> str:
     if n >= 20:
         return TENS[n // 10 - 2] + (f" {ONES[n % 10]}" if n % 10 else "")
     return ONES[n]
+
+
+def _ordinal(words: str) -> str:
+    """"twenty one" -> "twenty first"."""
+    *before, last = words.split()
+    return " ".join([*before, ORDINALS.get(last) or (f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th")])

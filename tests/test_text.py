@@ -14,6 +14,7 @@ from limen.text import normalised
     ("It costs 1,250 dollars", "english", "it costs one thousand two hundred fifty dollars"),
     ("12, 20, 21, 100 and 342", "english", "twelve twenty twenty one one hundred and three hundred forty two"),
     ("007 and 12345678", "english", "zero zero seven and one two three four five six seven eight"),
+    ("the 13th, 21st, 3rd, 20TH and 1,000th", "english", "the thirteenth twenty first third twentieth and one thousandth"),
     ("", "english", ""),
 ])  # fmt: skip
 def test_a_text_is_normalised_as_asked(text, how, result):
