@@ -24,6 +24,7 @@ format: .venv/.ready-lint
 
 bench: .venv/.ready
 	$(BIN)/python benchmarks/bench_pgd.py
+	$(BIN)/python benchmarks/bench_speech_batch.py
 
 docs: .venv/.ready
 	$(BIN)/python -m limen.reference
