@@ -42,6 +42,6 @@ def _number_words(digits: str) -> str:
 
 
 def _ordinal(words: str) -> str:
-    """"twenty one" -> "twenty first"."""
+    """ "twenty one" -> "twenty first"."""
     *before, last = words.split()
     return " ".join([*before, ORDINALS.get(last) or (f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th")])

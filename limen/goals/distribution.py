@@ -16,6 +16,7 @@ from limen.goals._goal import Asked, Goal
 from limen.options import Options
 from limen.types import Outputs, Transcripts
 
+
 class Distribution(Options):
     k: int = Field(default=3, ge=1)
     """Classes that get a share; the larger, the more targeted."""
