@@ -1,7 +1,7 @@
 r"""A whole distribution: k classes with chosen probabilities, in order. A "very targeted" attack (appendix D.3.1 of Olivier 2023).
 
-The target y puts a point of the unit simplex on k classes drawn in order; the attacker lowers KL(y || f(x)) and has reached the goal when the
-k largest outputs are those classes in that order. (The other divergence, KL(f(x) || y), is infinite: most classes have no share in y.)
+The target y puts a point of the unit simplex on k classes drawn in order; the attacker lowers KL(y || f(x)) and has reached the goal when
+the k largest outputs are those classes in that order. (The other divergence, KL(f(x) || y), is infinite: most classes have no share in y.)
 """
 
 from dataclasses import dataclass
