@@ -311,7 +311,7 @@ def _folder(name: str, resume: bool) -> Path:
 
 def _show(summary: dict[str, Any]) -> None:
     """A short table per net on the terminal, and a line per curve."""
-    cells = [c for c in summary["cells"] if "values" not in c["summary"]["result"]]
+    cells = [c for c in summary["cells"] if "values" not in c["summary"]["result"] and c["task"] != "audit"]
     for net in dict.fromkeys(c["labels"]["net"] for c in cells):
         _show_net(net, [c for c in cells if c["labels"]["net"] == net])
     for cell in summary["cells"]:

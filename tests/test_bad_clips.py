@@ -33,6 +33,9 @@ ATTACKS = [
     {"name": "genetic", "generations": 2, "population": 4, "budget": {"name": "linf", "eps": 0.01}},
     {"name": "cw", "steps": 3},
     {"name": "imperceptible", "steps": 3, "masking_steps": 3},
+    {"name": "square", "queries": 4, "budget": {"name": "linf", "eps": 0.01}},
+    {"name": "nes", "queries": 8, "directions": 2, "budget": {"name": "linf", "eps": 0.01}},
+    {"name": "spsa", "queries": 8, "directions": 2, "budget": {"name": "linf", "eps": 0.01}},
 ]
 
 
@@ -136,5 +139,7 @@ def test_data_of_another_rate_that_cannot_be_changed_is_refused(monkeypatch, sma
 
 def test_every_attack_that_takes_clips_is_tried_on_bad_ones():
     # classifiers only, pictures only, or crafted first: those have their own tests
-    elsewhere = {"deepfool", "uap", "uap_hc", "patch", "universal", "imported", "fgsm", "r_fgsm", "bim", "mi_fgsm", "cw_l2", "random_noise"}
+    elsewhere = {"deepfool", "uap", "uap_hc", "patch", "universal", "imported", "fgsm", "r_fgsm", "bim", "mi_fgsm", "cw_l2", "random_noise",
+                 "apgd", "ni_fgsm", "auto_attack", "cascade", "ddn", "fab", "fmn", "boundary", "hopskipjump", "zoo", "one_pixel", "spatial",
+                 "hot_cold", "feature_adversary"}  # fmt: skip
     assert set(names("attacks")) - elsewhere == {spec["name"] for spec in ATTACKS}

@@ -60,7 +60,7 @@ def test_limit_and_an_absent_device_are_heeded(file, tmp_path):
 def test_plan_shows_cells_and_cost_without_running(file):
     done = limen("plan", file)
     assert done.returncode == 0, done.stderr
-    assert "2 cells" in done.stdout
+    assert "3 cells" in done.stdout  # clean, attacked, audited
     assert "fgsm" in done.stdout
 
 

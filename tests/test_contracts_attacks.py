@@ -18,8 +18,8 @@ from limen.errors import UserError
 from limen.models._model import Classifier, Model
 from limen.types import Batch, different, predictions
 
-ATTACKS = [name for name in names("attacks") if name != "imported"]
-"""Every search; what others made is read from files, in tests/attacks/test_imported.py."""
+ATTACKS = [name for name in names("attacks") if name not in ("imported", "feature_adversary")]
+"""Every search that needs no file of the user's; those are in tests/attacks/test_imported.py and tests/attacks/test_spatial.py."""
 CLIPS_ONLY = {
     "imperceptible": {"name": "linf", "eps": 0.1},
     "kenansville": {"name": "snr", "snr_db": 10},
@@ -58,6 +58,17 @@ PROMISES = {
     ),
     "uap_hc": Promise(norms=("l2",)),
     "cw": Promise(norms=("linf",)),  # its own radius is one of the largest sample
+    "ddn": Promise(norms=("l2",)),
+    "fmn": Promise(options={norm: {"norm": norm, "steps": 300} for norm in NORMS}),
+    "square": Promise(outside=None),  # what random search finds in so many queries is no promise
+    "nes": Promise(outside=None),
+    "spsa": Promise(outside=None),
+    "zoo": Promise(outside=None),
+    "one_pixel": Promise(outside=None),
+    "boundary": Promise(outside=None),
+    "hopskipjump": Promise(outside=None),
+    "hot_cold": Promise(outside=None),
+    "spatial": Promise(outside=None),
     "patch": Promise(outside=None),  # changes a disc as far as the range goes; its own exact problem is in tests/attacks/test_patch.py
 }
 QUICK: dict[str, dict[str, Any]] = {
@@ -72,6 +83,18 @@ QUICK: dict[str, dict[str, Any]] = {
     "patch": {"iter_per_img": 3, "at_once": 2, "alpha": 0.1},
     "fgsm": {"search": 3},
     "random_noise": {"tries": 3},
+    "apgd": {"steps": 6, "restarts": 2},
+    "square": {"queries": 12},
+    "ddn": {"steps": 6},
+    "fmn": {"steps": 6},
+    "fab": {"steps": 4, "restarts": 2},
+    "nes": {"queries": 60},
+    "spsa": {"queries": 60},
+    "zoo": {"queries": 60},
+    "boundary": {"queries": 60},
+    "hopskipjump": {"queries": 60},
+    "cascade": {"attacks": [{"name": "fgsm"}, {"name": "apgd", "steps": 4}, {"name": "square", "queries": 6}]},
+    "auto_attack": {"steps": 4, "queries": 6},
 }
 """Small settings that still go through every branch."""
 
@@ -268,11 +291,11 @@ def test_clips_of_different_lengths_keep_their_padding_and_give_what_they_give_a
     batch = clips(model)
     assert batch.lengths is not None
     configured = attack(name, {"name": "snr", "snr_db": 10.0})
-    _, refusal = attempt(lambda: configured.craft(model, batch))
+    result, refusal = attempt(lambda: (configured.craft(model, batch), configured(model, batch))[1])
     if refusal:
         assert "pictures" in refusal  # an attack on pictures alone says so
         return
-    together = configured(model, batch).x_adv
+    together = result.x_adv
     for i, n in enumerate(batch.lengths.tolist()):
         assert (together[i, n:] == 0).all()
         alone = Batch("clip", [batch.ids[i]], batch.x[i : i + 1, :n], batch.y[i : i + 1], batch.lengths[i : i + 1])

@@ -171,12 +171,14 @@ class Problem:
         return self.look(x_adv)[1]
 
     @torch.no_grad()
-    def look(self, x_adv: Tensor) -> tuple[Tensor, Tensor]:
-        """(B,) loss and (B,) reached, without gradients. Of a model that draws at random: mean loss, and whether all draws agree."""
+    def look(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """(B,) loss (`loss` replaces the goal's own) and (B,) reached, without gradients. Of a model that draws at random: mean loss, and
+        whether all draws agree."""
+        measure = loss or self.goal.loss
         losses, votes = [], []
         for _ in range(self.draws):
             outputs = self.outputs(x_adv)
-            losses.append(self.goal.loss(outputs))
+            losses.append(measure(outputs))
             votes.append(self._reached(outputs))
         return _mean(losses), _all(votes)
 

@@ -7,8 +7,8 @@ r"""DeepFool: to the nearest linearised boundary, again and again. Moosavi-Dezfo
 
 Departs from the paper: only the classes most likely at the clean sample are looked at (`k_classes`); the overshoot is part of every step,
 as in the authors' code; values at an end of the range that a step would push further are left out of it (without this, 9 % of the digits
-and 20 % under a perceptron are never fooled); a step that went far beyond the boundary is taken back along the straight way (`refine`).
-With a budget, the point found is projected into it.
+and 20 % under a perceptron are never fooled); a step that went far beyond the boundary is taken back along the straight way (`refine`);
+a point that rounding could turn back has not arrived. With a budget, the point found is projected into it.
 """
 
 from typing import ClassVar, Literal
@@ -18,6 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks._problem import Problem, need_classes
+from limen.attacks._smallest import clearly_reached, hair
 from limen.budgets._balls import expand
 from limen.errors import UserError
 from limen.options import Options
@@ -61,7 +62,7 @@ def deepfool(problem: Problem, options: DeepFool) -> Tensor:
         r = r + _to_nearest_boundary(active, x_adv[left], own[left], others[left], options.norm)
         x_adv[left] = active.clip(active.x + (1 + options.overshoot) * r)
         r = (x_adv[left] - active.x) / (1 + options.overshoot)  # what the range cut off is not carried on
-        reached = active.reached(x_adv[left])
+        reached = clearly_reached(active, x_adv[left])
         arrived = left[reached]
         x_adv[arrived] = _pulled_back(active.rows(reached), x_adv[arrived], options)
     return problem.project(x_adv)
@@ -73,13 +74,13 @@ def _pulled_back(active: Problem, x_adv: Tensor, options: DeepFool) -> Tensor:
     low, high = torch.zeros_like(way.flatten(1)[:, 0]), torch.ones_like(way.flatten(1)[:, 0])
     for _ in range(options.refine if len(way) else 0):
         middle = (low + high) / 2
-        reached = active.reached(active.x + expand(middle, way) * way)
+        reached = clearly_reached(active, active.x + expand(middle, way) * way)
         low, high = torch.where(reached, low, middle), torch.where(reached, middle, high)
     share = (high * (1 + options.overshoot)).clamp_max(1)
     nearer = active.x + expand(share, way) * way
     if not options.refine or not len(way):
         return x_adv
-    return torch.where(expand(active.reached(nearer), way), nearer, x_adv)
+    return torch.where(expand(clearly_reached(active, nearer), way), nearer, x_adv)
 
 
 def _to_nearest_boundary(active: Problem, x: Tensor, own: Tensor, others: Tensor, norm: str) -> Tensor:
@@ -87,7 +88,7 @@ def _to_nearest_boundary(active: Problem, x: Tensor, own: Tensor, others: Tensor
     # a value at an end of the range cannot go further: with it the step would stay short of the boundary for ever
     stuck = active.clip((x[:, None] + w.sign()).flatten(0, 1)).view_as(w) == x[:, None]
     w = w.masked_fill(stuck, 0.0)
-    f = (logits.gather(1, others) - logits.gather(1, own[:, None])).abs()
+    f = (logits.gather(1, others) - logits.gather(1, own[:, None])).abs() + hair(logits)[:, None]
     sizes = w.flatten(2).norm(p=2 if norm == "l2" else 1, dim=2)
     distance = torch.where(sizes > 0, f / sizes, torch.inf)  # a class whose logit runs parallel is never reached
     nearest = distance.argmin(1)

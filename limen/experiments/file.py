@@ -91,6 +91,8 @@ class Experiment(Options):
     """How adversarial samples are stored before they are judged; auto: 16-bit for clips, float for pictures."""
     examples: int = Field(default=3, ge=0)
     """Samples of each cell kept to look at and listen to."""
+    audit: bool = True
+    """Probe each attacked net and defence on a few samples for hidden gradients (task audit); the report shows what was found."""
     safe_mode: bool = False
     """A failed cell is recorded with its error and the run goes on."""
     tasks: list[TaskEntry] = Field(min_length=1)

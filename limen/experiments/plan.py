@@ -12,6 +12,9 @@ from limen.components import parse
 from limen.errors import UserError
 from limen.experiments.file import Experiment, Net, Surrogate, TaskEntry
 
+NOT_AUDITED = ("random_noise", "imported")
+"""Attacks that search nothing."""
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -74,7 +77,7 @@ def plan(experiment: Experiment) -> list[Planned]:
     seen: set[str] = set()
     for number, entry in enumerate(experiment.tasks):
         used: set[str] = set()
-        for spec, labels, variable in _grid(entry, used):
+        for spec, labels, variable in [*_grid(entry, used), *(_audits(entry) if experiment.audit else [])]:
             full = {**spec, "seed": experiment.seed, "store": experiment.store, "examples": experiment.examples}
             cell = Planned(len(cells), number, full, labels, variable)
             if cell.id not in seen:
@@ -115,6 +118,19 @@ def _grid(entry: TaskEntry, used: set[str]) -> Iterator[tuple[dict[str, Any], di
                 "attack_on_defense": entry.attack_on_defense,
             }
             yield spec, _labels(net, defense, attack), variable or None
+
+
+def _audits(entry: TaskEntry) -> Iterator[tuple[dict[str, Any], dict[str, str], None]]:
+    """One cell per net and defence that a search of the entry attacks directly, under the goal and budget of the first such attack."""
+    direct = [a for a in entry.attacks if a and a.get("budget") and not a.get("surrogate") and a["name"] not in NOT_AUDITED]
+    if not direct or entry.task["name"] not in ("accuracy", "constrained_accuracy"):
+        return
+    attack: dict[str, Any] = {"name": "pgd", **{k: direct[0][k] for k in ("goal", "budget", "precision") if k in direct[0]}}
+    for net, defense in itertools.product(entry.nets, entry.defenses):
+        spec: dict[str, Any] = {"task": resolved("tasks", {"name": "audit"}), "net": _net(net),
+                                "defense": resolved("defenses", defense), "attack": resolved_attack(attack), "metrics": [],
+                                "attack_on_defense": entry.attack_on_defense}  # fmt: skip
+        yield spec, {**_labels(net, defense, None), "attack": "audit"}, None
 
 
 def _labels(net: Net, defense: dict[str, Any] | None, attack: dict[str, Any] | None) -> dict[str, str]:

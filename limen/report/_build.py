@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from limen.report import _checks, _curves, _distributions, _figures, _languages, _media, _recognisers, _tables, _transcripts, _transfer
+from limen.report import (
+    _audit,
+    _checks,
+    _curves,
+    _distributions,
+    _figures,
+    _languages,
+    _media,
+    _recognisers,
+    _tables,
+    _transcripts,
+    _transfer,
+)
 from limen.report._run import Cell, Run, component, read_run
 from limen.report._words import duration, fmt, interval, listed, many, place, threats
 
@@ -59,6 +71,7 @@ def _context(run: Run, examples: int, megabytes: float) -> dict[str, Any]:
         "lede": _lede(run, checks),
         "tiles": _tiles(run.done),
         "checks": checks,
+        "audit": {"table": _audit.table(run.audits), "figures": _audit.figures(run.audits)},
         "flagged": [c for c in checks if c.status == "flag"],
         "blocks": _blocks(run, examples, megabytes),
         "failed": [{"place": place(c), "error": c.error, "id": c.id} for c in run.failed],
@@ -77,7 +90,7 @@ def _context(run: Run, examples: int, megabytes: float) -> dict[str, Any]:
 def _lede(run: Run, checks: Sequence[_checks.Check]) -> str:
     done = run.done
     nets = list(dict.fromkeys(c.net for c in run.cells))
-    attacks = list(dict.fromkeys(c.attack for c in run.cells if c.attack != "none"))
+    attacks = list(dict.fromkeys(c.attack for c in run.cells if c.attack != "none" and c.task != "audit"))
     defenses = list(dict.fromkeys(c.defense for c in run.cells if c.defense != "none"))
     judged = sum(c.n for c in done)
     parts = [

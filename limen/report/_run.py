@@ -141,7 +141,12 @@ class Run:
 
     @property
     def done(self) -> list[Cell]:
-        return [c for c in self.cells if c.done]
+        return [c for c in self.cells if c.done and c.task != "audit"]
+
+    @property
+    def audits(self) -> list[Cell]:
+        """Probes of the models' gradients: no results, but a reason to believe or to doubt them."""
+        return [c for c in self.cells if c.done and c.task == "audit"]
 
     @property
     def failed(self) -> list[Cell]:

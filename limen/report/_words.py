@@ -87,7 +87,9 @@ def variable_text(variable: dict[str, Any]) -> str:
 
 def place(cell: Cell) -> str:
     """Where a number comes from: net, defence, attack, variable."""
-    parts = [cell.net, "undefended" if cell.defense == "none" else cell.defense, "clean" if cell.attack == "none" else cell.attack]
+    parts = [cell.net, "undefended" if cell.defense == "none" else cell.defense]
+    if cell.task != "audit":
+        parts.append("clean" if cell.attack == "none" else cell.attack)
     return " · ".join(parts + ([variable_text(cell.variable)] if cell.variable else []))
 
 

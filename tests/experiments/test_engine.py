@@ -20,6 +20,7 @@ NET = {"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits",
 CONTENT = {
     "name": "t",
     "examples": 2,
+    "audit": False,
     "tasks": [{"nets": [NET], "defenses": [None, {"name": "bit_depth"}],
                "attacks": [None, {"name": "random_noise", "budget": {"name": "l2", "eps": 0.5}},
                            {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.05}}],
@@ -95,7 +96,7 @@ def test_an_error_in_one_of_several_processes_ends_the_run_with_its_message(tmp_
 def test_a_universal_perturbation_is_crafted_once_and_kept(tmp_path):
     uap = {"name": "uap", "samples": 16, "epochs": 1, "budget": {"name": "linf", "eps": 0.1}}
     tasks = [{"nets": [NET], "attacks": [uap]}, {"task": {"name": "samples"}, "nets": [NET], "attacks": [uap]}]
-    run(Experiment.model_validate({"name": "t", "tasks": tasks}), tmp_path / "run")
+    run(Experiment.model_validate({"name": "t", "audit": False, "tasks": tasks}), tmp_path / "run")
     assert len(list((tmp_path / "run" / "crafted").glob("*.safetensors"))) == 1
 
 
@@ -159,7 +160,7 @@ def test_training_leaves_weights_that_a_later_run_uses(tmp_path):
         "task": {"name": "train", "epochs": 8, "lr": 0.005},
         "nets": [{"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits"}}],
     }
-    summary = run(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")
+    summary = run(Experiment.model_validate({"name": "t", "audit": False, "tasks": [entry]}), tmp_path / "run")
     trained = summary["cells"][0]["summary"]["columns"]["correct"]["mean"]
     assert trained > 0.85
     weights = tmp_path / "run" / "cells" / summary["cells"][0]["id"] / "weights.safetensors"
@@ -172,7 +173,7 @@ def test_an_attack_on_another_net_is_judged_on_the_victim(tmp_path):
     other = {"models": [{"name": "mlp", "weights": "random", "init_seed": 5}]}
     attack = {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.05}}
     entry = {"nets": [NET], "attacks": [attack, {**attack, "surrogate": other}]}
-    summary = run(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")
+    summary = run(Experiment.model_validate({"name": "t", "audit": False, "tasks": [entry]}), tmp_path / "run")
     direct, transferred = (c["summary"]["columns"]["fooled"]["mean"] for c in summary["cells"])
     assert transferred <= direct
     assert summary["cells"][1]["labels"]["attack"] == "pgd on mlp"
@@ -182,7 +183,7 @@ def test_constrained_accuracy_gives_a_curve_that_starts_clean_and_falls(tmp_path
     entry = {"task": {"name": "constrained_accuracy", "constraint": "linf", "values": [0, 0.05, 0.4]},
              "nets": [{"model": {"name": "cnn"}, "data": NET["data"]}],
              "attacks": [{"name": "pgd", "steps": 10, "budget": {"name": "linf", "eps": 1}}, {"name": "deepfool"}]}  # fmt: skip
-    summary = run(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")
+    summary = run(Experiment.model_validate({"name": "t", "audit": False, "tasks": [entry]}), tmp_path / "run")
     for cell in summary["cells"]:
         curve = cell["summary"]["result"]
         assert curve["accuracy"][0] > 0.9

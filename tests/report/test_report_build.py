@@ -153,6 +153,14 @@ def test_threat_models_are_said_in_words(tmp_path: Path) -> None:
     assert "knows nothing" in said["random_noise"]
 
 
+def audited(probes: dict[str, float] | None = None, **other: object) -> dict[str, object]:
+    """A cell of the task audit: an honest model's, but for what is said."""
+    honest = {"noise": 0.0, "one_step": 0.4, "many_steps": 0.6, "no_gradients": 0.5, "undefended": 0.4, "anything_allowed": 1.0}
+    result = {"probes": honest | (probes or {}), "steps": [0, 1, 10, 40], "loss": [0.1, 0.5, 2.0, 2.5], "reached": [0, 0.1, 0.5, 0.6],
+              "dead": 0.0, "gradient_norms": [0.1, 1.0, 8.0], "random": False, "draws": 1, "n": 60} | other  # fmt: skip
+    return {"attack": "audit", "task": {"name": "audit", "samples": 60}, "budget": LINF, "result": result, "examples": 0}
+
+
 def test_an_honest_run_raises_no_flag(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     for eps, rate in ((0.01, 0.8), (0.03, 0.4), (0.1, 0.0)):
@@ -162,6 +170,7 @@ def test_an_honest_run_raises_no_flag(tmp_path: Path) -> None:
         run.cell(attack="pgd", budget=budget, variable=variable, rate=rate, steps=40)
     run.cell(attack="pgd", defense="crop_rescale", budget=LINF, rate=0.0, steps=40, facts={"random": True, "draws": 16})
     run.cell(attack="cw_l2", rate=0.0)
+    run.cell(**audited())
     assert {name: check.status for name, check in checks_of(run).items()} == dict.fromkeys(checks_of(run), "pass")
 
 
@@ -185,15 +194,44 @@ def test_each_fault_raises_its_flag_and_no_other(tmp_path: Path) -> None:
             {"attack": "pgd", "budget": LINF, "defense": "crop_rescale", "rate": 0.1, "facts": {"random": True, "draws": 1}}
         ],
         "Unbounded attacks always win": [{"attack": "deepfool", "rate": 0.2}],
+        "Gradients beat guessing": [audited({"no_gradients": 0.8})],
+        "The loss rises with the steps": [audited(loss=[0.1, 2.5, 2.0, 0.4])],
     }
     for number, (name, cells) in enumerate(faults.items()):
         run = Fabricated(tmp_path / str(number))
         for cell in cells:
-            run.cell(**cell, examples=0)
+            run.cell(**{**cell, "examples": 0})
         checks = checks_of(run)
         assert [c.name for c in checks.values() if c.status == "flag"] == [name]
         assert name in text_of(build(run.folder))
     assert set(checks) == set(faults)
+
+
+def test_probes_raise_the_flags_that_cells_raise_too(tmp_path: Path) -> None:
+    faults = {
+        "Noise control": audited({"noise": 0.7}),
+        "Many steps beat one": audited({"one_step": 0.9}),
+        "Living gradients": audited(gradient_norms=[1e-9, 1.0, 1e9]),
+        "Random models are averaged": audited(random=True),
+        "Unbounded attacks always win": audited({"anything_allowed": 0.9}),
+        "Gradients beat guessing": audited({"undefended": 0.8}),
+        "The loss rises with the steps": audited(loss=[0.1, 0.1, 0.05, 0.0]),
+    }
+    for number, (name, cell) in enumerate(faults.items()):
+        run = Fabricated(tmp_path / str(number))
+        run.cell(**cell)
+        assert [c.name for c in checks_of(run).values() if c.status == "flag"] == [name]
+
+
+def test_the_page_shows_what_each_probe_fooled_and_the_loss_on_the_way(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    run.cell(attack="pgd", budget=LINF, examples=0)
+    run.cell(**audited())
+    page = text_of(build(run.close()))
+    assert "many steps" in page
+    assert "anything allowed" in page
+    assert "Loss against steps" in page
+    assert "keyword_cnn · undefended 60" in page
 
 
 def test_a_larger_snr_is_a_smaller_budget(tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+r"""Steps and projection for L1 budgets in a bounded range. Croce & Hein 2021, https://arxiv.org/abs/2103.01208:
+
+    x + delta projected onto { ||delta||_1 <= eps } and { low <= x + delta <= high } at once:
+        delta_i = sign(d_i) * min( max( |d_i| - theta, 0 ), room_i ),    theta >= 0 the smallest with ||delta||_1 <= eps
+
+room_i is how far coordinate i can go before it leaves the range. Projecting onto the one and then onto the other ends well inside both:
+what the range cuts off is lost instead of being given to other coordinates.
+"""
+
+import torch
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+
+
+def project_l1(active: Problem, x_adv: Tensor) -> Tensor:
+    """The nearest allowed point of an L1 budget, exactly."""
+    flat = (x_adv - active.x).flatten(1)
+    size = flat.abs()
+    # how far each coordinate could go at most: as far as it wants to, or to the end of the range
+    room = (active.clip(x_adv) - active.x).flatten(1).abs().minimum(size)
+    # the norm as a function of theta is piecewise linear: one more coordinate shrinks below each |d_i|, one less below |d_i| - room_i
+    bends, order = torch.cat([size, size - room], 1).sort(dim=1, descending=True)
+    slopes = torch.where(order < size.shape[1], 1, -1).cumsum(1).to(flat.dtype)
+    drops = bends - torch.cat([bends[:, 1:], torch.zeros_like(bends[:, :1])], 1)
+    norms = (slopes * drops).cumsum(1)  # at the next bend; at theta = 0 in the last column
+    radius = active.ball.radius[:, None]
+    first = (
+        (norms <= radius).sum(1, keepdim=True).clamp_max(norms.shape[1] - 1)
+    )  # the norm passes the radius before the bend after this one
+    theta = bends.gather(1, first) - (radius - (norms - slopes * drops).gather(1, first)) / slopes.gather(1, first).clamp_min(1)
+    theta = torch.where(norms[:, -1:] <= radius, 0, theta.clamp_min(0))
+    return active.clip(active.x + (flat.sign() * (size - theta).clamp_min(0).minimum(room)).view_as(x_adv))
+
+
+def steepest(gradient: Tensor, count: Tensor, size: Tensor) -> Tensor:
+    """A change of L1 norm `size` (B,), spread evenly over the `count` (B,) steepest coordinates."""
+    flat = gradient.flatten(1)
+    order = flat.abs().argsort(dim=1, descending=True, stable=True)
+    kept = torch.arange(flat.shape[1], device=flat.device) < count[:, None]
+    signs = torch.zeros_like(flat).scatter_(1, order, flat.gather(1, order).sign() * kept)
+    return (signs * (size / signs.abs().sum(1).clamp_min(1))[:, None]).view_as(gradient)

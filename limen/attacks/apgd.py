@@ -1,0 +1,188 @@
+r"""Auto-PGD, whose step sizes look after themselves. Croce & Hein 2020, https://arxiv.org/abs/2003.01690:
+
+    z^{t+1} = Proj( x^t + eta^t * steepest( grad L(x^t) ) )
+    x^{t+1} = Proj( x^t + a * (z^{t+1} - x^t) + (1 - a) * (x^t - x^{t-1}) ),    eta^0 = 2 eps
+
+At checkpoints, ever closer together, a sample halves its eta and goes back to its best point if in less than a share rho of the steps
+since the last one the loss rose, or if neither eta nor the best loss changed since then. L1 budgets have the rule of Croce & Hein 2021
+(https://arxiv.org/abs/2103.01208): no momentum, steps over as many coordinates as the best point has changed, divided by 1.5.
+
+Departs from the paper: fooled samples leave at once; of the others the point of highest loss is returned; the first run starts at the
+clean sample, whose pass also tells who is fooled already: on the networks of docs/benchmarks.md that fools as many as a random start, or
+more. Where the gradient is zero there, the first step leads to a random point.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks import _losses
+from limen.attacks._best import Best
+from limen.attacks._problem import Problem, need_classes
+from limen.attacks._sparse_steps import project_l1, steepest
+from limen.budgets._balls import L1Ball, expand
+from limen.options import Options
+from limen.types import Outputs
+
+
+class APGD(Options):
+    loss: Literal["ce", "dlr"] = "ce"
+    """Cross-entropy (of any goal: its own loss), or the difference of logits ratio, which does not saturate. Fewer than four classes: the
+    forms that stand in limen/attacks/_losses.py."""
+    targets: int = Field(default=0, ge=0)
+    """0: the goal as it is. k: of an untargeted goal, one run towards each of the k classes likeliest next to the true one, by the clean
+    output. A goal that has a target keeps it."""
+    steps: int = Field(default=100, ge=1)
+    """Gradient steps of one run."""
+    restarts: int = Field(default=1, ge=1)
+    """Runs from different starts; only samples not yet fooled are run again."""
+    random_start: bool = False
+    """Start every run at a random point of the budget, as in the paper. If false, the first run of a loss starts at the clean sample."""
+    rho: float = Field(default=0.75, ge=0, le=1)
+    """Share of the steps between two checkpoints in which the loss must rise for the step size to be kept."""
+    momentum: float = Field(default=0.75, gt=0, le=1)
+    """Share a of the new direction; the rest is the last one's."""
+
+
+@torch.no_grad()
+def apgd(problem: Problem, options: APGD) -> Tensor:
+    if options.loss == "dlr" or options.targets:
+        need_classes(problem, "apgd with the loss dlr or with targets")
+    best, left = Best.none(problem), torch.arange(len(problem), device=problem.x.device)
+    targets: list[Tensor | None] = [None]
+    if options.random_start or options.targets:  # otherwise the first gradient says who is there already
+        outputs = problem.outputs(problem.x)
+        if problem.certain:
+            best.reached = problem.goal.reached(outputs).to(problem.x.device)
+            left = left[~best.reached]
+        if options.targets and not problem.goal.targeted:
+            assert isinstance(outputs, Tensor)
+            others = outputs.scatter(1, problem.goal.reference[:, None], -torch.inf)
+            targets = list(others.topk(min(options.targets, outputs.shape[1] - 1)).indices.T)
+    for target in targets:
+        for restart in range(options.restarts):
+            if len(left):
+                _run(problem.rows(left), options, best, left, None if target is None else target[left], options.random_start or restart > 0)
+            left = left[~best.reached[left]]
+    return best.x
+
+
+@dataclass
+class _State:
+    """Of every sample that is still in the run."""
+
+    rows: Tensor
+    target: Tensor
+    """The class a run leads to; -1: the goal as it is."""
+    x: Tensor
+    before: Tensor
+    """The point before this one."""
+    gradient: Tensor
+    loss: Tensor
+    top: Tensor
+    """The best point, its gradient and its loss."""
+    top_gradient: Tensor
+    top_loss: Tensor
+    checked: Tensor
+    """The best loss at the last checkpoint."""
+    eta: Tensor
+    rises: Tensor
+    """How often the loss rose since the last checkpoint."""
+    halved: Tensor
+    """Whether the last checkpoint made eta smaller."""
+    count: Tensor
+    """L1: coordinates that a step changes."""
+
+    def at(self, index: Tensor) -> "_State":
+        return _State(*(getattr(self, f.name)[index] for f in fields(self)))
+
+
+def _run(active: Problem, options: APGD, best: Best, rows: Tensor, target: Tensor | None, random: bool) -> None:
+    """One run over the samples `rows`."""
+    l1 = isinstance(active.ball, L1Ball)
+    x = active.start() if random else active.x.clone()
+    target = torch.full_like(rows, -1) if target is None else target
+    gradient, loss, reached = active.gradient(x, _loss(active, options, target))
+    radius, dimensions = active.ball.radius, x[0].numel() if active.lengths is None else active.lengths.to(x.device)
+    s = _State(rows, target, x, x, gradient, loss, x.clone(), gradient.clone(), loss.clone(), loss.clone(), (1 if l1 else 2) * radius,
+               torch.zeros_like(loss), torch.ones_like(rows, dtype=torch.bool), torch.ones_like(radius) * dimensions / 5)  # fmt: skip
+    sparse = s.count * 5
+    interval = max(int((0.04 if l1 else 0.22) * options.steps), 1)
+    check = interval
+    for step in range(1, options.steps + 1):
+        if not active.certain:
+            best.take(s.rows, s.x, s.loss, reached)
+        elif bool(reached.any()):
+            best.take(s.rows[reached], s.x[reached], s.loss[reached], reached[reached])
+            stay = (~reached).nonzero().squeeze(1)
+            if not len(stay):
+                return
+            active, s, sparse = active.rows(stay), s.at(stay), sparse[stay]
+        s.before, s.x = s.x, _sparse_step(active, s) if l1 else _step(active, s, options.momentum if step > 1 else 1.0)
+        if step == 1 and not random and len(dead := (s.gradient == 0).flatten(1).all(1).nonzero().squeeze(1)):
+            s.x[dead] = active.rows(dead).start()
+        raised = _loss(active, options, s.target)
+        if step == options.steps:  # nothing follows: no gradient is needed
+            s.loss, reached = active.look(s.x, raised)
+            best.take(s.rows, s.top, s.top_loss, torch.zeros_like(reached))
+            best.take(s.rows, s.x, s.loss, reached)
+            return
+        before = s.loss
+        s.gradient, s.loss, reached = active.gradient(s.x, raised)
+        s.rises += s.loss > before
+        i = (s.loss > s.top_loss).nonzero().squeeze(1)
+        s.top[i], s.top_gradient[i], s.top_loss[i] = s.x[i], s.gradient[i], s.loss[i]
+        if step == check:
+            if l1:
+                sparse = _check_sparse(active, s, sparse)
+            else:
+                _check(s, options.rho * interval)
+                interval = max(interval - max(int(0.03 * options.steps), 1), max(int(0.06 * options.steps), 1))
+            check += interval
+
+
+def _loss(active: Problem, options: APGD, target: Tensor) -> Callable[[Outputs], Tensor]:
+    if int(target[0]) < 0:
+        alone = _losses.ce if options.loss == "ce" else _losses.dlr
+        return lambda outputs: alone(outputs, active.goal)
+    towards = _losses.ce_towards if options.loss == "ce" else _losses.dlr_towards
+    return lambda outputs: towards(outputs, active.goal, target)
+
+
+def _step(active: Problem, s: _State, a: float) -> Tensor:
+    z = active.step(s.x, s.gradient, s.eta)
+    if a == 1:
+        return z
+    return active.project(z.sub_(s.x).mul_(a).add_(s.x).add_(s.x, alpha=1 - a).sub_(s.before, alpha=1 - a))
+
+
+def _check(s: _State, enough: float) -> None:
+    stalled = (s.rises <= enough) | (~s.halved & (s.top_loss <= s.checked))
+    s.halved, s.checked = stalled, s.top_loss.clone()
+    s.eta = torch.where(stalled, s.eta / 2, s.eta)
+    _back(s, stalled)
+
+
+def _sparse_step(active: Problem, s: _State) -> Tensor:
+    return project_l1(active, s.x + steepest(s.gradient, s.count, s.eta))
+
+
+def _check_sparse(active: Problem, s: _State, before: Tensor) -> Tensor:
+    """The coordinates that the best point changes: as long as they become fewer, steps are long."""
+    now = (s.top != active.x).flatten(1).sum(1).to(s.eta)
+    fewer = now < 0.95 * before
+    radius = active.ball.radius
+    s.count, s.eta = (now / 1.5).floor().clamp_min(1), torch.where(fewer, radius, (s.eta / 1.5).maximum(radius / 10))
+    _back(s, fewer)
+    return now
+
+
+def _back(s: _State, who: Tensor) -> None:
+    """To the best point."""
+    s.x = torch.where(expand(who, s.x), s.top, s.x)
+    s.gradient = torch.where(expand(who, s.x), s.top_gradient, s.gradient)
+    s.rises = torch.zeros_like(s.rises)

@@ -1,0 +1,71 @@
+"""Several attacks one after the other, each on the samples that withstood those before: cheap ones first.
+
+What the first success of a sample is, that is its result; without one, its attempt of highest loss. The default fools at least what
+AutoAttack (Croce & Hein 2020, https://arxiv.org/abs/2003.01690) fools on the networks of docs/benchmarks.md, in a quarter of its time: the
+gradient attacks do what there is to do, so the random search is kept short; it is there for models whose gradients mislead.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import torch
+from pydantic import AfterValidator, Field
+from torch import Tensor
+
+from limen.attacks._best import Best
+from limen.attacks._problem import Problem
+from limen.components import Component, parse
+from limen.errors import UserError
+from limen.options import Options
+
+Spec = str | dict[str, Any]
+
+
+def alone(spec: Spec) -> tuple[Component, Options]:
+    """An attack that can be one of several: a name, or {name, options}."""
+    if not isinstance(spec, str) and (extra := {"goal", "budget", "precision"} & set(spec)):
+        raise UserError(f"The attacks of a cascade share its goal, budget and precision, but {', '.join(sorted(extra))} came with "
+                        f"{spec.get('name')}. Set it on the cascade.")  # fmt: skip
+    component, options = parse("attacks", spec)
+    if hasattr(component.module, "craft"):
+        raise UserError(f"The attack {component.name} is universal: it is crafted once, on other samples, and cannot be one of several. "
+                        "Run it as an attack of its own.")  # fmt: skip
+    return component, options
+
+
+def _checked(spec: Spec) -> Spec:
+    try:
+        alone(spec)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    return spec
+
+
+class Cascade(Options):
+    attacks: list[Annotated[Spec, AfterValidator(_checked)]] = Field(min_length=1, default=[
+        {"name": "pgd", "steps": 10},
+        {"name": "apgd", "loss": "dlr", "steps": 30},
+        {"name": "apgd", "loss": "ce", "steps": 100},
+        {"name": "apgd", "loss": "dlr", "targets": 9, "steps": 100},
+        {"name": "square", "queries": 500},
+    ])  # fmt: skip
+    """Attacks in the order in which they run, each a name or {name: ..., option: value, ...}. Goal and budget are the cascade's."""
+
+
+@torch.no_grad()
+def cascade(problem: Problem, options: Cascade) -> Tensor:
+    return in_turn(problem, options.attacks)
+
+
+def in_turn(problem: Problem, attacks: Sequence[Spec]) -> Tensor:
+    """The best point of every sample; who reaches the goal, by a fresh look at what an attack returned, goes no further."""
+    best = Best.none(problem)
+    best.loss, best.reached = problem.look(problem.x)
+    for component, options in map(alone, attacks):
+        left = (~best.reached).nonzero().squeeze(1)
+        if not len(left):
+            break
+        active = problem.rows(left)
+        x_adv = component.function(active, options)
+        best.take(left, x_adv, *active.look(x_adv))
+    return best.x

@@ -1,0 +1,131 @@
+r"""Fast adaptive boundary: along the linearised boundary, biased towards the clean sample. Croce & Hein 2020,
+https://arxiv.org/abs/1907.02044:
+
+    pi = { z : f_s(x_i) + <w_s, z - x_i> = 0 },    s the class whose linearised boundary is nearest to x_i
+    d_i = Proj_{pi, range}(x_i) - x_i,    d_0 = Proj_{pi, range}(x) - x,    alpha = min( ||d_i|| / (||d_i|| + ||d_0||), alpha_max )
+    x_{i+1} = clip( (1 - alpha) * (x_i + eta * d_i) + alpha * (x + eta * d_0) )
+    and where x_{i+1} is adversarial:  x_{i+1} = (1 - beta) * x + beta * x_{i+1}
+
+f_k = z_k - z_c and w_k its gradient. Towards a target t, f = z_t - max_{k != t} z_k.
+
+Departs from the paper: after steps that fell short, one aims beyond the boundary: at f = (eta - 1) * 2^n |f| for the n-th in a row, at most
+|f| (a boundary that curves away is otherwise approached for ever and never crossed); the point after the step back is judged too, by the
+pass that gives its gradients; there is no final search. With a budget, a sample leaves once it is inside.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._hyperplane import onto_hyperplane
+from limen.attacks._problem import Problem, need_classes
+from limen.attacks._smallest import BALLS, DUALS, Smallest, clear_margin, clearly_reached, room, sizes
+from limen.budgets._balls import Ball, L1Ball, LinfBall, expand
+from limen.options import Options
+
+
+class FAB(Options):
+    minimal: ClassVar[bool] = True
+    """Seeks the smallest change; needs no budget."""
+
+    norm: Literal["l2", "linf", "l1"] | None = None
+    """Norm of the change that is kept small; null: the norm of the budget, l2 without one."""
+    steps: int = Field(default=100, ge=1)
+    """Steps of one run."""
+    restarts: int = Field(default=1, ge=1)
+    """Runs; all but the first start at a random point half as far away as the smallest change found, or as the budget allows."""
+    targets: int = Field(default=0, ge=0)
+    """0: every step linearises towards all classes, one backward pass each; k: one run towards each of the k most likely other classes."""
+    alpha_max: float = Field(default=0.1, ge=0, le=1)
+    """Largest share of the pull towards the clean sample."""
+    eta: float = Field(default=1.05, ge=1)
+    """How far beyond the linearised boundary a step goes."""
+    beta: float = Field(default=0.9, gt=0, lt=1)
+    """Share of the change that is kept after a success."""
+
+
+@torch.no_grad()
+def fab(problem: Problem, options: FAB) -> Tensor:
+    need_classes(problem, "fab")
+    norm = options.norm or _norm_of(problem.budget)
+    logits, reference = problem.outputs(problem.x), problem.goal.reference
+    assert isinstance(logits, Tensor)
+    assert isinstance(reference, Tensor)
+    best = Smallest.of(problem)
+    best.size[problem.goal.reached(logits)] = 0
+    others = logits.scatter(1, reference[:, None], -torch.inf).topk(logits.shape[1] - 1).indices
+    picks = [others] if options.targets == 0 or problem.goal.targeted else list(others[:, : options.targets].split(1, 1))
+    for pick in picks:
+        for restart in range(options.restarts):
+            left = (~_finished(problem, best)).nonzero().squeeze(1)
+            if len(left):
+                _run(problem.rows(left), options, norm, best, left, pick[left], restart > 0)
+    return problem.project(best.x)
+
+
+def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, pick: Tensor, random: bool) -> None:
+    x = _random_start(active, norm, best.size[left]) if random else active.x
+    short = torch.zeros_like(best.size[left])  # steps in a row that did not cross the boundary
+    for _ in range(options.steps):
+        f, w, success = _boundary(active, x, pick, norm)
+        best.take(left, x, sizes(x - active.x, norm), success)
+        farther = torch.where(f < 0, (1 + (options.eta - 1) * 2**short).clamp_max(2), 1)
+        x = _towards(active, x, farther * f, w, options, norm)
+        success = clearly_reached(active, x)
+        best.take(left, x, sizes(x - active.x, norm), success)
+        short = torch.where(success, 0, short + 1)
+        x = torch.where(expand(success, x), active.x + options.beta * (x - active.x), x)
+        if active.budget is not None and active.certain and bool((done := _inside(active, best.x[left], best.size[left])).any()):
+            stay = ~done
+            active, left, x, pick, short = active.rows(stay), left[stay], x[stay], pick[stay], short[stay]
+            if not len(left):
+                break
+
+
+def _boundary(active: Problem, x: Tensor, pick: Tensor, norm: str) -> tuple[Tensor, Tensor, Tensor]:
+    """f (B,) and w (B, ...) of the linearised boundary that is nearest, and which x are beyond one."""
+    if active.goal.targeted:
+        w, f, reached = active.gradient(x, loss=clear_margin(active.goal))
+        return f, w, reached & (f > 0)
+    own = active.goal.reference
+    logits, w = active.input_gradients(x, pick, base=own)
+    f = logits.gather(1, pick) - logits.gather(1, own[:, None])
+    rates = w.flatten(2).norm(p=DUALS[norm], dim=2)
+    nearest = torch.where(rates > 0, f.abs() / torch.where(rates > 0, rates, 1), torch.inf).argmin(1)
+    rows = torch.arange(len(x), device=x.device)
+    return f[rows, nearest], w[rows, nearest], clear_margin(active.goal)(logits) > 0
+
+
+def _towards(active: Problem, x: Tensor, f: Tensor, w: Tensor, options: FAB, norm: str) -> Tensor:
+    """One step: eta times the way to the hyperplane from here and from the clean sample, mixed."""
+    low, high = (active.clip(torch.full_like(x, end)).flatten(1) for end in (-torch.inf, torch.inf))
+    here, clean, flat = x.flatten(1), active.x.flatten(1), w.flatten(1)
+    d_i = onto_hyperplane(here, flat, -f, low, high, norm)
+    d_0 = onto_hyperplane(clean, flat, -f - (flat * (clean - here)).sum(1), low, high, norm)
+    a_i, a_0 = sizes(d_i, norm), sizes(d_0, norm)
+    alpha = (a_i / (a_i + a_0).clamp_min(torch.finfo(x.dtype).tiny)).clamp_max(options.alpha_max)[:, None]
+    return active.clip(((1 - alpha) * (here + options.eta * d_i) + alpha * (clean + options.eta * d_0)).view_as(x))
+
+
+def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
+    radius = torch.where(smallest < torch.inf, smallest, room(active, norm))
+    if active.budget is not None and _norm_of(active.budget) == norm:
+        radius = radius.minimum(active.budget.radius)
+    ball = BALLS[norm](radius / 2)
+    return active.clip(active.x + ball.fill(ball.start(active.x, active.generators, None if active.mask is None else active.lengths)))
+
+
+def _finished(problem: Problem, best: Smallest) -> Tensor:
+    """(B,) bool: fooled without a change, or inside the budget."""
+    done = best.size == 0
+    return done | _inside(problem, best.x, best.size) if problem.budget is not None and problem.certain else done
+
+
+def _inside(problem: Problem, x_adv: Tensor, size: Tensor) -> Tensor:
+    return (size < torch.inf) & (problem.ball.norm(x_adv - problem.x) <= problem.ball.radius)
+
+
+def _norm_of(budget: Ball | None) -> Literal["l2", "linf", "l1"]:
+    return "linf" if isinstance(budget, LinfBall) else "l1" if isinstance(budget, L1Ball) else "l2"

@@ -1,0 +1,80 @@
+r"""Fast minimum norm: gradient steps inside a ball whose radius closes in on the boundary, in four norms. Pintor et al. 2021,
+https://arxiv.org/abs/2102.12827:
+
+    eps_k   = ||delta_k||_p + L(x + delta_k) / || grad L ||_q        until the first success, q dual to p (l0: eps_k grows by gamma)
+    eps_k   = min( (1 - gamma_k) * eps_{k-1}, ||delta*||_p )         where x + delta_k is adversarial
+    eps_k   = (1 + gamma_k) * eps_{k-1}                              elsewhere; at least one pixel down or up for l0
+    delta_{k+1} = Proj_{||.||_p <= eps_k} ( delta_k - alpha_k * grad L / ||grad L||_2 ),  then into the range
+
+L is minus the margin of the logits, delta* the smallest success, alpha and gamma fall along half a cosine.
+
+Departs from the paper: alpha is a share of eps (l0: of the range) and not in input units; a linf step is the steepest one, a sign; an l0
+step is scaled by its largest entry; the gradient leaves out values that the range stops. Before the first success eps grows by
+gamma at least: the estimate alone may stand still.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._problem import Problem, need_classes
+from limen.attacks._smallest import BALLS, DUALS, annealed, clear_margin, first_look, movable, room, shares, sizes
+from limen.budgets._balls import expand
+from limen.options import Options
+
+STEPS = {"l0": 1.0, "l1": 0.5, "l2": 2.0, "linf": 1.0}
+
+
+class FMN(Options):
+    minimal: ClassVar[bool] = True
+    """Seeks the smallest change; needs no budget."""
+
+    norm: Literal["l0", "l1", "l2", "linf"] = "l2"
+    """Norm of the change that is kept small."""
+    steps: int = Field(default=100, ge=2)
+    """Gradients, the first at the clean sample."""
+    step_size: float = Field(default=0.0, ge=0)
+    """First alpha, as a share of eps (l0: of the widest change the range allows); it falls to a hundredth along half a cosine. 0 means
+    0.5 for l1, 2 for l2, 1 for linf and l0."""
+    gamma: float = Field(default=0.1, gt=0, lt=1)
+    """First share by which eps shrinks or grows; it falls to a hundredth likewise."""
+
+
+@torch.no_grad()
+def fmn(problem: Problem, options: FMN) -> Tensor:
+    need_classes(problem, "fmn")
+    best, active, left, gradient, margin = first_look(problem)
+    x_adv, norm, first_alpha = active.x, options.norm, options.step_size or STEPS[options.norm]
+    g = movable(active, x_adv, gradient)
+    largest, widest = room(active, norm), room(active, "linf")
+    eps = torch.ones_like(margin) if norm == "l0" else _linear(margin, g, norm).minimum(largest)
+    for step in range(1, options.steps if len(left) else 0):
+        alpha, gamma = (annealed(step, options.steps, first, first / 100) for first in (first_alpha, options.gamma))
+        delta = x_adv - active.x + _direction(g, norm) * expand(alpha * (widest if norm == "l0" else eps), g)
+        x_adv = active.clip(active.x + BALLS[norm](eps).project(delta))
+        gradient, margin, reached = active.gradient(x_adv, loss=clear_margin(active.goal))
+        g = movable(active, x_adv, gradient)
+        success, size = reached & (margin > 0), sizes(x_adv - active.x, norm)
+        best.take(left, x_adv, size, success)
+        smallest = best.size[left]
+        up, down = (1 + gamma) * eps, (1 - gamma) * torch.minimum(eps, smallest)
+        if norm == "l0":
+            up, down = torch.maximum(up.floor(), eps + 1), torch.minimum(down.floor(), smallest - 1).clamp_min(1)
+        else:
+            up = torch.where(smallest < torch.inf, up, torch.maximum(up, size + _linear(margin, g, norm)))
+        eps = torch.where(success, down, up).minimum(smallest - 1 if norm == "l0" else smallest).minimum(largest)
+    return problem.project(best.x)
+
+
+def _linear(margin: Tensor, g: Tensor, norm: str) -> Tensor:
+    """(B,) how far away the linearised boundary is."""
+    return shares(-margin, g.flatten(1).norm(p=DUALS[norm], dim=1))
+
+
+def _direction(g: Tensor, norm: str) -> Tensor:
+    if norm == "linf":
+        return g.sign()
+    size = g.flatten(1).abs().amax(1) if norm == "l0" else sizes(g, "l2")
+    return g * expand(shares(torch.ones_like(size), size), g)

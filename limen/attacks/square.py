@@ -1,0 +1,126 @@
+r"""Square attack: random search that asks for answers only, no gradients. Andriushchenko et al. 2020, https://arxiv.org/abs/1912.00049:
+
+    x^{i+1} = z if margin(z) > margin(x^i) else x^i,    z = x^i changed inside a square at a random place
+
+linf    the square becomes x - eps or x + eps, one sign per channel; the search starts from vertical stripes
+l2      the square gets a pair of opposite pyramids added, and the budget that a second square gives up; it starts from 5 x 5 of them
+l1      the same in that norm, with the steeper pyramids of Croce & Hein 2021 (https://arxiv.org/abs/2103.01208)
+l0      the square goes to an end of the range, and a second one back to the clean sample (not in the paper)
+
+Squares become smaller as the search goes on. Clips have windows of time instead. A recogniser has no margin: its loss takes that place.
+Departs from the paper: a point that differs in nothing from the best one so far is not asked about, because the answer is known.
+"""
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.attacks._problem import Problem
+from limen.attacks._windows import grid, pyramids, widths, window
+from limen.budgets._balls import L0Ball, L1Ball, LinfBall, expand
+from limen.options import Options
+from limen.seeds import uniform_like
+
+SHRINKS_AT = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+"""Of 10,000 points, those after which the share of the sample that a square covers is halved. Section 4 of the paper."""
+BLOCK = 128
+"""Points whose random numbers are drawn at once."""
+
+
+class Square(Options):
+    queries: int = Field(default=5000, ge=2)
+    """Points tried, the clean sample and the first pattern among them. The model is asked at most this often."""
+    share: float = Field(default=0.8, gt=0, le=1)
+    """Share of the sample that the first squares cover."""
+    rescale: bool = True
+    """Shrink the squares over the points there are. If false, as in 10,000 points however few there are (so does AutoAttack)."""
+
+
+@torch.no_grad()
+def square(problem: Problem, options: Square) -> Tensor:
+    found, active = problem.x.clone(), problem
+    rows = torch.arange(len(problem), device=found.device)
+    x, loss, draws = found, torch.full_like(problem.ball.radius, -torch.inf), found.new_empty(len(rows), 0)
+    _, reached = problem.look(found)
+    for query in range(1, options.queries):
+        if active.certain and bool(reached.any()):
+            stay = (~reached).nonzero().squeeze(1)
+            active, rows, x, loss, draws = active.rows(stay), rows[stay], x[stay], loss[stay], draws[stay]
+        if not len(rows):
+            break
+        if query == 1:
+            fresh, z = torch.arange(len(rows), device=rows.device), _first(active)
+        else:
+            if (query - 2) % BLOCK == 0:
+                draws = uniform_like(x.new_empty(len(x), BLOCK, 5 + grid(x).shape[1]), active.generators)
+            share = options.share / 2 ** sum((query - 2) * (10000 / options.queries if options.rescale else 1) > n for n in SHRINKS_AT)
+            fresh, z = _changed(active, x, draws[:, (query - 2) % BLOCK], share)
+        reached = torch.zeros_like(rows, dtype=torch.bool)
+        if len(fresh):
+            asked = active if len(fresh) == len(x) else active.rows(fresh)
+            value, reached[fresh] = asked.look(z, asked.goal.margin if asked.model.output == "class" else None)
+            better = ((value > loss[fresh]) | reached[fresh]).nonzero().squeeze(1)
+            i = fresh[better]
+            x, loss[i] = x.index_copy(0, i, z[better]), value[better]
+            found[rows[i]] = z[better]
+    return found
+
+
+def _first(active: Problem) -> Tensor:
+    """The pattern that the search starts from."""
+    x, ball = grid(active.x), active.ball
+    if isinstance(ball, LinfBall | L0Ball):
+        u = uniform_like(x[:, :, :1], active.generators, None if active.mask is None else active.lengths)
+        stripes = torch.where(u < 0.5, -1.0, 1.0).to(x).expand_as(x).reshape(active.x.shape)
+        stripes = stripes if active.mask is None else stripes * active.mask
+        return active.project(active.clip(active.x + stripes * (expand(ball.radius, active.x) if isinstance(ball, LinfBall) else 1)))
+    u = uniform_like(x.new_empty(len(x), x.shape[1], 25), active.generators)
+    cells = torch.arange(x.shape[2] * x.shape[3], device=x.device)[None]
+    i, j = cells // x.shape[3], cells % x.shape[3]
+    side = (widths(active) // 5).clamp_min(1)
+    tall = torch.full_like(side, max(1, x.shape[2] // 5))
+    pattern = pyramids(
+        i % tall, j % side, tall, side, torch.zeros_like(side, dtype=torch.bool), 4 if isinstance(ball, L1Ball) else 2, x.dtype
+    )
+    pattern = pattern * ((i < 5 * tall) & (j < 5 * side))
+    tile = (i // tall).clamp_max(4) * 5 + (j // side).clamp_max(4)
+    signs = torch.where(u < 0.5, -1.0, 1.0).to(x).gather(2, tile[:, None].expand(-1, x.shape[1], -1))
+    return active.clip(active.x + ball.fill((pattern[:, None] * signs).view_as(active.x)))
+
+
+def _changed(active: Problem, x_adv: Tensor, u: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """Samples with one square changed, and whose they are: without those that would stay as they are. u (B, 5 + C): random numbers."""
+    ball, (_, channels, high, wide) = active.ball, grid(x_adv).shape
+    x, clean, width = grid(x_adv).flatten(2), grid(active.x).flatten(2), widths(active)
+    side = (share * width).round() if high == 1 else torch.full_like(width, round((share * high * wide) ** 0.5))
+    if isinstance(ball, L0Ball):  # no larger than the budget
+        side = side.minimum(ball.radius[:, None] if high == 1 else (ball.radius[:, None] / channels).sqrt().floor())
+    elif not isinstance(ball, LinfBall):  # room for a pair of pyramids
+        side = 2 * (side.clamp_min(3) // 2) + 1
+    side = side.to(width).clamp_min(1).minimum(width if high == 1 else width.clamp_max(high))
+    tall = torch.ones_like(side) if high == 1 else side
+    one = window(u[:, :2], tall, side, high, width, wide)
+    cells, signs = one.cells[:, None].expand(-1, channels, -1), torch.where(u[:, 5:, None] < 0.5, -1.0, 1.0).to(x)
+    if isinstance(ball, LinfBall):
+        down, up = (grid(active.clip(active.x + sign * expand(ball.radius, active.x))).flatten(2).gather(2, cells) for sign in (-1, 1))
+        new = torch.where(signs > 0, up, down)
+        fresh = (new != x.gather(2, cells)).flatten(1).any(1).nonzero().squeeze(1)
+        return fresh, x[fresh].scatter_(2, cells[fresh], new[fresh]).view(-1, *x_adv.shape[1:])
+    other = window(u[:, 2:4], tall, side, high, width, wide).cells[:, None].expand(-1, channels, -1)
+    delta, mine = x - clean, one.valid[:, None]
+    rest = delta.scatter(2, other, 0.0).scatter_(2, cells, 0.0)
+    if isinstance(ball, L0Ball):
+        z = active.project(active.clip((clean + rest.scatter_add_(2, cells, signs * ball.reach * mine)).view_as(x_adv)))
+    else:
+        p, tiny = 1 if isinstance(ball, L1Ball) else 2, torch.finfo(x.dtype).tiny
+        mass = lambda t: t.abs().pow(p).sum(2, keepdim=True)  # noqa: E731
+        before = mass(delta)
+        free = (ball.radius**p - before.sum((1, 2))).clamp_min(0) / channels
+        pattern = pyramids(one.i, one.j, tall, side, u[:, 4:5] < 0.5, 2 * (3 - p), x.dtype)[:, None] * mine
+        new = signs * pattern / mass(pattern).pow(1 / p).clamp_min(tiny)
+        old = delta.gather(2, cells) * mine
+        new = new + old / mass(old).pow(1 / p).clamp_min(tiny)
+        new = new * ((expand(free, x) + before - mass(rest)).clamp_min(0) / mass(new).clamp_min(tiny)).pow(1 / p)
+        z = active.clip(active.x + ball.fill(rest.scatter_add_(2, cells, new)).view_as(x_adv))
+    fresh = (z != x_adv).flatten(1).any(1).nonzero().squeeze(1)
+    return fresh, z if len(fresh) == len(z) else z[fresh]

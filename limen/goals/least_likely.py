@@ -1,0 +1,21 @@
+"""The class that the model finds least likely for the clean sample. Kurakin et al. 2017, https://arxiv.org/abs/1607.02533.
+
+With the attack bim this is their "iterative least-likely class method". Where there are many classes the target is far from the truth (a
+dog becomes an aeroplane), which makes it the hardest class to reach and the most telling success.
+"""
+
+from torch import Tensor
+
+from limen.errors import UserError
+from limen.goals._goal import Asked, Goal
+from limen.options import Options
+
+
+class LeastLikely(Options):
+    """Nothing to choose."""
+
+
+def least_likely(asked: Asked, options: LeastLikely) -> Goal:
+    if not isinstance(asked.own, Tensor):
+        raise UserError('The goal least_likely needs a classifier, but this model gives transcripts. Use the goal "transcript".')
+    return Goal(asked.own.argmin(1), targeted=True)

@@ -1,0 +1,393 @@
+"""APGD, Square, Nesterov and the least likely class: exact where the answer is known, exact in what they ask."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from exact import linear, run, smallest
+from torch import Tensor, nn
+
+from limen import seeds
+from limen.attacks._losses import dlr, dlr_towards
+from limen.attacks._problem import Problem
+from limen.attacks._sparse_steps import project_l1
+from limen.attacks.apgd import APGD, apgd
+from limen.attacks.square import Square, square
+from limen.budgets._balls import Ball, L1Ball, L2Ball, LinfBall
+from limen.errors import UserError
+from limen.goals._goal import Goal
+from limen.models._model import Classifier, Model
+from limen.options import Options
+from limen.types import Batch
+
+DUAL = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}
+BALL = {"linf": LinfBall, "l2": L2Ball, "l1": L1Ball}
+NORM = {"linf": torch.inf, "l2": 2.0, "l1": 1.0}
+
+
+def curved(classes: int = 4, n: int = 6, seed: int = 0) -> tuple[Classifier, Batch]:
+    """A small network in double precision and pictures of two channels."""
+    torch.manual_seed(seed)
+    network = nn.Sequential(nn.Conv2d(2, 6, 3), nn.Tanh(), nn.Flatten(), nn.Linear(6 * 36, classes)).double()
+    x = torch.rand(n, 2, 8, 8, dtype=torch.float64)
+    with torch.no_grad():
+        return Classifier(network, "picture", [str(i) for i in range(classes)]), Batch(
+            "picture", [f"p{i}" for i in range(n)], x, network(x).argmax(1)
+        )
+
+
+def fooled(search: Callable[..., Tensor], options: Options, model: Model, batch: Batch, ball: Ball, goal: Goal | None = None) -> Tensor:
+    """(B,) bool: who reaches the goal within a ball of his own radius."""
+    goal = goal or Goal(batch.y, False)
+    x_adv = search(Problem(model, batch.x, goal, ball, seeds.generators(0, batch.ids, "attack"), 0.0, 1.0), options)
+    assert (ball.norm(x_adv - batch.x) <= ball.radius * (1 + 1e-9)).all()
+    with torch.no_grad():
+        return goal.reached(model(x_adv))
+
+
+class Constant(Model):
+    """Always the first of two classes, whatever it is shown; gradients are zero, or not numbers."""
+
+    kind, classes = "picture", ["a", "b"]
+
+    def __init__(self, value: float = 0.0):
+        super().__init__()
+        self.value = value
+
+    def forward(self, x, lengths=None, generators=None):
+        flat = x.flatten(1).sum(1) * self.value
+        return torch.stack([flat * 0 + 1, flat * 0], 1)
+
+
+def test_the_difference_of_logits_ratio_is_its_formula():
+    z = torch.tensor([[4.0, 1.0, 3.0, 0.5, 2.0]], dtype=torch.float64)
+    away, onto = Goal(torch.tensor([0]), False), Goal(torch.tensor([4]), True)
+    torch.testing.assert_close(dlr(z, away), torch.tensor([(3.0 - 4.0) / (4.0 - 2.0)], dtype=torch.float64))
+    torch.testing.assert_close(dlr(z, onto), torch.tensor([(2.0 - 4.0) / (4.0 - (2.0 + 1.0) / 2)], dtype=torch.float64))
+    torch.testing.assert_close(
+        dlr_towards(z, away, torch.tensor([1])), torch.tensor([(1.0 - 4.0) / (4.0 - (2.0 + 1.0) / 2)], dtype=torch.float64)
+    )
+    torch.testing.assert_close(dlr(5 * z - 3, away), dlr(z, away))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4, 10])
+@pytest.mark.parametrize("rank", [1, -1])
+def test_the_difference_of_logits_ratio_has_a_slope_whatever_the_number_of_classes(classes, rank):
+    draw = torch.Generator().manual_seed(classes)
+    z = torch.randn(5, classes, generator=draw, dtype=torch.float64, requires_grad=True)
+    order = z.argsort(dim=1, descending=True)
+    away, target = Goal(order[:, 0], False), order[:, rank]
+    for value in (dlr(z, away), dlr(z, Goal(target, True)), dlr_towards(z, away, target)):
+        (slope,) = torch.autograd.grad(value.sum(), z)
+        assert (slope.abs().amax(1) > 1e-3).all()
+        assert (value < 0).all()  # the goal is not reached
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_apgd_towards_every_class_is_exact_on_linear_models(norm):
+    model, batch, weights, gaps = linear(n=8)
+    exact = smallest(weights, gaps, batch.y, DUAL[norm])
+    options = APGD(loss="dlr", targets=9, steps=60)
+    assert fooled(apgd, options, model, batch, BALL[norm](1.01 * exact)).all()
+    assert not fooled(apgd, options, model, batch, BALL[norm](0.99 * exact)).any()
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+@pytest.mark.parametrize("loss", ["ce", "dlr"])
+def test_apgd_is_exact_for_two_classes_with_and_without_a_target(norm, loss):
+    model, batch, weights, gaps = linear(classes=2, n=8)
+    exact = smallest(weights, gaps, batch.y, DUAL[norm])
+    options = APGD(loss=loss, steps=60)
+    for goal in (Goal(batch.y, False), Goal(1 - batch.y, True)):
+        assert fooled(apgd, options, model, batch, BALL[norm](1.01 * exact), goal).all()
+        assert not fooled(apgd, options, model, batch, BALL[norm](0.99 * exact), goal).any()
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_apgd_reaches_a_target_by_the_shortest_way(norm):
+    model, batch, weights, gaps = linear(classes=3, n=8)
+    batch, gaps = batch.rows((batch.y != 2).nonzero().squeeze(1)), gaps[batch.y != 2]
+    # of the points of the ball, where is the target furthest ahead of both others? At least as far as the closest pair allows
+    exact = (gaps[:, 2] - 0) / (weights[2] - weights[batch.y]).norm(p=DUAL[norm], dim=1)
+    spec = {"name": "apgd", "loss": "dlr", "steps": 80, "goal": {"name": "target_class", "target": 2}}
+    assert not run(model, batch, **spec, budget={"name": norm, "eps": 0.99 * float(exact.min())}).success.any()
+    assert run(model, batch, **spec, budget={"name": norm, "eps": 3 * float(exact.max())}).success.all()
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_apgd_is_exactly_its_recurrence(norm):
+    model, batch = curved()
+    eps, steps = 1e-4, 20  # so small that nothing is fooled
+    ours = run(model, batch, name="apgd", steps=steps, budget={"name": norm, "eps": eps})
+    assert not ours.success.any()
+    assert (ours.calls.backward == steps).all()
+    assert (ours.calls.forward == steps + 1).all()
+    for i in range(len(batch)):
+        expected = _apgd(model, batch.x[i : i + 1], batch.y[i : i + 1], norm, eps, steps)
+        torch.testing.assert_close(ours.x_adv[i : i + 1], expected, atol=1e-9, rtol=0)
+
+
+def _apgd(model, x, y, norm, eps, steps):
+    """One picture, as the paper writes it."""
+
+    def loss_and_gradient(at):
+        leaf = at.detach().requires_grad_()
+        value = F.cross_entropy(model(leaf), y)
+        return value.item(), torch.autograd.grad(value, leaf)[0]
+
+    def project(at):
+        d = at - x
+        d = d.clamp(-eps, eps) if norm == "linf" else d * min(1.0, eps / max(d.norm().item(), 1e-300))
+        return (x + d).clamp(0, 1)
+
+    eta, k, previous = 2 * eps, int(0.22 * steps), x
+    value, gradient = loss_and_gradient(x)
+    values, tops, halved, last = [value], [(value, x, gradient)], True, value
+    check = k
+    at = x
+    for step in range(1, steps + 1):
+        z = project(at + eta * (gradient.sign() if norm == "linf" else gradient / gradient.norm()))
+        new = z if step == 1 else project(at + 0.75 * (z - at) + 0.25 * (at - previous))
+        previous, at = at, new
+        value, gradient = loss_and_gradient(at)
+        values.append(value)
+        tops.append(max(tops[-1], (value, at, gradient), key=lambda t: t[0]))
+        if step == check and step < steps:
+            rises = sum(values[j] > values[j - 1] for j in range(step - k + 1, step + 1))
+            stalled = rises <= 0.75 * k or (not halved and tops[-1][0] <= last)
+            halved, last = stalled, tops[-1][0]
+            if stalled:
+                eta, (_, at, gradient) = eta / 2, tops[-1]
+            k = max(k - max(int(0.03 * steps), 1), max(int(0.06 * steps), 1))
+            check += k
+    return tops[-1][1]
+
+
+def test_apgd_lets_fooled_samples_go_at_once_and_leaves_alone_what_is_wrong_already():
+    model, batch, weights, gaps = linear(n=30)
+    eps = float(smallest(weights, gaps, batch.y, 1.0).median())
+    batch.y[:5] = (batch.y[:5] + 1) % 4
+    result = run(model, batch, name="apgd", steps=20, budget={"name": "linf", "eps": eps})
+    assert torch.equal(result.x_adv[:5], batch.x[:5])
+    assert (result.calls.forward[:5] == 1).all()
+    assert (result.calls.forward[~result.success] == 21).all()
+    assert (result.calls.backward[~result.success] == 20).all()
+    assert (result.calls.forward[5:][result.success[5:]] == 2).any()  # the first step suffices
+    towards = run(model, batch, name="apgd", steps=20, targets=3, restarts=2, budget={"name": "linf", "eps": eps})
+    assert torch.equal(towards.x_adv[:5], batch.x[:5])
+    assert (towards.calls.backward[:5] == 0).all()
+    assert (towards.calls.forward[~towards.success] == 1 + 3 * 2 * 21).all()
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"name": "apgd", "steps": 25, "random_start": True, "restarts": 2},
+        {"name": "apgd", "steps": 25, "loss": "dlr", "targets": 2},
+        {"name": "square", "queries": 150},
+        {"name": "ni_fgsm"},
+    ],
+    ids=["apgd", "apgd towards", "square", "ni_fgsm"],
+)
+def test_nobody_leaves_budget_or_range_and_all_get_alone_what_they_get_together(spec, norm):
+    model, batch = curved()
+    batch.x[0].round_()  # values at the ends of the range
+    budget = {"name": norm, "eps": {"linf": 0.02, "l2": 0.2, "l1": 1.0}[norm]}
+    result = run(model, batch, **spec, budget=budget)
+    assert ((result.x_adv - batch.x).flatten(1).norm(p=NORM[norm], dim=1) <= budget["eps"] * (1 + 1e-9)).all()
+    assert result.x_adv.min() >= 0
+    assert result.x_adv.max() <= 1
+    with torch.no_grad():
+        assert torch.equal(result.success, model(result.x_adv).argmax(1) != batch.y)
+    for rows in ([0, 1], [3], [5, 2, 4]):
+        part = run(model, batch.rows(rows), **spec, budget=budget)
+        torch.testing.assert_close(part.x_adv, result.x_adv[rows], atol=1e-9, rtol=0)
+        assert torch.equal(part.calls.forward, result.calls.forward[rows])
+
+
+def test_the_projection_onto_l1_ball_and_range_is_the_nearest_point():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.rand(40, 1, 1, 30, generator=draw, dtype=torch.float64).mul_(1.2).sub_(0.1).clamp_(0, 1)  # some at the ends of the range
+    radius = torch.rand(40, generator=draw, dtype=torch.float64) * 3 + 0.1
+    radius[:3] = 1000.0  # only the range binds
+    point = x + torch.randn(x.shape, generator=draw, dtype=torch.float64)
+    problem = Problem(Constant(), x, Goal(torch.zeros(40, dtype=torch.long), False), L1Ball(radius), [], 0.0, 1.0)
+    ours = project_l1(problem, point) - x
+    low, high = torch.zeros(40, 1, dtype=torch.float64), torch.full((40, 1), 10.0, dtype=torch.float64)
+    wanted = (point - x).flatten(1)
+    room = ((point.clamp(0, 1)) - x).flatten(1).abs()
+
+    def at(theta):
+        return wanted.sign() * (wanted.abs() - theta).clamp_min(0).minimum(room)
+
+    for _ in range(100):
+        middle = (low + high) / 2
+        over = at(middle).abs().sum(1, keepdim=True) > radius[:, None]
+        low, high = torch.where(over, middle, low), torch.where(over, high, middle)
+    torch.testing.assert_close(ours.flatten(1), at(high), atol=1e-12, rtol=0)
+
+
+def test_apgd_does_not_saturate_with_the_difference_of_logits_ratio():
+    model, batch, weights, gaps = linear(classes=3)
+    loud = Classifier(nn.Sequential(model.network, Times(1e6)), "picture", model.classes)
+    eps = 3 * float(smallest(weights, gaps, batch.y, 1.0).max())
+    assert run(loud, batch, name="apgd", loss="dlr", budget={"name": "linf", "eps": eps}).success.all()
+
+
+class Times(nn.Module):
+    def __init__(self, factor: float):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+
+@pytest.mark.parametrize("value", [0.0, torch.inf])
+@pytest.mark.parametrize("loss", ["ce", "dlr"])
+def test_apgd_survives_gradients_that_are_zero_or_not_numbers(value, loss):
+    x = torch.rand(3, 1, 2, 2)
+    batch = Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long))
+    for norm in ("linf", "l2", "l1"):
+        result = run(Constant(value), batch, name="apgd", steps=5, loss=loss, budget={"name": norm, "eps": 0.1})
+        assert torch.isfinite(result.x_adv).all()
+        assert (result.calls.dead == result.calls.backward).all()
+
+
+def test_where_the_clean_gradient_is_zero_apgd_goes_on_from_a_random_point():
+    class Valley(Model):
+        kind, classes = "picture", ["a", "b"]
+
+        def forward(self, x, lengths=None, generators=None):
+            far = (x - 0.5).flatten(1).square().sum(1)
+            return torch.stack([0.9 * far.new_full((len(x),), 0.04), far], 1)
+
+    batch = Batch("picture", ["a"], torch.full((1, 1, 2, 2), 0.5), torch.zeros(1, dtype=torch.long))
+    result = run(Valley(), batch, name="apgd", steps=10, budget={"name": "linf", "eps": 0.1})
+    assert result.success.all()
+
+
+def test_apgd_on_a_random_model_goes_on_to_the_end_and_keeps_the_best_point():
+    class Noisy(Model):
+        kind, classes, random, draws = "picture", ["a", "b"], True, 4
+
+        def forward(self, x, lengths=None, generators=None):
+            value = x.flatten(1).sum(1) - 1 + 0.3 * torch.stack([torch.randn((), generator=g) for g in generators])
+            return torch.stack([value, -value], 1)
+
+    batch = Batch("picture", list("abc"), torch.full((3, 1, 1, 2), 0.9), torch.zeros(3, dtype=torch.long))
+    result = run(Noisy(), batch, name="apgd", steps=6, budget={"name": "linf", "eps": 0.8})
+    assert (result.calls.backward == 6 * 4).all()
+    assert (result.calls.forward == 7 * 4).all()
+    torch.testing.assert_close(result.x_adv, torch.full_like(batch.x, 0.1))
+
+
+def test_apgd_with_ratios_or_targets_refuses_recognisers_and_several_models():
+    class Heard(Model):
+        kind, rate_hz = "clip", 16_000
+
+    problem = Problem(Heard(), torch.zeros(1, 8), Goal(["a"], False), LinfBall(torch.ones(1)), [torch.Generator()], -1.0, 1.0)
+    for options in (APGD(loss="dlr"), APGD(targets=2)):
+        with pytest.raises(UserError, match="needs one classifier"):
+            apgd(problem, options)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_square_finds_what_a_linear_model_has_and_nothing_inside_the_exact_radius(norm):
+    model, batch, weights, gaps = linear(classes=2, n=6, d=16)
+    batch = Batch("picture", batch.ids, batch.x.view(6, 1, 4, 4), batch.y)
+    exact = smallest(weights, gaps, batch.y, DUAL[norm])
+    outside = {"linf": 1.05, "l2": 2.0, "l1": 4.0}[norm]
+    assert fooled(square, Square(queries=800), model, batch, BALL[norm](outside * exact)).all()
+    assert not fooled(square, Square(queries=200), model, batch, BALL[norm](0.99 * exact)).any()
+
+
+def test_square_asks_as_often_as_it_may_and_never_about_a_point_it_knows():
+    asked = []
+
+    class Watched(Model):
+        kind, classes = "picture", ["a", "b"]
+
+        def forward(self, x, lengths=None, generators=None):
+            asked.append(x.clone())
+            return torch.stack([x.flatten(1).sum(1) * 0 + 1, x.flatten(1)[:, 0]], 1)
+
+    x = torch.full((1, 1, 1, 1), 0.5)
+    batch = Batch("picture", ["a"], x, torch.zeros(1, dtype=torch.long))
+    result = run(Watched(), batch, name="square", queries=60, budget={"name": "linf", "eps": 0.1})
+    assert result.calls.forward.item() == len(asked) - 2  # the clean pass and the judge's
+    assert 10 < result.calls.forward.item() < 50  # half of the points are the best one again
+    torch.testing.assert_close(result.x_adv, torch.full_like(x, 0.6))  # the higher margin
+    model, many = curved()
+    result = run(model, many, name="square", queries=60, budget={"name": "l2", "eps": 1e-3})
+    assert (result.calls.forward <= 60).all()
+    assert (result.calls.forward >= 55).all()
+    assert (result.calls.backward == 0).all()
+
+
+def test_square_lets_fooled_samples_go_and_leaves_alone_what_is_wrong_already():
+    model, batch, weights, gaps = linear(n=20)
+    eps = float(smallest(weights, gaps, batch.y, 1.0).median())
+    batch.y[:4] = (batch.y[:4] + 1) % 4
+    result = run(model, batch, name="square", queries=100, budget={"name": "linf", "eps": eps})
+    assert torch.equal(result.x_adv[:4], batch.x[:4])
+    assert (result.calls.forward[:4] == 1).all()
+    assert result.success[4:].any()
+    assert (result.calls.forward[result.success] < 100).all()
+
+
+def test_square_changes_windows_of_clips_and_never_their_padding():
+    class Mean(Model):
+        kind, classes, rate_hz = "clip", ["a", "b"], 16_000
+
+        def forward(self, x, lengths=None, generators=None):
+            value = x.sum(1)
+            return torch.stack([value * 0 + 0.5, value], 1)
+
+    lengths = torch.tensor([30, 50, 12])
+    x = torch.zeros(3, 50, dtype=torch.float64)
+    streams = [torch.Generator().manual_seed(i) for i in range(3)]
+    for ball in (LinfBall(torch.full((3,), 0.01, dtype=torch.float64)), L1Ball(torch.full((3,), 0.3, dtype=torch.float64))):
+        problem = Problem(Mean(), x, Goal(torch.zeros(3, dtype=torch.long), False), ball, streams, -1.0, 1.0, lengths=lengths)
+        x_adv = square(problem, Square(queries=300))
+        assert all((x_adv[i, n:] == 0).all() for i, n in enumerate(lengths.tolist()))
+        assert (ball.norm(x_adv) <= ball.radius * (1 + 1e-9)).all()
+        assert (x_adv.sum(1) > 0.9 * (0.01 * lengths if isinstance(ball, LinfBall) else 0)).all()
+
+
+def test_ni_fgsm_is_exactly_its_recurrence():
+    model, batch = curved()
+    ours = run(model, batch, name="ni_fgsm", steps=5, decay=0.7, early_stop=False, budget={"name": "linf", "eps": 0.1})
+    x, x_t, g = batch.x, batch.x.clone(), torch.zeros_like(batch.x)
+    allowed = lambda at: at.clamp(x - 0.1, x + 0.1).clamp(0, 1)  # noqa: E731
+    for _ in range(5):
+        leaf = allowed(x_t + 0.02 * 0.7 * g).requires_grad_()
+        (gradient,) = torch.autograd.grad(F.cross_entropy(model(leaf), batch.y, reduction="sum"), leaf)
+        g = 0.7 * g + gradient / gradient.abs().mean((1, 2, 3), keepdim=True)
+        x_t = allowed(x_t + 0.02 * g.sign())
+    torch.testing.assert_close(ours.x_adv, x_t)
+
+
+def test_ni_fgsm_returns_the_point_that_its_gradient_pass_saw_fooled():
+    model, batch, weights, gaps = linear(n=30)
+    eps = 2 * float(smallest(weights, gaps, batch.y, 1.0).median())
+    batch.y[:3] = (batch.y[:3] + 1) % 4
+    result = run(model, batch, name="ni_fgsm", budget={"name": "linf", "eps": eps})
+    early = result.calls.backward < 10
+    assert early[:3].all()
+    assert early.sum() > 10
+    assert result.success[early].all()
+    assert torch.equal(result.x_adv[:3], batch.x[:3])
+
+
+def test_bim_onto_the_least_likely_class_is_the_iterative_least_likely_class_method():
+    model, batch, _, gaps = linear(n=10)
+    budget = {"name": "linf", "eps": 0.4}
+    result = run(model, batch, name="bim", goal="least_likely", budget=budget)
+    assert torch.equal(result.goal.target, gaps.argmax(1))  # the class of the lowest logit
+    again = run(model, batch, name="bim", goal={"name": "target_class", "target": "least_likely"}, budget=budget)
+    assert torch.equal(result.x_adv, again.x_adv)
+    assert result.success.any()
+    assert torch.equal(result.success, result.adversarial.argmax(1) == result.goal.target)
