@@ -1,14 +1,15 @@
 r"""One-pixel attack: differential evolution over where and what. Su et al. 2019, https://arxiv.org/abs/1710.08864:
 
-    member = (place, colour) of each changed pixel;   child_i = member_r1 + 0.5 ( member_r2 - member_r3 ),   r1, r2, r3 drawn at random;
-    the child takes its parent's place where it scores higher
+    member = (place, colour) of each changed pixel;   child_i = member_r1 + 0.5 ( member_r2 - member_r3 ),   r2, r3 drawn at random;
+    child i takes the place of member i where it scores higher
 
 The score is the margin of a classifier, which orders members as the paper's probability does and does not flatten out, or the goal's loss.
-Of a clip, single samples are changed. With a budget every member is projected into it. A sample leaves with the first member that reaches
-the goal.
+r1 is the best member (`base: random`, also drawn, is the paper). Of a clip, single samples are changed. With a budget every member is
+projected into it. A sample leaves with the first member that reaches the goal.
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -28,6 +29,8 @@ class OnePixel(Options):
     """Pixels changed (in all their colours), or samples of a clip."""
     population: int = Field(default=50, ge=4)
     """Members of a population, one population per sample. The paper takes 400."""
+    base: Literal["best", "random"] = "best"
+    """What a child is made from: the best member, which takes fewer looks, or a random one, as in the paper."""
     queries: int = Field(default=5000, ge=1)
     """Most looks at the model's scores, of each sample; the paper: 400 members and 100 generations."""
 
@@ -77,19 +80,20 @@ def one_pixel(problem: Problem, options: OnePixel) -> Tensor:
             herd = herd.those(~done)
             if not len(herd.rows):
                 return x_adv
-        herd = _next(herd)
+        herd = _next(herd, options)
     x_adv[herd.rows] = _painted(herd.problem, herd.best())[:, 0]
     return x_adv
 
 
-def _next(herd: _Herd) -> _Herd:
+def _next(herd: _Herd, options: OnePixel) -> _Herd:
     """Every member beside its child: the better of the two stays."""
     b, p = herd.score.shape
     drawn = uniform_like(herd.score.new_zeros(b, p, 3), herd.problem.generators).double()
     one, two, three = (drawn * p).long().clamp_max(p - 1).unbind(2)
+    if options.base == "best":
+        one = herd.score.argmax(1, keepdim=True).expand_as(one)
     row = torch.arange(b, device=one.device)[:, None]
     of = lambda i: herd.members[row, i]  # noqa: E731
-    if globals().get("BASE")=="best": one = herd.score.argmax(1,keepdim=True).expand_as(one)
     children = of(one) + DIFFERENTIAL * (of(two) - of(three))
     # what leaves the picture or the range comes back somewhere: pressed to the edge, whole populations would end there
     fresh = uniform_like(children, herd.problem.generators)

@@ -6,9 +6,9 @@ r"""Zeroth-order optimisation: Carlini and Wagner's L2 attack from scores alone.
 Pixels are drawn by importance: half of them anywhere, half where delta is large nearby. A recogniser has no margin: there the loss of the
 goal takes its place until the goal is reached.
 Departs from the authors' code, which spends a hundred times more looks: c is not searched by bisection but grows while no probe reaches the
-goal and falls while one does; Adam's rate shrinks linearly after the first find; the slope of the norm is exact, only the other
-term is probed; the range is kept by projection, because tanh freezes pixels at the ends of it; a probe that reaches the goal is a find, so no look is spent on the point
-itself; the smallest find is moved straight towards the clean sample as far as it goes.
+goal and falls while one does; Adam's rate shrinks linearly after the first find; the slope of the norm is exact, only the other term is
+probed; the range is kept by projection, because tanh freezes pixels at the ends of it; a probe that reaches the goal is a find, so no
+look is spent on the point itself; the smallest find is moved straight towards the clean sample as far as it goes.
 """
 
 from dataclasses import dataclass
