@@ -1,16 +1,16 @@
 """A small recogniser that spells: log-mel features, two convolutions, a bidirectional GRU, CTC over characters.
 
 Graves et al. 2006, https://www.cs.toronto.edu/~graves/icml_2006.pdf; the order of layers is that of Deep Speech 2, https://arxiv.org/abs/1512.02595.
-One frame is 20 ms. Padding is blanked after every layer, so a clip in a batch gets what it gets alone.
+One frame is 20 ms. A clip in a batch gets what it gets alone: no layer lets it see its neighbours or padding.
 """
 
+import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from limen.audio.mel import LogMel
 from limen.models._ctc import ALPHABET, Recogniser, RecogniserOptions
-from limen.models._encoders import blanked, without_cudnn
+from limen.models._encoders import Laid, apart, turned, without_cudnn
 from limen.models._model import Model
 
 
@@ -36,15 +36,21 @@ class CtcNetwork(nn.Module):
         self.linear = nn.Linear(2 * w, len(ALPHABET) + 1)
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        frames = self.features.frames(lengths)
-        x = blanked(self.features(x), frames)
-        frames = (frames + 1) // 2
-        x = blanked(self.norm1(self.conv1(x.mT).mT).relu(), frames)
-        x = self.dropout(blanked(self.norm2(self.conv2(x.mT).mT).relu(), frames))
-        packed = pack_padded_sequence(x, frames.cpu(), batch_first=True, enforce_sorted=False)
+        laid = Laid.over(self.features.frames(lengths).tolist(), stride=2, gap=5)  # two frames remain after the stride
+        x, laid = self.conv1(laid.features(x, lengths, self.features).mT).mT, laid.halved()
+        x = self.conv2(laid.blanked(self.norm1(x).relu()).mT).mT
+        x = apart(self.dropout(self.norm2(laid.close(x)).relu()), laid.frames)
+        frames = torch.tensor(laid.frames, device=x.device)
+        turn = turned(x, frames)
         with without_cudnn(x):
-            x, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=x.shape[1])
+            x = torch.cat([self._run(x, ""), self._run(x[turn], "_reverse")[turn]], 2)
         return self.linear(self.dropout(x)).log_softmax(2), frames
+
+    def _run(self, x: Tensor, direction: str) -> Tensor:
+        """One direction of the GRU, from the first frame to the last."""
+        weights = [getattr(self.gru, f"{name}_l0{direction}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        start = x.new_zeros(1, len(x), self.gru.hidden_size)
+        return torch.gru(x, start, weights, True, 1, 0.0, self.training, False, True)[0]
 
 
 def ctc_small(options: CtcSmall) -> Model:

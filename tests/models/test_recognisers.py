@@ -8,14 +8,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from limen.audio.mel import LogMel
 from limen.components import parse
 from limen.errors import UserError
 from limen.models._attention import AttentionTranscripts
 from limen.models._beam import END, beam_search
 from limen.models._ctc import ALPHABET, CtcTranscripts
-from limen.models._encoders import Recurrent
+from limen.models._encoders import Front, Recurrent, apart
 from limen.models._load import load_model
 from limen.models._score import score
+from limen.models.transformer_seq2seq import Convolution
 from limen.types import Transcripts
 
 SEQ2SEQ = ["lstm_seq2seq", "transformer_seq2seq"]
@@ -274,7 +276,66 @@ def test_one_transformer_layer_equals_the_one_of_torch():
     x = torch.randn(2, 7, d, generator=torch.Generator().manual_seed(0))
     kept = torch.arange(7) < torch.tensor([[7], [4]])
     expected = peer.train()(x, src_key_padding_mask=~kept)  # in training mode torch takes no shortcut
-    torch.testing.assert_close(ours(x, None, kept[:, None, None])[0][kept], expected[kept], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours(x[kept], [7, 4]), expected[kept], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 15])
+def test_frames_mixed_end_to_end_and_their_gradients_are_those_of_a_depthwise_convolution_of_each_clip(kernel):
+    ours, frames = Convolution(6, kernel).double(), [9, 1, 4]
+    ours.gated, ours.norm, ours.out = torch.nn.Linear(6, 12).double(), torch.nn.Identity(), torch.nn.Identity()
+    x = torch.randn(14, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    asked = [x, *ours.depthwise.parameters()]
+    found = ours(x, frames)
+    expected = torch.cat([F.silu(ours.depthwise(F.glu(ours.gated(clip), 1).t())).t() for clip in x.split(frames)])
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        torch.autograd.grad(found.square().sum(), asked), torch.autograd.grad(expected.square().sum(), asked), rtol=1e-10, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("lengths", [[16000, 401, 12345, 9000], [400, 7, 0], [3000, 3001, 3160, 3161, 3320, 3321, 3480, 3481], [5000]])
+def test_clips_end_to_end_on_one_row_get_what_padded_ones_and_lonely_ones_get(lengths):
+    front, mel = Front(40, 4).double(), LogMel(channels=40).double()
+    x = noise(torch.tensor(lengths)).double().requires_grad_()
+    row, frames = front(x, torch.tensor(lengths), mel)
+    padded = apart(row, frames)
+    assert row.shape == (sum(frames), front.width)
+    for i, n in enumerate(lengths):
+        (alone, own), steps = front(x[i : i + 1, :n], torch.tensor([n]), mel), frames[i]
+        assert own == [steps]
+        torch.testing.assert_close(padded[i, :steps], alone, rtol=1e-10, atol=1e-10)
+        assert (padded[i, steps:] == 0).all()
+        both = torch.autograd.grad(padded[i].square().sum(), x, retain_graph=True)[0], torch.autograd.grad(alone.square().sum(), x)[0]
+        torch.testing.assert_close(*both, rtol=1e-10, atol=1e-10)
+        hidden = mel(F.pad(x[i : i + 1, :n], (0, max(400 - n, 0)))).unsqueeze(1)
+        for convolution, norm in zip(front.convolutions, front.norms, strict=True):
+            hidden = convolution(hidden)
+            hidden = norm(hidden.transpose(1, 2).flatten(2)).relu().unflatten(2, hidden.shape[1::2]).transpose(1, 2)
+        torch.testing.assert_close(alone, hidden.transpose(1, 2).flatten(2)[0], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "options"), ANSWERING)
+def test_in_double_precision_a_batch_gives_losses_and_gradients_of_its_members_to_ten_digits(name, options):
+    model, x, texts = fresh(name, **options).double(), noise().double().requires_grad_(), ["a bad", "a", "say", ""]
+    losses = model(x, LENGTHS).nll(texts)
+    (together,) = torch.autograd.grad(losses.sum(), x)
+    for i, n in enumerate(LENGTHS.tolist()):
+        one = x[i : i + 1, :n].detach().requires_grad_()
+        loss = model(one).nll(texts[i : i + 1])
+        torch.testing.assert_close(loss[0], losses[i], rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(torch.autograd.grad(loss.sum(), one)[0][0], together[i, :n], rtol=1e-8, atol=1e-10)
+
+
+def test_the_two_directions_of_the_small_recogniser_are_those_of_its_layer():
+    network = fresh("ctc_small").network.double()
+    heard = []
+    network.linear.register_forward_pre_hook(lambda _, given: heard.append(given[0]))
+    seen = []
+    network.norm2.register_forward_hook(lambda _, __, out: seen.append(out.relu()))
+    with torch.no_grad():
+        _, frames = network(noise().double(), LENGTHS)
+        for i, clip in enumerate(seen[0].split(frames.tolist())):
+            torch.testing.assert_close(heard[0][i, : len(clip)], network.gru(clip[None])[0][0], rtol=1e-10, atol=1e-10)
 
 
 def test_the_attention_of_the_lstm_decoder_is_the_equation_of_the_paper():
