@@ -23,7 +23,10 @@ format: .venv/.ready-lint
 	$(BIN)/ruff format limen tests benchmarks
 
 bench: .venv/.ready
-	$(BIN)/python benchmarks/bench_pgd.py
+	$(BIN)/limen data get mnist
+	$(BIN)/limen data get cifar10
+	$(BIN)/python benchmarks/bench_attacks.py
+	$(BIN)/python benchmarks/bench_memory.py
 	$(BIN)/python benchmarks/bench_speech_batch.py
 
 docs: .venv/.ready

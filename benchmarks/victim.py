@@ -1,11 +1,14 @@
-"""The network that the benchmarks attack: a small CNN on 28 x 28 digits, trained here in under a minute and kept in build/.
+"""The networks that the benchmarks attack: small CNNs on MNIST and CIFAR-10, standard and adversarially
+trained.
 
-MNIST where `limen data get mnist` has fetched it, otherwise scikit-learn's 8 x 8 digits enlarged; the table says which. The data are
-read with numpy alone, so that nothing but torch decides what is timed.
+Their weights lie in victims/ beside this file, in half precision. `python benchmarks/victim.py mnist cifar10` trains them anew (about 40
+minutes on one core). Pictures are real: `limen data get mnist` and `limen data get cifar10` fetch them. Data are read with numpy alone, so
+that nothing but torch decides what is timed.
 """
 
 import gzip
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-KEPT = Path(__file__).resolve().parent.parent / "build" / "benchmarks"
+KEPT = Path(__file__).resolve().parent / "victims"
+CACHE = Path(os.environ.get("LIMEN_CACHE") or Path.home() / ".cache" / "limen").expanduser()
+EPS = {"mnist": 0.3, "cifar10": 8 / 255}
+"""Radius in L-inf of the adversarial training."""
 
 
-def network() -> nn.Sequential:
+def mnist_network() -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(1, 32, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
@@ -24,18 +30,28 @@ def network() -> nn.Sequential:
     )  # fmt: skip
 
 
-def digits() -> tuple[str, Tensor, Tensor, Tensor, Tensor]:
-    """Name of the data, then training and test pictures (N, 1, 28, 28) in [0, 1] and labels."""
-    folder = Path(os.environ.get("LIMEN_CACHE") or Path.home() / ".cache" / "limen").expanduser() / "mnist"
-    if folder.is_dir():
-        x, y = _idx(folder, "train-images"), _idx(folder, "train-labels")
-        x_test, y_test = _idx(folder, "t10k-images"), _idx(folder, "t10k-labels")
-        return "MNIST", x[:, None].float() / 255, y.long(), x_test[:, None].float() / 255, y_test.long()
-    from sklearn.datasets import load_digits
+def cifar10_network() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Conv2d(64, 128, 3, stride=2, padding=1), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(),
+        nn.Linear(128 * 4 * 4, 128), nn.ReLU(), nn.Linear(128, 10),
+    )  # fmt: skip
 
-    images, labels = (torch.from_numpy(a) for a in load_digits(return_X_y=True))
-    big = F.interpolate(images.float().view(-1, 1, 8, 8) / 16, 28, mode="bilinear")
-    return "scikit-learn digits, enlarged", big[:1200], labels[:1200].long(), big[1200:], labels[1200:].long()
+
+NETWORKS = {"mnist": mnist_network, "cifar10": cifar10_network}
+
+
+def pictures(data: str, split: str) -> tuple[Tensor, Tensor]:
+    """Pictures (N, C, H, W) in [0, 1] and labels of the training or the test split."""
+    folder = CACHE / data
+    if not folder.is_dir():
+        raise SystemExit(f"{folder} is not there: run `limen data get {data}` first.")
+    return {"mnist": _mnist, "cifar10": _cifar10}[data](folder, split)
+
+
+def _mnist(folder: Path, split: str) -> tuple[Tensor, Tensor]:
+    prefix = "train" if split == "train" else "t10k"
+    return _idx(folder, f"{prefix}-images")[:, None].float() / 255, _idx(folder, f"{prefix}-labels").long()
 
 
 def _idx(folder: Path, prefix: str) -> Tensor:
@@ -47,37 +63,74 @@ def _idx(folder: Path, prefix: str) -> Tensor:
     return torch.from_numpy(np.frombuffer(data, np.uint8, offset=4 + 4 * dimensions).reshape(shape).copy())
 
 
-def trained(robust: bool) -> tuple[str, nn.Sequential, Tensor, Tensor]:
-    """Name of the data, the network (standard, or trained on PGD-7 samples with eps up to 0.3), test pictures and labels."""
-    name, x, y, x_test, y_test = digits()
-    path = KEPT / f"{name.split(',')[0].replace(' ', '_').lower()}_{'robust' if robust else 'standard'}.pth"
-    model = network()
-    if path.is_file():
-        model.load_state_dict(torch.load(path, weights_only=True))
-    else:
-        torch.manual_seed(0)
-        if robust:
-            model = trained(robust=False)[1]
-            _train(model, x, y, steps=289, robust=True)
-        else:
-            model = network()
-            _train(model, x, y, steps=412, robust=False)
-        KEPT.mkdir(parents=True, exist_ok=True)
-        torch.save(model.state_dict(), path)
-    return name, model.eval(), x_test, y_test
+def _cifar10(folder: Path, split: str) -> tuple[Tensor, Tensor]:
+    paths = sorted(folder.rglob("data_batch_*.bin" if split == "train" else "test_batch.bin"))
+    rows = torch.from_numpy(np.concatenate([np.fromfile(p, np.uint8) for p in paths]).reshape(-1, 3073))
+    return rows[:, 1:].reshape(-1, 3, 32, 32).float() / 255, rows[:, 0].long()
 
 
-def _train(model: nn.Module, x: Tensor, y: Tensor, steps: int, robust: bool) -> None:
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+def trained(data: str, robust: bool) -> nn.Sequential:
+    network = NETWORKS[data]()
+    network.load_state_dict({k: v.float() for k, v in torch.load(_path(data, robust), weights_only=True).items()})
+    return network.eval()
+
+
+def _path(data: str, robust: bool) -> Path:
+    return KEPT / f"{data}_{'robust' if robust else 'standard'}.pth"
+
+
+def train(data: str, robust: bool) -> None:
+    """Standard: Adam on the pictures. Robust: from there on, on PGD samples whose radius grows to EPS."""
+    torch.manual_seed(0)
+    x, y = pictures(data, "train")
+    network = trained(data, False).train() if robust else NETWORKS[data]()
+    steps = {("mnist", False): 500, ("mnist", True): 400, ("cifar10", False): 1200, ("cifar10", True): 800}[data, robust]
+    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=steps)
+    inner = 7 if data == "mnist" else 3
     for step in range(steps):
         rows = torch.randint(len(x), (128,))
-        batch = x[rows]
-        if robust:
-            eps = 0.3 * min(1.0, (step + 1) / (0.7 * steps))
-            for _ in range(7):
-                leaf = batch.detach().requires_grad_()
-                (gradient,) = torch.autograd.grad(F.cross_entropy(model(leaf), y[rows]), leaf)
-                batch = torch.minimum(torch.maximum(leaf.detach() + eps / 4 * gradient.sign(), x[rows] - eps), x[rows] + eps).clamp(0, 1)
+        clean, labels = x[rows], y[rows]
+        if data == "cifar10":
+            clean = _moved(clean)
+        batch = _adversarial(network, clean, labels, EPS[data] * min(1.0, (step + 1) / (0.5 * steps)), inner) if robust else clean
         optimiser.zero_grad()
-        F.cross_entropy(model(batch), y[rows]).backward()
+        loss = F.cross_entropy(network(batch), labels)
+        loss.backward()
         optimiser.step()
+        schedule.step()
+        if step % 100 == 0:
+            print(data, robust, step, round(float(loss.detach()), 3), flush=True)
+    KEPT.mkdir(exist_ok=True)
+    torch.save({k: v.half() for k, v in network.state_dict().items()}, _path(data, robust))
+    network, (x, y) = trained(data, robust), pictures(data, "test")
+    x, y = x[:2000], y[:2000]
+    with torch.no_grad():
+        clean_accuracy = (network(x).argmax(1) == y).float().mean()
+    attacked = _adversarial(network, x, y, EPS[data], 20)
+    with torch.no_grad():
+        robust_accuracy = (network(attacked).argmax(1) == y).float().mean()
+    print(data, robust, f"clean {clean_accuracy:.1%}, PGD-20 at {EPS[data]:.3g} {robust_accuracy:.1%}")
+
+
+def _moved(x: Tensor) -> Tensor:
+    """Each batch mirrored or not, and shifted by up to 4 pixels."""
+    x = x.flip(3) if torch.rand(()) < 0.5 else x
+    i, j = torch.randint(0, 9, (2,)).tolist()
+    return F.pad(x, (4, 4, 4, 4))[:, :, i : i + 32, j : j + 32]
+
+
+def _adversarial(network: nn.Module, x: Tensor, y: Tensor, eps: float, steps: int) -> Tensor:
+    x_adv = (x + eps * (2 * torch.rand_like(x) - 1)).clamp(0, 1)
+    for _ in range(steps):
+        leaf = x_adv.requires_grad_()
+        (gradient,) = torch.autograd.grad(F.cross_entropy(network(leaf), y), leaf)
+        x_adv = torch.minimum(torch.maximum(leaf.detach() + 2 * eps / steps * gradient.sign(), x - eps), x + eps).clamp(0, 1)
+    return x_adv
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for name in sys.argv[1:]:
+        train(name, False)
+        train(name, True)

@@ -14,6 +14,8 @@ from limen import budgets as budgets
 from limen import goals as goals
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from limen.attacks._run import Attacked
     from limen.models._model import Model
     from limen.types import Batch
@@ -54,6 +56,16 @@ def attack(
     configured = Attack.parse({"name": name, "goal": goal, "budget": budget, **options})
     configured.craft(model, batch if crafting is None else crafting, seed=seed)
     return configured(model, batch, seed=seed, store=store)
+
+
+def over_the_air(model: "Model", batch: "Batch", result: "Attacked", through: Sequence[Any], *, draws: int = 20, seed: int = 0) -> "Tensor":
+    """(B,) the share of fresh draws of these transforms in which the attack reaches its goal: through=["room"]."""
+    from limen.attacks._through import OverTheAir
+    from limen.attacks._through import over_the_air as judged
+    from limen.options import parse_options
+
+    options = parse_options(OverTheAir, {"through": list(through), "draws": draws}, "over_the_air")
+    return judged(model, batch, result.x_adv, result.goal, options, seed=seed)
 
 
 def measure(

@@ -293,7 +293,7 @@ def _run(
         there = _device(device)
         jobs = jobs or (os.cpu_count() or 1 if there == "cpu" else 1)
         summary = run_experiment(experiment, where, resume=resume, device=there, jobs=jobs, progress=bar)
-    _show(summary)
+    _show(summary, where)
     page = build(where)
     out.print(f"finished in {_time(time.perf_counter() - begun)}")
     out.print(f"report: {page}", soft_wrap=True)
@@ -309,20 +309,22 @@ def _folder(name: str, resume: bool) -> Path:
     return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def _show(summary: dict[str, Any]) -> None:
-    """A short table per net on the terminal, and a line per curve."""
+def _show(summary: dict[str, Any], where: Path) -> None:
+    """A short table per net on the terminal, and a line per curve; all attacks of a budget together have their own."""
+    from limen.report import all_together
+
+    unions = all_together(where)
     cells = [c for c in summary["cells"] if "values" not in c["summary"]["result"] and c["task"] != "audit"]
     for net in dict.fromkeys(c["labels"]["net"] for c in cells):
-        _show_net(net, [c for c in cells if c["labels"]["net"] == net])
-    for cell in summary["cells"]:
-        curve = cell["summary"]["result"]
-        if "values" in curve:
-            points = [f"{value:g}: {100 * accuracy:.0f} %" for value, accuracy in zip(curve["values"], curve["accuracy"], strict=True)]
-            who = " | ".join(cell["labels"][k] for k in ("net", "defense", "attack"))
-            out.print(f"  {who}, accuracy by {curve['constraint']}  {'  '.join(points)}", soft_wrap=True)
+        _show_net(net, [c for c in cells if c["labels"]["net"] == net], [u for u in unions if u["net"] == net and "values" not in u])
+    curves = [(c["labels"], c["summary"]["result"]) for c in summary["cells"] if "values" in c["summary"]["result"]]
+    for labels, curve in [*curves, *((u, u) for u in unions if "values" in u)]:
+        points = [f"{value:g}: {100 * accuracy:.0f} %" for value, accuracy in zip(curve["values"], curve["accuracy"], strict=True)]
+        who = " | ".join(labels[k] for k in ("net", "defense", "attack"))
+        out.print(f"  {who}, accuracy by {curve['constraint']}  {'  '.join(points)}", soft_wrap=True)
 
 
-def _show_net(net: str, cells: list[dict[str, Any]]) -> None:
+def _show_net(net: str, cells: list[dict[str, Any]], unions: list[dict[str, Any]]) -> None:
     columns = ["correct", "success", "wer", "l2", "snr_db", "peak_db", "pesq"]
     present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in cells)]
     present = [c for c in present if c != "l2" or "snr_db" not in present]  # of clips both say the same, and a terminal is narrow
@@ -335,6 +337,10 @@ def _show_net(net: str, cells: list[dict[str, Any]]) -> None:
         numbers = [cell["error"][:60]] if failed else [_number(c, values.get(c)) for c in present]
         who = [cell["labels"]["defense"], cell["labels"]["attack"], *([_varied(cell["variable"])] if varied else [])]
         table.add_row(*who, "failed" if failed else str(cell["summary"]["n"]), *numbers)
+    for union in unions:
+        under = "" if any("budget" in path for path in union["variable"]) else f", {union['budget']}"
+        who = [union["defense"], union["attack"] + under, *([_varied(union["variable"])] if varied else [])]
+        table.add_row(*who, str(union["n"]), *(_number(c, union["columns"].get(c)) for c in present))
     out.print(table)
 
 

@@ -6,7 +6,9 @@ Other packages add components through entry points: the group "limen.attacks" ma
 import difflib
 import importlib
 import importlib.metadata
+import os
 import pkgutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -95,6 +97,18 @@ def named(kind: str) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+def from_path(path: str, who: str) -> Callable[..., Any]:
+    """A function of the user's own, given as "package.module:function"; `who` asks for it."""
+    place, _, name = path.partition(":")
+    sys.path.insert(0, os.getcwd())  # a console command does not look in the working folder, where users keep their code
+    try:
+        return getattr(importlib.import_module(place), name)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"{who} {path!r} was not found ({error}). Write it as package.module:function.") from None
+    finally:
+        sys.path.remove(os.getcwd())
 
 
 class Makers(ModuleType):

@@ -18,8 +18,8 @@ from limen.errors import UserError
 from limen.models._model import Classifier, Model
 from limen.types import Batch, different, predictions
 
-ATTACKS = [name for name in names("attacks") if name not in ("imported", "feature_adversary")]
-"""Every search that needs no file of the user's; those are in tests/attacks/test_imported.py and tests/attacks/test_spatial.py."""
+ATTACKS = [name for name in names("attacks") if name != "imported"]
+"""Every search; imported needs files of the user's and has its tests in tests/attacks/test_imported.py."""
 CLIPS_ONLY = {
     "imperceptible": {"name": "linf", "eps": 0.1},
     "kenansville": {"name": "snr", "snr_db": 10},
@@ -69,6 +69,7 @@ PROMISES = {
     "hopskipjump": Promise(outside=None),
     "hot_cold": Promise(outside=None),
     "spatial": Promise(outside=None),
+    "wasserstein": Promise(outside=None),  # its own exact problem is in tests/attacks/test_spatial.py
     "patch": Promise(outside=None),  # changes a disc as far as the range goes; its own exact problem is in tests/attacks/test_patch.py
 }
 QUICK: dict[str, dict[str, Any]] = {
@@ -95,8 +96,25 @@ QUICK: dict[str, dict[str, Any]] = {
     "hopskipjump": {"queries": 60},
     "cascade": {"attacks": [{"name": "fgsm"}, {"name": "apgd", "steps": 4}, {"name": "square", "queries": 6}]},
     "auto_attack": {"steps": 4, "queries": 6},
+    "one_pixel": {"queries": 60, "population": 10},
+    "spatial": {"rotations": 3, "shifts": 3},
+    "wasserstein": {"steps": 4},
+    "hot_cold": {"halvings": 3, "min_pass": 0.5},
 }
 """Small settings that still go through every branch."""
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("apgd", {"loss": "dlr"}),
+    ("apgd", {"loss": "dlr", "targets": 3}),
+    ("fab", {"targets": 3}),
+    ("cascade", {"attacks": [{"name": "pgd", "steps": 3}, {"name": "apgd", "loss": "dlr", "steps": 20}]}),
+]
+"""Options that change what is asked of the logits."""
+UNSATURATED = ["auto_attack", "boundary", "cw_l2", "ddn", "deepfool", "fab", "fmn", "genetic", "hopskipjump", "nes", "one_pixel", "spsa",
+               "square", "zoo"]  # fmt: skip
+"""Attacks that compare logits, and so are none the worse for a model that is sure. In single precision the gradient of the cross-entropy
+is zero there: an attack that raises it, or another goal's own loss, must say so in `calls.dead`."""
+QUERIES = [name for name in ATTACKS if "queries" in load("attacks", name).options.model_fields and name != "auto_attack"]
+"""Attacks that see answers alone, and promise how often they ask."""
 
 
 class Counted(Classifier):
@@ -162,6 +180,39 @@ class Recogniser(Model):
         return Heard(self.out(frames).log_softmax(2), (n + 3) // 4)
 
 
+class Blind(Model):
+    """A linear model behind something through which no gradient comes, or one that always answers the same."""
+
+    kind, classes = "picture", list("abcd")
+
+    def __init__(self, way: str):
+        super().__init__()
+        self.way = way
+        self.weight = torch.randn(3 * 8 * 8, 4, generator=torch.Generator().manual_seed(0))
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+        if self.way == "constant":
+            return torch.tensor([1.0, 0.0, 0.0, 0.0]).repeat(len(x), 1)
+        return ((x * 4).round() if self.way == "rounds" else (x > 0.5).to(x)).flatten(1) @ self.weight
+
+
+class Ill(Model):
+    """A small network that has gradients (or answers) which are no numbers for bright pictures."""
+
+    kind, classes = "picture", list("abcd")
+
+    def __init__(self, ill: str):
+        super().__init__()
+        self.ill, self.network = ill, pictures(torch.float64)[0].network
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+        value = x.flatten(1).mean(1)
+        bright = (value.detach() > 0.75).to(x)
+        root = (value - value.detach() + 1 - bright).sqrt()  # of 0: its slope is infinite
+        logits = self.network(x) + (root * bright)[:, None]
+        return logits if self.ill == "gradient" else logits.where(bright[:, None] == 0, torch.nan)
+
+
 def two_classes(norm: str) -> tuple[Counted, Batch, float]:
     """A linear model, samples of one class well inside the range, and the radius at which each of them changes sides."""
     draw = torch.Generator().manual_seed(0)
@@ -181,11 +232,13 @@ def two_classes(norm: str) -> tuple[Counted, Batch, float]:
     )
 
 
-def pictures(dtype: torch.dtype = torch.float32) -> tuple[Counted, Batch]:
+def pictures(dtype: torch.dtype = torch.float32, classes: int = 4) -> tuple[Counted, Batch]:
+    """A small network and pictures that it gets right; of the first one all values stand at the ends of the range."""
     torch.manual_seed(1)
-    network = nn.Sequential(nn.Conv2d(3, 6, 3), nn.Tanh(), nn.BatchNorm2d(6), nn.Dropout(0.5), nn.Flatten(), nn.Linear(6 * 36, 4)).to(dtype)
-    model = Counted(network.eval(), "picture", list("abcd"))
+    layers = nn.Conv2d(3, 6, 3), nn.Tanh(), nn.BatchNorm2d(6), nn.Dropout(0.5), nn.Flatten(), nn.Linear(6 * 36, classes)
+    model = Counted(nn.Sequential(*layers).to(dtype).eval(), "picture", list("abcdef")[:classes])
     x = torch.rand(5, 3, 8, 8, dtype=dtype)
+    x[0].round_()
     with torch.no_grad():
         return model, Batch("picture", [f"p{i}" for i in range(5)], x, model(x).argmax(1))
 
@@ -218,6 +271,12 @@ def attempt(make: Callable[[], Any]) -> tuple[Any, str]:
         return None, str(error)
 
 
+def changes_everyone(name: str) -> bool:
+    """One perturbation for all, or a control."""
+    component = load("attacks", name)
+    return hasattr(component.module, "craft") or getattr(component.options, "everyone", False)
+
+
 LINF = {"name": "linf", "eps": 0.1}
 
 
@@ -228,15 +287,17 @@ def test_on_a_linear_model_it_succeeds_just_outside_the_exact_radius(name, norm)
     if promise.outside is None or norm not in promise.norms:
         return  # stated in PROMISES
     model, batch, radius = two_classes(norm)
-    options = (promise.options or {}).get(norm, {})
-    assert run(name, model, batch, {"name": norm, "eps": promise.outside * radius}, options).success.all()
+    for goal in ({}, {"goal": {"name": "target_class", "target": 1}}):
+        options = {**(promise.options or {}).get(norm, {}), **goal}
+        result, refusal = attempt(lambda: run(name, model, batch, {"name": norm, "eps": promise.outside * radius}, options))  # noqa: B023
+        assert "takes no target" in refusal if refusal else result.success.all()
 
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("name", ON_PICTURES)
 def test_on_a_linear_model_it_never_succeeds_inside_the_exact_radius(name, norm):
     model, batch, radius = two_classes(norm)
-    options = (PROMISES.get(name, Promise()).options or {}).get(norm, {})
+    options = {**QUICK.get(name, {}), **(PROMISES.get(name, Promise()).options or {}).get(norm, {})}
     assert not run(name, model, batch, {"name": norm, "eps": 0.99 * radius}, options).success.any()
 
 
@@ -244,12 +305,18 @@ def test_on_a_linear_model_it_never_succeeds_inside_the_exact_radius(name, norm)
 @pytest.mark.parametrize("name", ON_PICTURES)
 def test_it_stays_within_budget_and_range(name, norm, option, value):
     model, batch = pictures()
-    result = run(name, model, batch, {"name": norm, option: value})
-    ball = load("budgets", norm).function(batch.x, None, load("budgets", norm).parse({option: value}))
-    assert (ball.norm(result.x_adv - batch.x) <= value * (1 + 1e-5)).all()
-    assert result.x_adv.min() >= 0
-    assert result.x_adv.max() <= 1
-    assert result.x_adv.shape == batch.x.shape
+    x_adv = run(name, model, batch, {"name": norm, option: value}).x_adv
+    change = (x_adv.double() - batch.x.double()).flatten(1)
+    if norm == "l0":
+        assert ((change != 0).sum(1) <= value).all()
+    else:
+        # the sum x + delta is rounded when it is stored, by half a step of the float at most; delta itself is projected in single precision
+        rounding = (x_adv.nextafter(torch.tensor(2.0)) - x_adv).double().flatten(1) / 2 * (change != 0)
+        p = {"linf": torch.inf, "l2": 2.0, "l1": 1.0}[norm]
+        assert (change.norm(p=p, dim=1) <= value * (1 + 1e-6) + rounding.norm(p=p, dim=1)).all()
+    assert x_adv.min() >= 0
+    assert x_adv.max() <= 1
+    assert x_adv.shape == batch.x.shape
 
 
 @pytest.mark.parametrize("name", ON_PICTURES)
@@ -275,13 +342,13 @@ def test_it_leaves_the_model_and_the_global_random_state_as_they_were(name):
 
 
 @pytest.mark.parametrize("name", ON_PICTURES)
-def test_a_batch_of_pictures_gives_what_its_members_give_alone(name):
+def test_pictures_get_the_same_alone_in_parts_and_in_any_order(name):
     model, batch = pictures(torch.float64)
     configured = attack(name, LINF)
     configured.craft(model, batch)
     together = configured(model, batch).x_adv
-    for i in range(len(batch)):
-        torch.testing.assert_close(configured(model, batch.rows([i])).x_adv[0], together[i], atol=1e-5, rtol=0)
+    for rows in ([0], [3], [0, 1], [2, 3, 4], [4, 3, 2, 1, 0]):
+        torch.testing.assert_close(configured(model, batch.rows(rows)).x_adv, together[rows], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -334,18 +401,126 @@ def test_it_reports_every_call_of_the_model(name):
 
 
 @pytest.mark.parametrize("name", ON_PICTURES)
-def test_samples_that_are_wrong_already_make_no_trouble(name):
+def test_what_is_wrong_already_comes_back_as_it_is_and_costs_nothing(name):
+    model, batch = pictures(torch.float64)
+    wrong = torch.tensor([False, True, False, True, False])
+    mixed = Batch("picture", batch.ids, batch.x, torch.where(wrong, (torch.as_tensor(batch.y) + 1) % 4, batch.y))
+    configured = attack(name, LINF)
+    configured.craft(model, mixed)
+    result = configured(model, mixed)
+    assert torch.isfinite(result.x_adv).all()
+    if not changes_everyone(name):
+        assert torch.equal(result.x_adv[wrong], batch.x[wrong])
+        assert (result.calls.forward[wrong] == 0).all()
+        assert result.success[wrong].all()
+    others = (~wrong).nonzero().squeeze(1)
+    torch.testing.assert_close(result.x_adv[others], configured(model, mixed.rows(others)).x_adv, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("pgd", {"early_stop": False}), ("mi_fgsm", {"early_stop": False}), ("cw_l2", {"confidence": 9.0})]
+)
+def test_an_attack_that_is_asked_for_more_than_the_goal_goes_on_with_what_is_wrong_already(name, more):
     model, batch = pictures()
     wrong = Batch("picture", batch.ids, batch.x, (torch.as_tensor(batch.y) + 1) % 4)
-    result = run(name, model, wrong, LINF)
-    assert torch.isfinite(result.x_adv).all()
+    result = run(name, model, wrong, LINF, {**QUICK.get(name, {}), **more})
+    assert ((result.x_adv != batch.x).flatten(1).any(1)).all()
+    with torch.no_grad():
+        assert (result.goal.loss(model(result.x_adv)) > result.goal.loss(model(batch.x))).all()
 
 
 @pytest.mark.parametrize("name", ON_PICTURES)
-def test_without_a_budget_it_works_or_says_what_to_add(name):
+def test_a_target_is_what_success_means_or_it_is_refused_in_words(name):
+    model, batch = pictures()
+    options = {**QUICK.get(name, {}), "goal": {"name": "target_class", "target": "random"}}
+    result, refusal = attempt(lambda: run(name, model, batch, {"name": "linf", "eps": 0.4}, options))
+    if refusal:
+        assert "target" in refusal
+        return
+    assert (result.goal.reference != batch.y).all()
+    with torch.no_grad():
+        assert torch.equal(result.success, model(result.x_adv).argmax(1) == result.goal.reference)
+    assert result.success.any() or PROMISES.get(name, Promise()).outside is None
+
+
+@pytest.mark.parametrize(("name", "options"), [(name, {}) for name in ON_PICTURES] + VARIANTS)
+def test_two_classes_are_enough(name, options):
+    model, batch = pictures(classes=2)
+    result, refusal = attempt(lambda: run(name, model, batch, {"name": "linf", "eps": 0.3}, {**QUICK.get(name, {}), **options}))
+    assert not refusal
+    assert torch.isfinite(result.x_adv).all()
+    with torch.no_grad():
+        assert torch.equal(result.success, model(result.x_adv).argmax(1) != batch.y)
+    assert result.success.any() or PROMISES.get(name, Promise()).outside is None
+
+
+@pytest.mark.parametrize("model", [Blind("rounds"), Blind("cuts"), Blind("constant")], ids=lambda m: m.way)
+@pytest.mark.parametrize("name", ON_PICTURES)
+def test_a_model_without_gradients_is_survived_and_every_dead_gradient_counted(name, model):
+    batch = pictures()[1]
+    with torch.no_grad():
+        batch = Batch("picture", batch.ids, batch.x, model(batch.x).argmax(1))
+    result = run(name, model, batch, LINF)
+    assert torch.isfinite(result.x_adv).all()
+    assert ((result.x_adv - batch.x).abs() <= 0.1 + 1e-6).all()
+    assert torch.equal(result.calls.dead, result.calls.backward)
+    assert not (model.way == "constant" and result.success.any())
+
+
+@pytest.mark.parametrize("ill", ["gradient", "answer"])
+@pytest.mark.parametrize("name", ON_PICTURES)
+def test_a_sample_whose_gradient_or_answer_is_no_number_does_not_touch_its_neighbours(name, ill):
+    model, (_, batch) = Ill(ill), pictures(torch.float64)
+    batch.x[2] = 0.9
+    with torch.no_grad():
+        batch = Batch("picture", batch.ids, batch.x, model(batch.x).argmax(1))
+    configured, healthy = attack(name, LINF), [0, 1, 3, 4]
+    configured.craft(model, batch)
+    result = configured(model, batch)
+    assert torch.isfinite(result.x_adv).all()
+    assert ((result.x_adv - batch.x).abs() <= 0.1 + 1e-6).all()
+    torch.testing.assert_close(result.x_adv[healthy], configured(model, batch.rows(healthy)).x_adv, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("name", "options"), [(name, {}) for name in ON_PICTURES] + VARIANTS)
+def test_a_saturated_softmax_costs_nothing_or_leaves_dead_gradients(name, options):
+    model, batch, radius = two_classes("linf")
+    promise, compares = PROMISES.get(name, Promise()), name in UNSATURATED or bool(options)
+    own = (promise.options or {}).get("linf", {}) if compares and promise.outside is not None else QUICK.get(name, {})
+    budget = {"name": "linf", "eps": 3 * radius}
+    quiet = run(name, model, batch, budget, {**own, **options})
+    for values in (model.network[1].weight, model.network[1].bias):
+        values.data *= 2**13  # exact: whoever only compares logits goes the same way
+    loud = run(name, model, batch, budget, {**own, **options})
+    assert torch.isfinite(loud.x_adv).all()
+    lost = quiet.success & ~loud.success
+    if compares:
+        assert not lost.any()
+    elif not hasattr(load("attacks", name).module, "craft"):  # the gradients of crafting are on another account
+        assert (loud.calls.backward[lost] > 0).all()
+        assert torch.equal(loud.calls.dead[lost], loud.calls.backward[lost])
+
+
+@pytest.mark.parametrize("queries", [3, 20, 77])
+@pytest.mark.parametrize("name", [name for name in ON_PICTURES if name in QUERIES])
+def test_a_black_box_is_asked_no_more_often_than_allowed(name, queries):
+    network, batch = pictures()
+    for model in (network, Blind("constant")):
+        with torch.no_grad():
+            batch = Batch("picture", batch.ids, batch.x, model(batch.x).argmax(1))
+        result = run(name, model, batch, LINF, {**QUICK.get(name, {}), "queries": queries})
+        assert (result.calls.forward <= queries).all()
+        assert (result.calls.backward == 0).all()
+
+
+@pytest.mark.parametrize("name", ON_PICTURES)
+def test_without_a_budget_it_works_or_says_what_to_add_whoever_is_wrong_already(name):
     model, batch = pictures()
     result, refusal = attempt(lambda: run(name, model, batch, None))
     assert "budget: {name: linf" in refusal if refusal else torch.isfinite(result.x_adv).all()
+    wrong = Batch("picture", batch.ids, batch.x, (torch.as_tensor(batch.y) + 1) % 4)
+    if name != "cascade":  # it looks at the samples before any of its attacks is asked
+        assert attempt(lambda: run(name, model, wrong, None))[1] == refusal
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -384,3 +559,32 @@ def test_an_attack_on_clips_alone_says_so_and_keeps_every_contract_on_them(name)
     ball = load("budgets", CLIPS_ONLY[name]["name"])
     ball = ball.function(batch.x, batch.lengths, ball.parse({k: v for k, v in CLIPS_ONLY[name].items() if k != "name"}))
     assert (ball.norm(first.x_adv - batch.x) <= ball.radius * (1 + 1e-5)).all()
+
+
+@pytest.mark.parametrize("name", CLIPS_ONLY)
+def test_on_clips_too_a_target_means_success_the_wrong_stay_and_dead_gradients_are_counted(name):
+    torch.manual_seed(3)
+    model = ClipNet().double()
+    batch = clips(model)
+    wrong = torch.tensor([True, False, False, True, False])
+    y = torch.as_tensor(batch.y)
+    mixed = Batch("clip", batch.ids, batch.x, torch.where(wrong, (y + 1) % 3, y), batch.lengths)
+    result = run(name, model, mixed, CLIPS_ONLY[name])
+    assert torch.equal(result.x_adv[wrong], batch.x[wrong])
+    assert (result.calls.forward[wrong] == 0).all()
+    for rows in ([1, 2], [4, 3, 0]):
+        torch.testing.assert_close(run(name, model, mixed.rows(rows), CLIPS_ONLY[name]).x_adv, result.x_adv[rows], atol=1e-5, rtol=0)
+    options = {**QUICK.get(name, {}), "goal": {"name": "target_class"}}
+    aimed, refusal = attempt(lambda: run(name, model, batch, CLIPS_ONLY[name], options))
+    if refusal:
+        assert "target" in refusal
+    else:
+        with torch.no_grad():
+            assert torch.equal(aimed.success, model(aimed.x_adv, batch.lengths).argmax(1) == aimed.goal.reference)
+    nn.init.zeros_(model.out.weight)
+    with torch.no_grad():
+        same = Batch("clip", batch.ids, batch.x, predictions(model(batch.x, batch.lengths)), batch.lengths)
+    deaf = run(name, model, same, CLIPS_ONLY[name])
+    assert torch.isfinite(deaf.x_adv).all()
+    assert torch.equal(deaf.calls.dead, deaf.calls.backward)
+    assert not deaf.success.any()

@@ -40,11 +40,11 @@ def test_a_component_is_a_function_named_like_its_file_with_described_options(ki
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_defaults_survive_a_round_trip_through_json(kind, name):
     required = {"linf": {"eps": 1}, "l2": {"eps": 1}, "l1": {"eps": 1}, "l0": {"count": 1}, "snr": {"snr_db": 30},
-                "peak_db": {"peak_db": -30},
+                "peak_db": {"peak_db": -30}, "bpda": {"transform": "a:b"},
                 "transcript": {"text": "a"}, "image_folder": {"path": "x"}, "clip_folder": {"path": "x"}, "speech_commands": {"path": "x"},
                 "transcripts": {"path": "x"}, "torch_module": {"factory": "a:b", "kind": "picture", "classes": 2},
                 "speaker_encoder": {"enrolled": "x"}, "imported": {"table": "x"}, "huggingface_ctc": {"path": "x"},
-                "huggingface_seq2seq": {"path": "x"}, "feature_adversary": {"guide": "x"}}  # fmt: skip
+                "huggingface_seq2seq": {"path": "x"}, "guide": {"data": {"name": "digits"}}}  # fmt: skip
     component = load(kind, name)
     # a budget and a metric share a name; the goal transcript needs one of three options, which no schema calls required
     needs = name == "transcript" or any(f.is_required() for f in component.options.model_fields.values())

@@ -40,42 +40,47 @@ class Pooled(nn.Module):
         return self.network(x)
 
 
-def kind_of(name):
-    for kind, network in (("picture", Pooled()), ("clip", Moments())):
-        try:
-            component, options = components.parse("defenses", name)
-            component.function(Classifier(network, kind, list("wxyz"), rate_hz=RATE_HZ), options)
-        except UserError:
-            continue
-        return kind
-    raise AssertionError(f"{name} defends neither pictures nor clips")
+OPTIONS = {"bpda": {"transform": "torch:round"}}
+"""Of defences that have options without a default."""
 
 
-def plain(name):
-    kind = kind_of(name)
+def plain(kind):
     return Classifier(Pooled() if kind == "picture" else Moments(), kind, list("wxyz"), rate_hz=RATE_HZ if kind == "clip" else None)
 
 
 def defended(name, model):
-    component, options = components.parse("defenses", name)
+    component, options = components.parse("defenses", {"name": name, **OPTIONS.get(name, {})})
     return component.function(model, options)
 
 
-def samples(name):
+def kinds_of(name):
+    """What it defends: pictures, clips or both."""
+    kinds = []
+    for kind in ("picture", "clip"):
+        try:
+            defended(name, plain(kind))
+        except UserError:
+            continue
+        kinds.append(kind)
+    assert kinds, f"{name} defends neither pictures nor clips"
+    return kinds
+
+
+def samples(kind):
     g = torch.Generator().manual_seed(3)
-    if kind_of(name) == "picture":
+    if kind == "picture":
         return torch.rand(4, 3, 24, 20, generator=g), None
     lengths = torch.tensor([3000, 1700, 2500, 400])
     x = (0.4 * torch.randn(4, 3000, generator=g)).clamp(-1, 1)
     return x * (torch.arange(3000) < lengths[:, None]), lengths
 
 
-EVERY = pytest.mark.parametrize("name", components.names("defenses"))
+EVERY = pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in components.names("defenses") for kind in kinds_of(name)])
 
 
 @EVERY
-def test_the_defended_model_shows_the_face_of_the_model(name):
-    model = plain(name)
+def test_the_defended_model_shows_the_face_of_the_model(name, kind):
+    model = plain(kind)
     after = defended(name, model)
     assert (after.kind, after.classes, after.rate_hz, after.shape, after.output) == (
         model.kind,
@@ -84,21 +89,21 @@ def test_the_defended_model_shows_the_face_of_the_model(name):
         model.shape,
         "class",
     )
-    x, lengths = samples(name)
+    x, lengths = samples(kind)
     assert after(x, lengths, seeds.generators(0, list("abcd"))).shape == (4, 4)
 
 
-@EVERY
+@pytest.mark.parametrize("name", [name for name in components.names("defenses") if len(kinds_of(name)) == 1])
 def test_it_is_for_one_kind_of_samples_and_says_so(name):
-    wrong = "clip" if kind_of(name) == "picture" else "picture"
+    wrong = "clip" if kinds_of(name) == ["picture"] else "picture"
     with pytest.raises(UserError, match=f"The defense {name} is for models that take"):
         defended(name, Classifier(nn.Identity(), wrong, list("wxyz"), rate_hz=RATE_HZ))
 
 
 @EVERY
-def test_a_batch_gives_what_its_members_give_alone(name):
-    model = defended(name, plain(name))
-    x, lengths = samples(name)
+def test_a_batch_gives_what_its_members_give_alone(name, kind):
+    model = defended(name, plain(kind))
+    x, lengths = samples(kind)
     together = model(x, lengths, seeds.generators(0, list("abcd"), "test"))
     for i, letter in enumerate("abcd"):
         one = x[i : i + 1] if lengths is None else x[i : i + 1, : lengths[i]]
@@ -107,26 +112,26 @@ def test_a_batch_gives_what_its_members_give_alone(name):
 
 
 @EVERY
-def test_without_streams_the_answer_is_fixed_and_does_not_depend_on_the_place_in_the_batch(name):
-    model = defended(name, plain(name))
-    x, lengths = samples(name)
+def test_without_streams_the_answer_is_fixed_and_does_not_depend_on_the_place_in_the_batch(name, kind):
+    model = defended(name, plain(kind))
+    x, lengths = samples(kind)
     first, turned = model(x, lengths), model(x.flip(0), None if lengths is None else lengths.flip(0))
     assert torch.equal(first, model(x, lengths))
     assert torch.allclose(first, turned.flip(0), atol=1e-5)
 
 
 @EVERY
-def test_a_defence_that_draws_says_so(name):
-    model = defended(name, plain(name))
-    x, lengths = samples(name)
+def test_a_defence_that_draws_says_so(name, kind):
+    model = defended(name, plain(kind))
+    x, lengths = samples(kind)
     same = torch.equal(*(model(x, lengths, seeds.generators(seed, list("abcd"))) for seed in (0, 1)))
     assert same == (not model.random)
 
 
 @EVERY
-def test_the_gradient_reaches_every_sample(name):
-    model = defended(name, plain(name))
-    x, lengths = samples(name)
+def test_the_gradient_reaches_every_sample(name, kind):
+    model = defended(name, plain(kind))
+    x, lengths = samples(kind)
     leaf = x.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(model(leaf, lengths, seeds.generators(0, list("abcd"))).logsumexp(1).sum(), leaf)
     assert torch.isfinite(gradient).all()
@@ -134,9 +139,9 @@ def test_the_gradient_reaches_every_sample(name):
 
 
 @EVERY
-def test_what_the_model_sees_has_its_shape_its_range_and_silent_padding(name):
-    model = plain(name)
-    x, lengths = samples(name)
+def test_what_the_model_sees_has_its_shape_its_range_and_silent_padding(name, kind):
+    model = plain(kind)
+    x, lengths = samples(kind)
     extreme = x.clone()
     low, high = BOUNDS[model.kind]
     extreme[0] = torch.where(x[0] > x[0].mean(), high, low) * (x[0] != 0)
@@ -152,9 +157,9 @@ def test_what_the_model_sees_has_its_shape_its_range_and_silent_padding(name):
 
 @EVERY
 @pytest.mark.parametrize("training", [True, False])
-def test_the_model_leaves_as_it_came(name, training):
-    model = plain(name).train(training)
-    x, lengths = samples(name)
+def test_the_model_leaves_as_it_came(name, kind, training):
+    model = plain(kind).train(training)
+    x, lengths = samples(kind)
     before = [p.clone() for p in model.parameters()]
     after = defended(name, model)
     assert after.training == training
@@ -165,14 +170,14 @@ def test_the_model_leaves_as_it_came(name, training):
 
 
 @EVERY
-def test_double_precision_stays_double(name):
-    x, lengths = samples(name)
-    model = defended(name, plain(name).double())
+def test_double_precision_stays_double(name, kind):
+    x, lengths = samples(kind)
+    model = defended(name, plain(kind).double())
     assert model(x.double(), lengths, seeds.generators(0, list("abcd"))).dtype == torch.float64
 
 
 @EVERY
-def test_a_defended_model_can_be_defended_again(name):
-    model = defended(name, defended(name, plain(name)))
-    x, lengths = samples(name)
+def test_a_defended_model_can_be_defended_again(name, kind):
+    model = defended(name, defended(name, plain(kind)))
+    x, lengths = samples(kind)
     assert torch.isfinite(model(x, lengths, seeds.generators(0, list("abcd")))).all()

@@ -44,7 +44,7 @@ def started(problem: Problem, tries: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def on_boundary(problem: Problem, tries: int, norm: Norm, queries: int) -> tuple[Tensor, Tensor, Tensor]:
     """(B, ...) a start moved to the boundary, the rows that have one and may be moved further, and (B,) how often each was looked at."""
-    x_adv, found, spent = started(problem, tries)
+    x_adv, found, spent = started(problem, min(tries, queries - 1))
     left = (found & (distance(problem, x_adv, norm) > 0) & (spent + BISECTIONS <= queries)).nonzero().squeeze(1)
     if len(left):
         x_adv[left] = nearer(problem.rows(left), x_adv[left], norm)

@@ -49,6 +49,14 @@ class Probed:
     """(B, ...) that probe; where none did, the point probed."""
 
 
+def planned(problem: Problem, queries: int, directions: int) -> tuple[int, int]:
+    """How many directions a step probes and how many steps there are, when one look has gone to the clean sample. Few looks make a step
+    smaller rather than being exceeded."""
+    pairs = (queries // problem.draws - 1) // 2
+    directions = max(1, min(directions, pairs))
+    return directions, pairs // directions
+
+
 def probed(problem: Problem, x: Tensor, draw: Draw, directions: int, size: float) -> Probed:
     r"""Pairs of probes along random directions u_j:   1/n sum_j ( f(x + size u_j) - f(x - size u_j) ) / (2 size) * u_j
 

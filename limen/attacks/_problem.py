@@ -198,10 +198,10 @@ class Problem:
                 leaf = x_adv.detach().requires_grad_()
                 outputs = self.outputs(leaf if through is None else through(leaf))
                 values = measure(outputs)
-                (gradient,) = torch.autograd.grad(values.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
+                gradient = _slope(values.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
             gradients.append(self._cleaned(gradient))
             losses.append(values.detach())
-            votes.append(self._reached(outputs.detach() if isinstance(outputs, Tensor) else outputs))
+            votes.append(self._reached(outputs))
         return _mean(gradients), _mean(losses), _all(votes)
 
     def input_gradients(self, x_adv: Tensor, pick: Tensor, base: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -217,7 +217,7 @@ class Problem:
                 assert isinstance(logits, Tensor)
                 chosen = logits.gather(1, pick) - (0 if base is None else logits.gather(1, base[:, None]))
                 sums = chosen.sum(0)
-                columns = [torch.autograd.grad(value, leaf, retain_graph=j + 1 < len(sums))[0] for j, value in enumerate(sums)]
+                columns = [_slope(value, leaf, again=j + 1 < len(sums)) for j, value in enumerate(sums)]
             all_logits.append(logits.detach())
             all_gradients.append(torch.stack([self._cleaned(c) for c in columns], 1))
         return _mean(all_logits), _mean(all_gradients)
@@ -227,6 +227,7 @@ class Problem:
         """False where the model draws at random: one lucky draw settles nothing, so no sample leaves early."""
         return not self.model.random
 
+    @torch.no_grad()
     def _reached(self, outputs: Outputs) -> Tensor:
         return self.goal.reached(outputs).to(self.x.device)
 
@@ -245,6 +246,13 @@ def _streams(generators: Sequence[torch.Generator], rows: list[int]) -> Sequence
     return generators.rows(rows) if isinstance(generators, Streams) else [generators[i] for i in rows]
 
 
+def _slope(value: Tensor, leaf: Tensor, again: bool = False) -> Tensor:
+    """d value / d leaf; zero where the value does not hang on it: a model may answer always the same, or cut the graph."""
+    if not value.requires_grad:
+        return torch.zeros_like(leaf)
+    return torch.autograd.grad(value, leaf, retain_graph=again, allow_unused=True, materialize_grads=True)[0]
+
+
 def _mean(values: list[Tensor]) -> Tensor:
     return values[0] if len(values) == 1 else torch.stack(values).mean(0)
 
@@ -256,6 +264,6 @@ def _all(votes: list[Tensor]) -> Tensor:
 
 def need_classes(problem: Problem, who: str) -> None:
     """For attacks that look at the logits of single classes."""
-    if problem.model.output != "class" or isinstance(problem.model, Ensemble):
+    if problem.model.output != "class" or any(isinstance(m, Ensemble) for m in problem.model.modules()):
         raise UserError(f"The attack {who} needs one classifier, but this model gives transcripts, or there are several. "
                         "Use pgd, fgsm, bim, mi_fgsm, cw_l2 or uap, which only need a loss.")  # fmt: skip

@@ -5,7 +5,10 @@ One success flag per sample, by a fresh forward pass on the exact tensor that is
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Event
 from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
@@ -15,16 +18,19 @@ from torch import Tensor
 from limen import seeds
 from limen.attacks._problem import Calls, Problem, Watch
 from limen.attacks._threads import side_by_side
+from limen.attacks._through import Through
 from limen.components import Component, parse
 from limen.errors import UserError
 from limen.goals._goal import Asked, Goal
 from limen.models._model import Model, check_samples, evaluating
-from limen.options import Options
+from limen.options import Options, parse_options
 from limen.types import BOUNDS, Batch, Outputs
 
 Store = Literal["float", "int16", "uint8"]
 Precision = Literal["auto", "single", "double"]
 """"auto": recognisers are searched in double precision, everything else in the precision of the samples."""
+SHARED = ("goal", "budget", "precision", *Through.model_fields)
+"""Keys of an attack's spec that every attack takes; the others are options of its search."""
 
 
 @dataclass
@@ -38,6 +44,8 @@ class Attacked:
     adversarial: Outputs
     goal: Goal
     calls: Calls
+    notes: dict[str, list[Any]]
+    """What the goal says of the samples: column -> one value per sample."""
 
 
 def quantise(x: Tensor, store: Store) -> Tensor:
@@ -51,8 +59,8 @@ class Attack:
     """A configured attack. Universal attacks keep what they crafted."""
 
     def __init__(self, search: Component, options: Options, goal: tuple[Component, Options], budget: tuple[Component, Options] | None,
-                 precision: Precision = "auto"):  # fmt: skip
-        self.search, self.options, self.goal, self.budget, self.precision = search, options, goal, budget, precision
+                 precision: Precision = "auto", through: Through = Through()):  # noqa: B008  # fmt: skip
+        self.search, self.options, self.goal, self.budget, self.precision, self.through = search, options, goal, budget, precision, through
         self.crafted: Any = None
         """What a universal attack found: tensors by name; None before."""
 
@@ -64,12 +72,14 @@ class Attack:
         precision: Any = spec.pop("precision", None) or "auto"
         if precision not in get_args(Precision):
             raise UserError(f"The precision of a search is auto, single or double, but {precision!r} came.")
+        given = {key: spec.pop(key) for key in Through.model_fields if key in spec}
+        through = parse_options(Through, {k: v for k, v in given.items() if v is not None}, f"attack {spec.get('name')}")
         search, options = parse("attacks", spec)
-        return cls(search, options, parse("goals", goal), parse("budgets", budget) if budget else None, precision)
+        return cls(search, options, parse("goals", goal), parse("budgets", budget) if budget else None, precision, through)
 
     def under(self, budget: str | Mapping[str, Any]) -> "Attack":
         """The same search for the same goal under another budget."""
-        return Attack(self.search, self.options, self.goal, parse("budgets", budget), self.precision)
+        return Attack(self.search, self.options, self.goal, parse("budgets", budget), self.precision, self.through)
 
     @property
     def universal(self) -> bool:
@@ -82,17 +92,18 @@ class Attack:
         if clean is None:
             with torch.no_grad(), evaluating(model):
                 clean = model(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
-        make_goal, goal_options = self.goal[0].function, self.goal[1]
-        goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids), goal_options)
         x, seen = batch.x, model.for_attack
         if self.precision == "double" or (self.precision == "auto" and model.output == "transcript"):
             # the path of a search on a recogniser multiplies rounding errors, which hang on the size of the batch, a hundred thousand times
             # in 20 steps of single precision; in double, a clip gets alone what it gets beside others
             x, seen = x.double(), doubled(seen)
+        make_goal, goal_options = self.goal[0].function, self.goal[1]
+        goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen), goal_options)
         budget = self.budget[0].function(x, batch.lengths, self.budget[1]) if self.budget else None
         low, high = bounds or BOUNDS[batch.kind]
-        return Problem(seen, x, goal, budget, seeds.generators(seed, batch.ids, "attack", self.search.name), low, high,
-                       y=batch.y, lengths=batch.lengths, ids=batch.ids)  # fmt: skip
+        asks = goal.view(self.through.before(seen))
+        return Problem(asks, x, goal, budget, seeds.generators(seed, batch.ids, "attack", self.search.name), low, high, y=batch.y,
+                       lengths=batch.lengths, ids=batch.ids)  # fmt: skip
 
     def craft(self, model: Model, batch: Batch, *, seed: int = 0, bounds: tuple[Tensor | float, Tensor | float] | None = None) -> None:
         """Universal attacks: find the one perturbation on these samples; other attacks have nothing to do."""
@@ -118,14 +129,39 @@ class Attack:
             problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, bounds=bounds)
             if stop is not None:
                 problem.watch = Watch.over(stop, problem.x, batch.x.dtype, stop_every)
-            extra = (self.crafted,) if self.universal else ()
-            x_adv = side_by_side(problem, lambda part: self.search.function(part, self.options, *extra))
+            x_adv = self._searched(problem, clean if victim is model and stop is None and not self.through.through else None)
             if problem.watch is not None:
                 problem.watch.see(problem, x_adv, last=True)
                 x_adv = problem.watch.x
             x_adv = quantise(x_adv, store).to(batch.x.dtype)
             adversarial = victim(x_adv, batch.lengths, seeds.generators(seed, batch.ids, "judge"))
-            return Attacked(x_adv, problem.goal.judged(adversarial), clean, adversarial, problem.goal, problem.calls)
+            notes = problem.goal.notes(problem.model, x_adv.to(problem.x))
+            return Attacked(x_adv, problem.goal.judged(adversarial), clean, adversarial, problem.goal, problem.calls, notes)
+
+    def _searched(self, problem: Problem, clean: Outputs | None) -> Tensor:
+        """What the search finds. Samples that reach the goal as they are, by the `clean` answers of a classifier, are not searched: that
+        saves the passes, and a random start could lose what is there."""
+        extra = (self.crafted,) if self.universal else ()
+
+        def search(part: Problem) -> Tensor:
+            return self.search.function(part, self.options, *extra)
+
+        if not isinstance(clean, Tensor) or not problem.certain or self.universal or _goes_beyond(self.options):
+            return side_by_side(problem, search)
+        x_adv, left = problem.x.clone(), (~problem.goal.reached(clean)).nonzero().squeeze(1).to(problem.x.device)
+        if len(left):
+            x_adv[left] = side_by_side(problem.rows(left), search)
+        else:  # a search that refuses its options or samples must do so whoever is fooled: it gets as far as its first call of the model
+            halt = Event()
+            halt.set()
+            with suppress(CancelledError):
+                search(replace(problem, halt=halt))
+        return x_adv
+
+
+def _goes_beyond(options: Options) -> bool:
+    """True if a search has work to do on samples that reach the goal as they are: it changes everyone, or seeks more than the goal."""
+    return getattr(options, "everyone", False) or not getattr(options, "early_stop", True) or getattr(options, "confidence", 0.0) > 0
 
 
 _COPIES: WeakKeyDictionary[Model, tuple[list[int], Model]] = WeakKeyDictionary()

@@ -34,6 +34,34 @@ def clear_margin(goal: Goal) -> Callable[[Outputs], Tensor]:
     return measure
 
 
+def smooth_margin(goal: Goal, temperature: Tensor) -> Callable[[Outputs], Tensor]:
+    """The clear margin, with the gradient of T log sum_k exp(z_k / T) over the other classes in place of that of the largest of them: which
+    of them leads may change from step to step, and the gradient should not jump. T = 1 is the direction of the cross-entropy's gradient,
+    which does not vanish here. `temperature` holds one T per sample."""
+    if type(goal) is not Goal:
+        return clear_margin(goal)  # goals that compare something else than one class with the others
+
+    def measure(logits: Outputs) -> Tensor:
+        assert isinstance(logits, Tensor)
+        own = goal.reference[:, None]
+        others = logits.scatter(1, own, -torch.inf)
+        top = others.detach().amax(1, keepdim=True)  # subtracted first: logits over a small T would overflow
+        behind = top.squeeze(1) + temperature * ((others - top) / temperature[:, None]).logsumexp(1) - logits.gather(1, own).squeeze(1)
+        soft = -behind if goal.targeted else behind
+        return soft + (goal.margin(logits) - hair(logits) - soft).detach()
+
+    return measure
+
+
+SOFTNESS = 0.3
+"""First temperature, as a share of the clean sample's margin: logits of any scale are treated alike. It falls to a hundredth."""
+
+
+def temperatures(margin: Tensor, step: int, steps: int) -> Tensor:
+    """(B,) of clean margins -> (B,) for `smooth_margin`."""
+    return annealed(step, steps, SOFTNESS, SOFTNESS / 100) * margin.abs().clamp_min(torch.finfo(margin.dtype).tiny ** 0.5)
+
+
 @torch.no_grad()
 def clearly_reached(problem: Problem, x_adv: Tensor) -> Tensor:
     """(B,) bool, by one forward pass: is the goal reached with a margin that rounding cannot turn over?"""

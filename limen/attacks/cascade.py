@@ -14,6 +14,7 @@ from torch import Tensor
 
 from limen.attacks._best import Best
 from limen.attacks._problem import Problem
+from limen.attacks._through import Through
 from limen.components import Component, parse
 from limen.errors import UserError
 from limen.options import Options
@@ -23,9 +24,9 @@ Spec = str | dict[str, Any]
 
 def alone(spec: Spec) -> tuple[Component, Options]:
     """An attack that can be one of several: a name, or {name, options}."""
-    if not isinstance(spec, str) and (extra := {"goal", "budget", "precision"} & set(spec)):
-        raise UserError(f"The attacks of a cascade share its goal, budget and precision, but {', '.join(sorted(extra))} came with "
-                        f"{spec.get('name')}. Set it on the cascade.")  # fmt: skip
+    if not isinstance(spec, str) and (extra := {"goal", "budget", "precision", *Through.model_fields} & set(spec)):
+        raise UserError(f"The attacks of a cascade share its goal, budget, precision, through and draws, but {', '.join(sorted(extra))} "
+                        f"came with {spec.get('name')}. Set it on the cascade.")  # fmt: skip
     component, options = parse("attacks", spec)
     if hasattr(component.module, "craft"):
         raise UserError(f"The attack {component.name} is universal: it is crafted once, on other samples, and cannot be one of several. "

@@ -10,9 +10,11 @@ f_k = z_k - z_c and w_k its gradient. Towards a target t, f = z_t - max_{k != t}
 
 Departs from the paper: after steps that fell short, one aims beyond the boundary: at f = (eta - 1) * 2^n |f| for the n-th in a row, at most
 |f| (a boundary that curves away is otherwise approached for ever and never crossed); the point after the step back is judged too, by the
-pass that gives its gradients; there is no final search. With a budget, a sample leaves once it is inside.
+pass that gives its gradients; there is no final search. With a budget, a sample leaves once it is inside, and with `give_up` also when it
+is far from it.
 """
 
+import math
 from typing import ClassVar, Literal
 
 import torch
@@ -44,6 +46,9 @@ class FAB(Options):
     """How far beyond the linearised boundary a step goes."""
     beta: float = Field(default=0.9, gt=0, lt=1)
     """Share of the change that is kept after a success."""
+    give_up: float = Field(default=0.0, ge=0)
+    """0: never. Otherwise, with a budget, after a quarter and after half of the steps a run of a sample ends that would not come inside if
+    its smallest change fell, with each further doubling of the steps, by this many times what it fell with the last one."""
 
 
 @torch.no_grad()
@@ -68,7 +73,9 @@ def fab(problem: Problem, options: FAB) -> Tensor:
 def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, pick: Tensor, random: bool) -> None:
     x = _random_start(active, norm, best.size[left]) if random else active.x
     short = torch.zeros_like(best.size[left])  # steps in a row that did not cross the boundary
-    for _ in range(options.steps):
+    nearest = torch.full_like(short, torch.inf)  # the smallest change of this run, as a multiple of the budget
+    before, checks = nearest, [options.steps // 8, options.steps // 4, options.steps // 2]
+    for step in range(1, options.steps + 1):
         f, w, success = _boundary(active, x, pick, norm)
         best.take(left, x, sizes(x - active.x, norm), success)
         farther = torch.where(f < 0, (1 + (options.eta - 1) * 2**short).clamp_max(2), 1)
@@ -76,12 +83,21 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
         success = clearly_reached(active, x)
         best.take(left, x, sizes(x - active.x, norm), success)
         short = torch.where(success, 0, short + 1)
+        if active.budget is not None and active.certain:
+            nearest = torch.where(success, nearest.minimum(active.ball.norm(x - active.x) / active.ball.radius), nearest)
+            done = _inside(active, best.x[left], best.size[left])
+            if options.give_up and step in checks:
+                if step > checks[0]:
+                    fall = (before - nearest).nan_to_num(0.0, posinf=torch.inf)
+                    done = done | (nearest - options.give_up * fall * math.log2(options.steps / step) > 1)
+                before = nearest
+            if bool(done.any()):
+                stay = ~done
+                active, left, pick, short, nearest, before = active.rows(stay), *(t[stay] for t in (left, pick, short, nearest, before))
+                x, success = x[stay], success[stay]
+                if not len(left):
+                    break
         x = torch.where(expand(success, x), active.x + options.beta * (x - active.x), x)
-        if active.budget is not None and active.certain and bool((done := _inside(active, best.x[left], best.size[left])).any()):
-            stay = ~done
-            active, left, x, pick, short = active.rows(stay), left[stay], x[stay], pick[stay], short[stay]
-            if not len(left):
-                break
 
 
 def _boundary(active: Problem, x: Tensor, pick: Tensor, norm: str) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,9 +8,17 @@ https://arxiv.org/abs/2102.12827:
 
 L is minus the margin of the logits, delta* the smallest success, alpha and gamma fall along half a cosine.
 
-Departs from the paper: alpha is a share of eps (l0: of the range) and not in input units; a linf step is the steepest one, a sign; an l0
-step is scaled by its largest entry; the gradient leaves out values that the range stops. Before the first success eps grows by
-gamma at least: the estimate alone may stand still.
+Departs from the paper:
+- The gradient of the margin is softened over the other classes (`smooth_margin`) and leaves out values that the range stops.
+- alpha is a share of eps (l0: of the range) and not in input units; a linf step is the steepest one, a sign; an l0 step is scaled by its
+  largest entry.
+- An l1 ball and the range are projected onto at once; what the range cut off afterwards would be lost.
+- Of an l0 change those values stay that gain most, delta_i * (grad margin)_i, and not the largest: with little room a value may gain much.
+- Before the first success eps grows by gamma at least: the estimate alone may stand still. Well beyond the boundary (l1, l2, linf) it
+  shrinks by the same estimate, by a half at most: gamma alone would take too many steps.
+
+Median size on 64 digits at 100 steps, two small networks (standard, adversarially trained); in brackets the best of the FMN of three other
+libraries at three step sizes: TABLE
 """
 
 from typing import ClassVar, Literal
@@ -20,11 +28,12 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import BALLS, DUALS, annealed, clear_margin, first_look, movable, room, shares, sizes
+from limen.attacks._smallest import BALLS, DUALS, annealed, first_look, movable, room, shares, sizes, smooth_margin, temperatures
+from limen.attacks._sparse_steps import project_l1
 from limen.budgets._balls import expand
 from limen.options import Options
 
-STEPS = {"l0": 1.0, "l1": 0.5, "l2": 2.0, "linf": 1.0}
+STEPS = {"l0": 10.0, "l1": 1.0, "l2": 4.0, "linf": 1.0}
 
 
 class FMN(Options):
@@ -37,7 +46,7 @@ class FMN(Options):
     """Gradients, the first at the clean sample."""
     step_size: float = Field(default=0.0, ge=0)
     """First alpha, as a share of eps (l0: of the widest change the range allows); it falls to a hundredth along half a cosine. 0 means
-    0.5 for l1, 2 for l2, 1 for linf and l0."""
+    10 for l0, 1 for l1, 4 for l2, 1 for linf."""
     gamma: float = Field(default=0.1, gt=0, lt=1)
     """First share by which eps shrinks or grows; it falls to a hundredth likewise."""
 
@@ -46,15 +55,15 @@ class FMN(Options):
 def fmn(problem: Problem, options: FMN) -> Tensor:
     need_classes(problem, "fmn")
     best, active, left, gradient, margin = first_look(problem)
-    x_adv, norm, first_alpha = active.x, options.norm, options.step_size or STEPS[options.norm]
+    x_adv, clean, norm, first_alpha = active.x, margin, options.norm, options.step_size or STEPS[options.norm]
     g = movable(active, x_adv, gradient)
     largest, widest = room(active, norm), room(active, "linf")
-    eps = torch.ones_like(margin) if norm == "l0" else _linear(margin, g, norm).minimum(largest)
+    eps = torch.ones_like(margin) if norm == "l0" else _linear(-margin, g, norm).minimum(largest)
     for step in range(1, options.steps if len(left) else 0):
         alpha, gamma = (annealed(step, options.steps, first, first / 100) for first in (first_alpha, options.gamma))
-        delta = x_adv - active.x + _direction(g, norm) * expand(alpha * (widest if norm == "l0" else eps), g)
-        x_adv = active.clip(active.x + BALLS[norm](eps).project(delta))
-        gradient, margin, reached = active.gradient(x_adv, loss=clear_margin(active.goal))
+        there = x_adv + _direction(g, norm) * expand(alpha * (widest if norm == "l0" else eps), g)
+        x_adv = _project(active, there, gradient, eps, norm)
+        gradient, margin, reached = active.gradient(x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps)))
         g = movable(active, x_adv, gradient)
         success, size = reached & (margin > 0), sizes(x_adv - active.x, norm)
         best.take(left, x_adv, size, success)
@@ -63,14 +72,16 @@ def fmn(problem: Problem, options: FMN) -> Tensor:
         if norm == "l0":
             up, down = torch.maximum(up.floor(), eps + 1), torch.minimum(down.floor(), smallest - 1).clamp_min(1)
         else:
-            up = torch.where(smallest < torch.inf, up, torch.maximum(up, size + _linear(margin, g, norm)))
+            way = _linear(margin.abs(), g, norm)
+            up = torch.where(smallest < torch.inf, up, torch.maximum(up, size + way))
+            down = down.minimum((size - way).maximum(down / 2))
         eps = torch.where(success, down, up).minimum(smallest - 1 if norm == "l0" else smallest).minimum(largest)
     return problem.project(best.x)
 
 
-def _linear(margin: Tensor, g: Tensor, norm: str) -> Tensor:
+def _linear(gap: Tensor, g: Tensor, norm: str) -> Tensor:
     """(B,) how far away the linearised boundary is."""
-    return shares(-margin, g.flatten(1).norm(p=DUALS[norm], dim=1))
+    return shares(gap, g.flatten(1).norm(p=DUALS[norm], dim=1))
 
 
 def _direction(g: Tensor, norm: str) -> Tensor:
@@ -78,3 +89,14 @@ def _direction(g: Tensor, norm: str) -> Tensor:
         return g.sign()
     size = g.flatten(1).abs().amax(1) if norm == "l0" else sizes(g, "l2")
     return g * expand(shares(torch.ones_like(size), size), g)
+
+
+def _project(active: Problem, x_adv: Tensor, gradient: Tensor, eps: Tensor, norm: str) -> Tensor:
+    """Into the ball of radius eps and into the range."""
+    if norm == "l1":
+        return project_l1(active.around(active.x, BALLS["l1"](eps)), x_adv)
+    if norm != "l0":
+        return active.clip(active.x + BALLS[norm](eps).project(x_adv - active.x))
+    delta = active.clip(x_adv) - active.x
+    kept = BALLS["l0"](eps).project((delta * gradient).clamp_min(0)) > 0
+    return torch.where(kept, active.x + delta, active.x)

@@ -4,10 +4,11 @@ with momentum in the mutation rate and a finish by estimated gradients, Taori et
     parents ~ softmax(score / temperature),   child = each sample from either parent,   child <- Proj_B(child + Bernoulli(p) * noise)
     p <- momentum * p + (1 - momentum) * mutation * spread / |gain|
 
-the score being the goal's loss and the best `elite` members staying as they are. Departs from the papers: temperature and gain are measured
-in standard deviations of the population's scores (`spread`), so one setting serves probabilities and CTC losses alike; the noise has the
-norm of the budget, whatever its norm; the finish probes along random directions, both ways (Ilyas et al. 2018,
-https://arxiv.org/abs/1804.08598), where Taori et al. probe single samples, of which a clip has thousands.
+the score being the goal's loss, or the margin of a classifier, which does not flatten out where it is sure, and the best `elite` members
+staying as they are. Departs from the papers: temperature and gain are measured in standard deviations of the population's scores
+(`spread`), so one setting serves margins and CTC losses alike; the noise has the norm of the budget, whatever its norm; the finish probes
+along random directions, both ways (Ilyas et al. 2018, https://arxiv.org/abs/1804.08598), where Taori et al. probe single samples, of which
+a clip has thousands.
 """
 
 from dataclasses import dataclass, replace
@@ -78,7 +79,7 @@ class _Herd:
     members: Tensor
     """(B, P, ...) allowed points."""
     score: Tensor
-    """(B, P) the goal's loss."""
+    """(B, P) the goal's loss, or its margin."""
     reached: Tensor
     """(B, P) bool."""
     p: Tensor
@@ -157,11 +158,15 @@ def _mutated(problem: Problem, members: Tensor, p: Tensor, options: Genetic) -> 
 
 
 def _look(problem: Problem, members: Tensor, at_once: int) -> tuple[Tensor, Tensor]:
-    """(B, n) losses and (B, n) whether each reaches the goal."""
+    """(B, n) scores and (B, n) whether each reaches the goal."""
     number = torch.arange(len(problem), device=members.device).repeat_interleave(members.shape[1])
-    parts = [problem.rows(i).look(x) for i, x in zip(number.split(at_once), members.flatten(0, 1).split(at_once), strict=True)]
+    parts = [_scored(problem.rows(i), x) for i, x in zip(number.split(at_once), members.flatten(0, 1).split(at_once), strict=True)]
     loss, reached = (torch.cat(part).view(members.shape[:2]) for part in zip(*parts, strict=True))
     return loss.nan_to_num(-torch.inf), reached
+
+
+def _scored(problem: Problem, x: Tensor) -> tuple[Tensor, Tensor]:
+    return problem.look(x, problem.goal.margin if problem.model.output == "class" else None)
 
 
 def _near(problem: Problem, x: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ clean samples that belong to an exported set are data too: {name: transcripts, p
 """
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from limen.options import Options
 
 
 class Imported(Options):
+    everyone: ClassVar[bool] = True
+    """Samples are taken as they are, whatever the clean ones reach."""
+
     table: str
     """A .csv or .tsv file."""
     column: str = "adversarial"

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._estimate import gaussian, probed
+from limen.attacks._estimate import gaussian, planned, probed
 from limen.attacks._problem import Problem
 from limen.budgets._balls import expand
 from limen.options import Options
@@ -40,13 +40,13 @@ def nes(problem: Problem, options: NES) -> Tensor:
     alpha = problem.ball.radius * options.step_size
     x_adv, active, reached = problem.x.clone(), problem, problem.reached(problem.x)
     left, m = torch.arange(len(problem), device=x_adv.device), torch.zeros_like(x_adv)
-    steps = max(1, (options.queries // problem.draws - 1) // (2 * options.directions))
+    directions, steps = planned(problem, options.queries, options.directions)
     for step in range(steps):
         if problem.certain and bool(reached.any()):
             active, left, m = active.rows(~reached), left[~reached], m[~reached]
             if not len(left):
                 break
-        found = probed(active, x_adv[left], gaussian, options.directions, options.sigma)
+        found = probed(active, x_adv[left], gaussian, directions, options.sigma)
         reached, g = found.reached, found.gradient
         m = options.momentum * m + g / expand(g.flatten(1).abs().mean(1).clamp_min(torch.finfo(g.dtype).tiny), g)
         x = active.step(x_adv[left], m, alpha[left] * (1 - step / steps))

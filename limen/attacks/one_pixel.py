@@ -66,15 +66,15 @@ class _Herd:
 @torch.no_grad()
 def one_pixel(problem: Problem, options: OnePixel) -> Tensor:
     x_adv, looks = problem.x.clone(), options.queries // problem.draws - 1
-    left = (~problem.reached(problem.x)).nonzero().squeeze(1)
-    if not len(left) or looks < options.population:
+    left, population = (~problem.reached(problem.x)).nonzero().squeeze(1), min(options.population, looks)
+    if not len(left) or population < 1:
         return x_adv
     active, colours = problem.rows(left), problem.x.shape[1] if problem.x.dim() == 4 else 1
-    like = problem.x.new_zeros(len(left), options.population, options.pixels, 2 + colours)
+    like = problem.x.new_zeros(len(left), population, options.pixels, 2 + colours)
     first = uniform_like(like, active.generators)
     first[..., 2:] = (0.5 + 0.5 * normal_like(like[..., 2:], active.generators)).clamp(0, 1)
     herd = _Herd(active, left, first, *scored(active, _painted(active, first)))
-    for _ in range(looks // options.population - 1):
+    for _ in range(looks // population - 1):
         x_adv[herd.rows] = _painted(herd.problem, herd.best())[:, 0]
         if problem.certain and bool((done := herd.reached.any(1)).any()):
             herd = herd.those(~done)

@@ -4,7 +4,7 @@ No gradient is used. The draw is scaled to have exactly the norm of the budget (
 range of the samples.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -16,6 +16,9 @@ from limen.seeds import normal_like, uniform_like
 
 
 class RandomNoise(Options):
+    everyone: ClassVar[bool] = True
+    """Changes samples that reach the goal already, too: a control must do to all what it does to one."""
+
     distribution: Literal["uniform", "gaussian", "sign"] = "uniform"
     """Uniform in [-1, 1], normal, or -1 / +1 with even odds, before scaling."""
     tries: int = Field(default=1, ge=1)

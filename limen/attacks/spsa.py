@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._estimate import probed, signs
+from limen.attacks._estimate import planned, probed, signs
 from limen.attacks._problem import Problem
 from limen.budgets._balls import expand
 from limen.options import Options
@@ -39,13 +39,13 @@ def spsa(problem: Problem, options: SPSA) -> Tensor:
     rate = options.learning_rate * even.flatten(1).abs().amax(1)
     x_adv, active, reached = problem.x.clone(), problem, problem.reached(problem.x)
     left, first, second = torch.arange(len(problem), device=x_adv.device), torch.zeros_like(x_adv), torch.zeros_like(x_adv)
-    steps = max(1, (options.queries // problem.draws - 1) // (2 * options.directions))
+    directions, steps = planned(problem, options.queries, options.directions)
     for step in range(1, steps + 1):
         if problem.certain and bool(reached.any()):
             active, left, first, second = active.rows(~reached), left[~reached], first[~reached], second[~reached]
             if not len(left):
                 break
-        found = probed(active, x_adv[left], signs, options.directions, options.c)
+        found = probed(active, x_adv[left], signs, directions, options.c)
         reached, g = found.reached, found.gradient
         first.mul_(0.9).add_(g, alpha=0.1)
         second.mul_(0.999).addcmul_(g, g, value=0.001)

@@ -8,8 +8,11 @@ l1      the same in that norm, with the steeper pyramids of Croce & Hein 2021 (h
 l0      the square goes to an end of the range, and a second one back to the clean sample (not in the paper)
 
 Squares become smaller as the search goes on. Clips have windows of time instead. A recogniser has no margin: its loss takes that place.
-Departs from the paper: a point that differs in nothing from the best one so far is not asked about, because the answer is known.
+Departs from the paper: a point that differs in nothing from the best one so far is not asked about, because the answer is known; with
+`give_up`, hopeless samples leave early.
 """
+
+import math
 
 import torch
 from pydantic import Field
@@ -25,6 +28,8 @@ SHRINKS_AT = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 """Of 10,000 points, those after which the share of the sample that a square covers is halved. Section 4 of the paper."""
 BLOCK = 128
 """Points whose random numbers are drawn at once."""
+FIRST_CHECK = 100
+"""Points after which `give_up` first looks at the margins; what it compares with it sees at the second look."""
 
 
 class Square(Options):
@@ -34,6 +39,9 @@ class Square(Options):
     """Share of the sample that the first squares cover."""
     rescale: bool = True
     """Shrink the squares over the points there are. If false, as in 10,000 points however few there are (so does AutoAttack)."""
+    give_up: float = Field(default=0.0, ge=0)
+    """0: never. Otherwise, whenever the number of points has doubled, a sample leaves whose margin would not be gone at the end if each
+    further doubling gained this many times what the last one did. Classifiers only."""
 
 
 @torch.no_grad()
@@ -41,11 +49,16 @@ def square(problem: Problem, options: Square) -> Tensor:
     found, active = problem.x.clone(), problem
     rows = torch.arange(len(problem), device=found.device)
     x, loss, draws = found, torch.full_like(problem.ball.radius, -torch.inf), found.new_empty(len(rows), 0)
+    before, doubled = loss.clone(), FIRST_CHECK
     _, reached = problem.look(found)
     for query in range(1, options.queries):
-        if active.certain and bool(reached.any()):
-            stay = (~reached).nonzero().squeeze(1)
-            active, rows, x, loss, draws = active.rows(stay), rows[stay], x[stay], loss[stay], draws[stay]
+        done = reached if active.certain else torch.zeros_like(reached)
+        if options.give_up and query == doubled and problem.model.output == "class":
+            gain = options.give_up * (loss - before) * math.log2(options.queries / query)
+            done, before, doubled = done | (loss + gain < 0), loss.clone(), 2 * doubled
+        if bool(done.any()):
+            stay = (~done).nonzero().squeeze(1)
+            active, rows, x, loss, before, draws = active.rows(stay), rows[stay], x[stay], loss[stay], before[stay], draws[stay]
         if not len(rows):
             break
         if query == 1:

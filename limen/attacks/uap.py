@@ -2,8 +2,9 @@ r"""Universal adversarial perturbation: one change for all samples. Moosavi-Dezf
 
     for x_i with  f(x_i + v) = f(x_i):    dv_i = argmin_r ||r||  s.t.  f(x_i + v + r) != f(x_i),    v <- P_{p, xi}(v + dv_i)
 
-until the share of fooled samples is at least `rate`. The inner search is any attack. Departs from the paper: the changes of `at_once`
-samples are found side by side and added together (1 is the paper's order).
+until the share of fooled samples is at least `rate`. With the goal target_class: one change that leads every sample to one class,
+f(x_i + v + r) = t. The inner search is any attack. Departs from the paper: the changes of `at_once` samples are found side by side and
+added together (1 is the paper's order).
 """
 
 from typing import Annotated, Any
@@ -19,8 +20,9 @@ from limen.options import Options
 
 
 class UAP(Options):
-    inner: Annotated[dict[str, Any], named("attacks")] = Field(default={"name": "deepfool"})
-    """The attack on single samples: {name: ..., its options}. One that needs a budget gets this attack's own."""
+    inner: Annotated[dict[str, Any], named("attacks")] | None = None
+    """The attack on single samples: {name: ..., its options}. One that needs a budget gets this attack's own. Null: deepfool, as in the
+    paper, or ddn where the goal names a target, which deepfool cannot take."""
     epochs: int = Field(default=5, ge=1)
     """Most passes over the samples."""
     rate: float = Field(default=0.8, gt=0, le=1)
@@ -34,12 +36,13 @@ class UAP(Options):
 @torch.no_grad()
 def craft(problem: Problem, options: UAP) -> dict[str, Tensor]:
     shape, best, rates = nothing(problem), nothing(problem), []
+    inner = options.inner or {"name": "ddn" if problem.goal.targeted else "deepfool"}
     for _ in range(options.epochs):
         for chunk in shuffled(problem).split(options.at_once):
             rows = problem.rows(chunk)
             rows = rows.rows(~rows.reached(shape.on(rows)))
             if len(rows):
-                delta, useful = single(rows, shape, options.inner)
+                delta, useful = single(rows, shape, inner)
                 shape = shape.plus(rows.rows(useful), delta[useful])
         now = fooled(problem, shape)
         assert now is not None

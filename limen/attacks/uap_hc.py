@@ -1,4 +1,4 @@
-r"""Single-class universal perturbations for audio, by hill climbing. Vadillo and Santana 2019, https://arxiv.org/abs/1911.10182:
+r"""Single-class universal perturbations, one for the samples of each true class, by hill climbing. Vadillo and Santana 2019, https://arxiv.org/abs/1911.10182:
 
     for x_i of class c with f(x_i + v_c) = f(x_i):    v' = P_{2, eps}(v_c + DeepFool(x_i + v_c)),    v_c <- v' if FR(v') > FR(v_c)
 

@@ -12,6 +12,9 @@ from limen.errors import UserError
 WIDTH = 5.5
 """A Blackman-windowed sinc of 2 N + 1 taps passes from 1 to 0 within about WIDTH / (2 N) of the rate."""
 
+BLOCK = 1024
+"""Fourier transforms are multiples of this long."""
+
 
 def low_pass(x: Tensor, cutoff_hz: float, rate_hz: int, transition_hz: float | None = None) -> Tensor:
     """(..., T) -> (..., T): what lies below the cutoff. Between cutoff - transition_hz / 2 and cutoff + transition_hz / 2 the gain falls
@@ -24,7 +27,7 @@ def low_pass(x: Tensor, cutoff_hz: float, rate_hz: int, transition_hz: float | N
         raise UserError(f"A filter's cutoff must lie between 0 and half the sample rate, {rate_hz / 2:g} Hz, but {cutoff_hz:g} Hz came.")
     h = _taps(cutoff_hz / rate_hz, (transition_hz or cutoff_hz / 5) / rate_hz).to(x)
     half, n = len(h) // 2, x.shape[-1]
-    size = n + len(h) - 1
+    size = transform_size(n + len(h) - 1)
     y = torch.fft.irfft(torch.fft.rfft(F.pad(x, (0, size - n))) * torch.fft.rfft(h, n=size), n=size)
     return y[..., half : half + n]
 
@@ -40,6 +43,11 @@ def band_pass(x: Tensor, low_hz: float, high_hz: float, rate_hz: int, transition
         raise UserError(f"A band must run from a lower to a higher frequency, but {low_hz:g} to {high_hz:g} Hz came.")
     width = transition_hz or low_hz / 5
     return low_pass(x, high_hz, rate_hz, width) - low_pass(x, low_hz, rate_hz, width)
+
+
+def transform_size(n: int) -> int:
+    """At least n: the length of a Fourier transform. One of prime length takes fifty times as long."""
+    return -(-n // BLOCK) * BLOCK
 
 
 def _taps(cutoff: float, transition: float) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from limen import seeds
 from limen.errors import UserError
 from limen.models._model import Model
 from limen.types import Kind, Outputs
@@ -42,6 +43,19 @@ def straight_through(x: Tensor, y: Tensor) -> Tensor:
     """The value of y with the gradient of x: the backward pass takes the transform for the identity (BPDA, Athalye et al. 2018,
     https://arxiv.org/abs/1802.00420)."""
     return y.detach() + (x - x.detach())
+
+
+def streams_of(x: Tensor, generators: Sequence[torch.Generator] | None, name: str) -> Sequence[torch.Generator]:
+    """The streams that a random defence draws from. Without any every sample gets the same draws: an answer must not depend on the place
+    in the batch."""
+    return generators or [seeds.generator(0, name) for _ in range(len(x))]
+
+
+def at_snr(noise: Tensor, y: Tensor, snr_db: Tensor) -> Tensor:
+    """The noise (B, T), zero on padding, so loud that y (B, T) stands snr_db (B,) above it. Its loudness is no way to change an answer, so
+    no gradient goes through it."""
+    wanted = y.detach().norm(dim=1) * 10 ** (-snr_db / 20)
+    return noise * (wanted / noise.norm(dim=1).clamp_min(1e-12))[:, None]
 
 
 def check_kind(model: Model, kind: Kind, name: str, instead: str) -> None:

@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen import seeds
-from limen.defenses._defended import Defended, check_kind
+from limen.defenses._defended import Defended, check_kind, streams_of
 from limen.errors import UserError
 from limen.models._model import Model
 from limen.options import Options
@@ -49,8 +48,7 @@ class Cropped(Defended):
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
         side, size, n = self.side(x.shape), tuple(x.shape[-2:]), self.options.num_samples
-        # without streams every picture gets the same crops: an answer must not depend on the place in the batch
-        streams = generators or [seeds.generator(0, "crop_rescale") for _ in range(len(x))]
+        streams = streams_of(x, generators, "crop_rescale")
         corners = [torch.stack([torch.randint(room - side + 1, (n,), generator=g) for room in size], 1).tolist() for g in streams]
         answers = []
         for k in range(n):

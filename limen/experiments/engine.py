@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
-from limen.attacks._run import Attack, Store
+from limen.attacks._run import SHARED, Attack, Store
 from limen.components import parse
 from limen.data._dataset import Dataset
 from limen.errors import UserError
@@ -129,11 +129,10 @@ def gradient_calls(spec: dict[str, Any]) -> float:
     """About how many gradients per sample a cell asks for, for time estimates; attacks that leave early need fewer."""
     work = 1.0
     if spec["attack"] is not None:
-        component, options = parse(
-            "attacks", {k: v for k, v in spec["attack"].items() if k not in ("goal", "budget", "surrogate", "precision")}
-        )
+        component, options = parse("attacks", {k: v for k, v in spec["attack"].items() if k not in (*SHARED, "surrogate")})
         cost = getattr(component.module, "cost", None)
         work += cost(options) if cost else getattr(options, "steps", 1) * getattr(options, "restarts", 1)
+        work *= spec["attack"].get("draws") or max((t.get("draws", 1) for t in spec["attack"].get("through", [])), default=1)
     if spec["task"]["name"] == "constrained_accuracy":
         work *= len(spec["task"]["values"])
     return work
@@ -181,7 +180,7 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "rate_hz": cell.data.rate_hz,
         "skipped": cell.data.skipped,
         "random": cell.victim.random,
-        "draws": cell.victim.draws,
+        "draws": (cell.attack and cell.attack.through.draws) or cell.victim.draws,
         "stored_as": cell.store,
         "parameters": sum(p.numel() for p in cell.model.parameters()),
         "universal": bool(cell.attack and cell.attack.universal),

@@ -66,7 +66,8 @@ class TaskEntry(Options):
     attacks: list[AttackSpec | None] = Field(default=[None], min_length=1)
     """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it;
     `surrogate: {models: [...]}` computes it on other nets (transfer); `precision: single | double | auto` is that of the search (auto:
-    double for recognisers)."""
+    double for recognisers); `through: [{name: room}]` lets it search behind random transforms, names of defences, and `draws: 8` average
+    that many of their draws (success is judged without them)."""
     metrics: list[Annotated[dict[str, Any], named("metrics")]] | None = None
     """Metrics of each sample; null takes every one that applies."""
     attack_on_defense: bool = True
@@ -156,7 +157,9 @@ def schema() -> dict[str, Any]:
             if kind == "attacks":
                 one["properties"] |= {"goal": {"$ref": "#/$defs/goals"}, "budget": {"$ref": "#/$defs/budgets"},
                                       "label": {"type": "string"}, "surrogate": {"$ref": "#/$defs/Surrogate"},
-                                      "precision": {"enum": list(get_args(Precision)), "default": "auto"}}  # fmt: skip
+                                      "precision": {"enum": list(get_args(Precision)), "default": "auto"},
+                                      "through": {"type": "array", "items": {"$ref": "#/$defs/defenses"}},
+                                      "draws": {"type": "integer", "minimum": 1}}  # fmt: skip
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)
         definitions[kind] = {"oneOf": choices}

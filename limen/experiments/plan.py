@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from limen.attacks._run import SHARED
 from limen.components import parse
 from limen.errors import UserError
 from limen.experiments.file import Experiment, Net, Surrogate, TaskEntry
@@ -49,13 +50,18 @@ def resolved(kind: str, spec: Mapping[str, Any] | None) -> dict[str, Any] | None
 def resolved_attack(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if spec is None:
         return None
-    own = {k: v for k, v in spec.items() if k not in ("goal", "budget", "label", "surrogate", "precision")}
+    own = {k: v for k, v in spec.items() if k not in (*SHARED, "label", "surrogate")}
     full = {
         **(resolved("attacks", own) or {}),
         "goal": resolved("goals", _named(spec.get("goal") or "untargeted")),
         "budget": resolved("budgets", _named(spec.get("budget"))),
         "precision": spec.get("precision") or "auto",
     }
+    # only where given: cells of experiments without them keep their ids
+    if spec.get("through"):
+        full["through"] = [resolved("defenses", _named(one)) for one in spec["through"]]
+    if spec.get("draws"):
+        full["draws"] = spec["draws"]
     if spec.get("surrogate") is not None:
         given = Surrogate.model_validate(spec["surrogate"])
         models = [resolved("models", m) for m in given.models]
@@ -77,7 +83,8 @@ def plan(experiment: Experiment) -> list[Planned]:
     seen: set[str] = set()
     for number, entry in enumerate(experiment.tasks):
         used: set[str] = set()
-        for spec, labels, variable in [*_grid(entry, used), *(_audits(entry) if experiment.audit else [])]:
+        grid = list(_grid(entry, used))
+        for spec, labels, variable in [*grid, *(_audits(entry, grid, experiment) if experiment.audit else [])]:
             full = {**spec, "seed": experiment.seed, "store": experiment.store, "examples": experiment.examples}
             cell = Planned(len(cells), number, full, labels, variable)
             if cell.id not in seen:
@@ -91,7 +98,11 @@ def plan(experiment: Experiment) -> list[Planned]:
     return cells
 
 
-def _grid(entry: TaskEntry, used: set[str]) -> Iterator[tuple[dict[str, Any], dict[str, str], dict[str, Any] | None]]:
+Laid = tuple[dict[str, Any], dict[str, str], dict[str, Any] | None]
+"""A cell of a grid: its spec, its labels, and the values of the sweep."""
+
+
+def _grid(entry: TaskEntry, used: set[str]) -> Iterator[Laid]:
     for net, defense, attack in itertools.product(entry.nets, entry.defenses, entry.attacks):
         if attack is None and entry.task["name"] in ("constrained_accuracy", "transfer"):
             raise UserError(f"The task {entry.task['name']} needs an attack; leave null out of `attacks`.")
@@ -120,23 +131,42 @@ def _grid(entry: TaskEntry, used: set[str]) -> Iterator[tuple[dict[str, Any], di
             yield spec, _labels(net, defense, attack), variable or None
 
 
-def _audits(entry: TaskEntry) -> Iterator[tuple[dict[str, Any], dict[str, str], None]]:
-    """One cell per net and defence that a search of the entry attacks directly, under the goal and budget of the first such attack."""
-    direct = [a for a in entry.attacks if a and a.get("budget") and not a.get("surrogate") and a["name"] not in NOT_AUDITED]
-    if not direct or entry.task["name"] not in ("accuracy", "constrained_accuracy"):
-        return
-    attack: dict[str, Any] = {"name": "pgd", **{k: direct[0][k] for k in ("goal", "budget", "precision") if k in direct[0]}}
-    for net, defense in itertools.product(entry.nets, entry.defenses):
-        spec: dict[str, Any] = {"task": resolved("tasks", {"name": "audit"}), "net": _net(net),
-                                "defense": resolved("defenses", defense), "attack": resolved_attack(attack), "metrics": [],
-                                "attack_on_defense": entry.attack_on_defense}  # fmt: skip
-        yield spec, {**_labels(net, defense, None), "attack": "audit"}, None
+def _audits(entry: TaskEntry, grid: list[Laid], experiment: Experiment) -> Iterator[Laid]:
+    """One cell per net and defence that a search of the entry attacks, under the goal and budget of the first attack that has one, those
+    computed on the net itself before others; of a sweep, under the value in the middle."""
+    groups: dict[str, list[Laid]] = {}
+    for cell in grid if entry.task["name"] in ("accuracy", "constrained_accuracy") else []:
+        attack = cell[0]["attack"]
+        if attack and attack["name"] not in NOT_AUDITED:
+            who = [cell[1]["net"], cell[1]["data"], cell[0]["net"]["model"], cell[0]["defense"]]
+            groups.setdefault(json.dumps(who, sort_keys=True), []).append(cell)
+    for group in groups.values():
+        direct = [cell for cell in group if not cell[0]["attack"].get("surrogate")] or group
+        bounded = [cell for cell in direct if cell[0]["attack"]["budget"]] or direct
+        same = [cell for cell in bounded if cell[1]["attack"] == bounded[0][1]["attack"]]
+        spec, labels, variable = same[len(same) // 2]
+        attack = {"name": "pgd", **{k: spec["attack"][k] for k in ("goal", "budget", "precision", "draws") if k in spec["attack"]}}
+        task = {"name": "audit", "others": _others(spec["net"], experiment)}
+        varied = {path: value for path, value in (variable or {}).items() if path.partition(".")[0] in ("model", "defense")}
+        yield (
+            {**spec, "task": resolved("tasks", task), "attack": resolved_attack(attack), "metrics": []},
+            {**labels, "attack": "audit"},
+            varied or None,
+        )
+
+
+def _others(net: dict[str, Any], experiment: Experiment) -> list[dict[str, Any]]:
+    """The first other model that the experiment judges on the same data: what fools it may fool this one too."""
+    nets = [_net(other) for entry in experiment.tasks for other in entry.nets]
+    return [other["model"] for other in nets if other["data"] == net["data"] and other["model"] != net["model"]][:1]
 
 
 def _labels(net: Net, defense: dict[str, Any] | None, attack: dict[str, Any] | None) -> dict[str, str]:
     words = "none"
     if attack is not None:
         words = attack.get("label") or attack["name"]
+        if attack.get("through") and not attack.get("label"):
+            words += f" through {' + '.join(_named(one)['name'] for one in attack['through'])}"
         if attack.get("surrogate") is not None and not attack.get("label"):
             words += f" on {attack['surrogate'].get('label') or ' + '.join(m['name'] for m in attack['surrogate']['models'])}"
     return {

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from limen.edits import edits
 from limen.errors import UserError
+from limen.models._model import Model
 from limen.text import How, normalised
 from limen.types import Many, Outputs, Transcripts, predictions, select
 
@@ -38,6 +39,14 @@ class Goal:
     def target(self) -> Tensor | list[str] | None:
         """What the model should say, if that is a class, a text or a distribution."""
         return self.reference if self.targeted else None
+
+    def view(self, model: Model) -> Model:
+        """What a search asks: the model, or one whose answers also hold what the loss looks at."""
+        return model
+
+    def notes(self, model: Model, x_adv: Tensor) -> dict[str, list[Any]]:
+        """What rows say of the stored samples beside their success: column -> one value per sample. `model` is that of `view`."""
+        return {}
 
     def loss(self, outputs: Outputs) -> Tensor:
         """(B,) what the attacker raises: the loss of the reference, or minus it when the reference is the target."""
@@ -117,6 +126,9 @@ class Asked:
     """One stream per sample, for random targets."""
     ids: Sequence[str] = ()
     """Names of the samples, for targets that stand in a table."""
+    x: Tensor | None = None
+    model: Model | None = None
+    """The clean samples and the model the search will ask, for goals about what happens inside it."""
 
     @property
     def own(self) -> Outputs:

@@ -18,13 +18,13 @@ OUTPUT_WORDS = {"class": "classes", "transcript": "transcripts"}
 
 
 def applicable(wanted: Sequence[str | Mapping[str, Any]] | None, kind: str, output: str | None, with_model: bool) -> list[Metric]:
-    """The metrics asked for, or all that apply. One that was asked for and cannot apply is an error that says why.
+    """The metrics asked for, or all that apply and are quick. One that was asked for and cannot apply is an error that says why.
 
     `kind` is "picture" or "clip"; `output` "class" or "transcript", None without a model.
     """
     if wanted is None:
-        everything = [(c, c.parse({})) for c in (load("metrics", name) for name in names("metrics"))]
-        return [(c, o) for c, o in everything if isinstance(o, MetricOptions) and not _obstacle(o, kind, output, with_model)]
+        everything = [(c, o) for c in (load("metrics", name) for name in names("metrics")) if isinstance(o := c.parse({}), MetricOptions)]
+        return [(c, o) for c, o in everything if not o.on_request and not _obstacle(o, kind, output, with_model)]
     chosen: list[Metric] = []
     for spec in wanted:
         component, options = parse("metrics", spec)

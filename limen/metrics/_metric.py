@@ -31,6 +31,8 @@ class Column:
     """For the attacker's stealth or the model's good: "higher" or "lower"; empty where neither."""
     binary: bool = False
     """True if the values are 0 and 1: the mean is a share and its interval is Wilson's."""
+    share: bool = False
+    """True if the values lie between 0 and 1: so does the interval of their mean."""
     pooled: tuple[str, str] | None = None
     """Two columns of counts whose totals give the rate of the whole set: (word_errors, words)."""
 
@@ -44,6 +46,8 @@ class MetricOptions(Options):
     """Kinds of model outputs it can measure."""
     needs_model: ClassVar[bool] = False
     """True if it looks at what the model answered; such metrics are left out of `limen measure`."""
+    on_request: ClassVar[bool] = False
+    """True if it is too slow to be computed unless an experiment names it."""
 
     def columns(self) -> dict[str, Column]:
         """Every column the metric gives with these options."""

@@ -25,6 +25,8 @@ def _one(rows: Sequence[Mapping[str, Any]], name: str, column: Column) -> dict[s
         low, high = wilson(float(values.sum()), len(values))
     elif len(values):
         low, high = t_interval(values)
+        if column.share and low is not None and high is not None:
+            low, high = max(low, 0.0), min(high, 1.0)
     summary: dict[str, Any] = {
         "n": len(values),
         "mean": float(values.mean()) if len(values) else None,

@@ -4,9 +4,7 @@ The module maps a batch to logits (B, K). Say what it sees (pictures or clips, t
 exactly that, while data, budgets and reports keep the natural range. Your own code is run: name only modules and files you trust.
 """
 
-import importlib
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -14,6 +12,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from limen.components import from_path
 from limen.errors import UserError
 from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
 from limen.types import Kind
@@ -97,15 +96,7 @@ def _script(path: str) -> nn.Module:
 
 
 def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:
-    place, name = factory.split(":")
-    sys.path.insert(0, os.getcwd())  # a console command does not look in the working folder, where users keep their code
-    try:
-        function = getattr(importlib.import_module(place), name)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"model torch_module: factory {factory!r} was not found ({error}). Write it as package.module:function.") from None
-    finally:
-        sys.path.remove(os.getcwd())
-    network = function(**arguments)
+    network = from_path(factory, "model torch_module: factory")(**arguments)
     if not isinstance(network, nn.Module):
         raise UserError(f"model torch_module: {factory} should return a torch.nn.Module, but {type(network).__name__} came.")
     return network

@@ -5,20 +5,38 @@ from typing import Any
 
 from markupsafe import Markup
 
-from limen.report._evidence import DEAD_SHARE, RISE, Evidence
+from limen.report._evidence import DEAD_SHARE, Evidence, beats
 from limen.report._figures import Figure
-from limen.report._run import Cell
+from limen.report._run import Cell, number
 from limen.report._svg import Series, legend, line_chart
-from limen.report._words import fmt, place
+from limen.report._words import fmt, listed, place
 
 EXPLODING = 1e6
 """A gradient so many times larger than the median one."""
+PROBES = {
+    "clean": "no attack",
+    "noise": "noise",
+    "one_step": "one step",
+    "many_steps": "many steps",
+    "no_gradients": "no gradients",
+    "undefended": "bare net’s",
+    "transfer": "other net’s",
+    "anything_allowed": "anything allowed",
+}
+GIVEN = {"zero_gradients": "zero", "broken_gradients": "not finite", "differs": "random"}
 FALL = 0.05
 """Share of the loss gained on the way that may be lost again before the end."""
 
 
 def noise(cells: Sequence[Cell]) -> Evidence:
-    return _beaten(cells, "noise", "noise of the same budget fools {a}, {steps} steps only {b}.", margin=0.0)
+    """Noise that does harm, and as much as the search. Samples that were wrong before say nothing about either."""
+    compared, flags = 0, []
+    for cell in cells:
+        before, a, b = (_probe(cell, name) or 0.0 for name in ("clean", "noise", "many_steps"))
+        compared += 1
+        if beats(a, before, cell.result["n"], 0.0) and not beats(b, a, cell.result["n"], 0.0):
+            flags.append(f"{place(cell)}: noise of the same budget fools {fmt(a, '%')}, {cell.result['steps'][-1]} steps {fmt(b, '%')}.")
+    return compared, flags
 
 
 def one_step(cells: Sequence[Cell]) -> Evidence:
@@ -26,9 +44,12 @@ def one_step(cells: Sequence[Cell]) -> Evidence:
 
 
 def no_gradients(cells: Sequence[Cell]) -> Evidence:
-    black = _beaten(cells, "no_gradients", "a search without gradients fools {a}, {steps} steps along the gradient only {b}.")
-    other = _beaten(cells, "undefended", "the attack of the undefended net fools {a}, that of the defended one only {b}.")
-    return black[0] + other[0], black[1] + other[1]
+    found = [
+        _beaten(cells, "no_gradients", "a search without gradients fools {a}, {steps} steps along the gradient only {b}."),
+        _beaten(cells, "undefended", "the attack of the undefended net fools {a}, that of the defended one only {b}."),
+        _beaten(cells, "transfer", "the attack of another net ({others}) fools {a}, its own only {b}."),
+    ]
+    return sum(n for n, _ in found), [flag for _, flags in found for flag in flags]
 
 
 def everything_allowed(cells: Sequence[Cell]) -> Evidence:
@@ -40,18 +61,24 @@ def everything_allowed(cells: Sequence[Cell]) -> Evidence:
 def gradients(cells: Sequence[Cell]) -> Evidence:
     flags = []
     for cell in cells:
-        if cell.result["dead"] > DEAD_SHARE:
-            flags.append(f"{place(cell)}: {fmt(cell.result['dead'], '%')} of the gradients were zero or not finite.")
+        for name, words in (("zero_gradients", "zero"), ("broken_gradients", "not finite (NaN or infinite)")):
+            share = float(cell.result.get(name) or 0)
+            # a gradient that vanishes now and then is lost on the way; one that is no number is a fault wherever it stands
+            if share > (DEAD_SHARE if name == "zero_gradients" else 0):
+                flags.append(f"{place(cell)}: {fmt(share, '%')} of the gradients were {words}.")
         norms = cell.result["gradient_norms"]
         if norms and norms[2] > EXPLODING * norms[1]:
-            flags.append(f"{place(cell)}: the largest gradient is {fmt(norms[2] / norms[1])} times the median one.")
+            flags.append(f"{place(cell)}: gradients explode: the largest is {fmt(norms[2] / norms[1])} times the median one.")
     return len(cells), flags
 
 
 def loss_rises(cells: Sequence[Cell]) -> Evidence:
     flags = []
     for cell in cells:
-        loss, steps = cell.result["loss"], cell.result["steps"]
+        known = [(step, loss) for step, loss in zip(cell.result["steps"], cell.result["loss"], strict=True) if number(loss) is not None]
+        if len(known) < 2:
+            continue
+        steps, loss = [step for step, _ in known], [loss for _, loss in known]
         best = max(loss)
         if best - loss[0] <= 0:
             flags.append(f"{place(cell)}: the loss never rises above the {fmt(loss[0])} of the clean samples.")
@@ -62,16 +89,26 @@ def loss_rises(cells: Sequence[Cell]) -> Evidence:
 
 
 def random_without_draws(cells: Sequence[Cell]) -> Evidence:
-    chance = [c for c in cells if c.result["random"]]
-    return len(chance), [f"{place(c)}: each gradient was taken from one random draw." for c in chance if c.result["draws"] <= 1]
+    """Models that call themselves random, and those that only turn out to be when they are asked twice."""
+    flags = []
+    for cell in cells:
+        if cell.result["random"] and cell.result["draws"] <= 1:
+            flags.append(f"{place(cell)}: each gradient was taken from one random draw.")
+        elif not cell.result["random"] and (differs := float(cell.result.get("differs") or 0)):
+            words = f"asked twice, it answers otherwise on {fmt(differs, '%')} of the samples, but does not call itself random."
+            flags.append(f"{place(cell)}: {words}")
+    return len(cells), flags
 
 
 def figures(cells: Sequence[Cell]) -> list[Figure]:
     """Loss against steps, one panel per net and defence."""
     panels: list[tuple[str, Markup]] = []
     for cell in cells:
-        loss = [float(v) for v in cell.result["loss"]]
-        low, high = min(loss), max(loss)
+        loss = [number(v) for v in cell.result["loss"]]
+        known = [v for v in loss if v is not None]
+        if not known:
+            continue
+        low, high = min(known), max(known)
         room = 0.05 * (high - low) or 1.0
         chart = line_chart([Series("mean loss", [float(s) for s in cell.result["steps"]], loss, slot=0)], title=f"Loss: {place(cell)}",
                            x_label="gradient steps", y_label="loss of the attacker", y_range=(low - room, high + room), y_text=fmt,
@@ -83,11 +120,10 @@ def figures(cells: Sequence[Cell]) -> list[Figure]:
 
 def table(cells: Sequence[Cell]) -> dict[str, Any] | None:
     """Who was fooled by which probe, one row per net and defence."""
-    names = {"noise": "noise", "one_step": "one step", "many_steps": "many steps", "no_gradients": "no gradients",
-             "undefended": "of the undefended net", "anything_allowed": "anything allowed"}  # fmt: skip
-    columns = [k for k in names if any(k in c.result["probes"] for c in cells)]
-    rows = [{"place": place(c), "n": c.result["n"], "values": [fmt(_probe(c, k), "%") for k in columns]} for c in cells]
-    return {"columns": [names[k] for k in columns], "rows": rows} if rows else None
+    columns = [k for k in PROBES if any(k in c.result["probes"] for c in cells)]
+    values = lambda c: [fmt(_probe(c, k), "%") for k in columns] + [fmt(c.result.get(k), "%") for k in GIVEN]  # noqa: E731
+    rows = [{"place": place(c), "n": c.result["n"], "values": values(c)} for c in cells]
+    return {"columns": [PROBES[k] for k in columns] + list(GIVEN.values()), "rows": rows} if rows else None
 
 
 def _probe(cell: Cell, name: str) -> float | None:
@@ -95,7 +131,7 @@ def _probe(cell: Cell, name: str) -> float | None:
     return None if value is None else float(value)
 
 
-def _beaten(cells: Sequence[Cell], probe: str, words: str, margin: float = RISE) -> Evidence:
+def _beaten(cells: Sequence[Cell], probe: str, words: str) -> Evidence:
     """Where a probe that should do worse than many gradient steps does better; one sample more is chance."""
     compared, flags = 0, []
     for cell in cells:
@@ -103,6 +139,7 @@ def _beaten(cells: Sequence[Cell], probe: str, words: str, margin: float = RISE)
         if a is None or b is None:
             continue
         compared += 1
-        if a - b > margin and (a - b) * n > 1.5:
-            flags.append(f"{place(cell)}: " + words.format(a=fmt(a, "%"), b=fmt(b, "%"), steps=cell.result["steps"][-1]))
+        if beats(a, b, n):
+            others = listed([str(name) for name in cell.result.get("others") or []])
+            flags.append(f"{place(cell)}: " + words.format(a=fmt(a, "%"), b=fmt(b, "%"), steps=cell.result["steps"][-1], others=others))
     return compared, flags

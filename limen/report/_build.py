@@ -17,6 +17,7 @@ from limen.report import (
     _media,
     _recognisers,
     _tables,
+    _together,
     _transcripts,
     _transfer,
 )
@@ -102,8 +103,10 @@ def _lede(run: Run, checks: Sequence[_checks.Check]) -> str:
     ]
     for tile in _tiles(done):
         if tile["worst"]:
+            further = tile.get("together", tile["worst"]) != tile["worst"]
             parts.append(
-                f" {tile['net']} goes from {tile['clean']} to {tile['worst']} {tile['what']} under {tile['attack']}{tile['cost']}."
+                f" {tile['net']} goes from {tile['clean']} to {tile['worst']} {tile['what']} under {tile['attack']}{tile['cost']}"
+                + (f", and to {tile['together']} under all {tile['together_of']} attacks of this budget together." if further else ".")
             )
     if run.failed:
         parts.append(f" {many(len(run.failed), 'cell')} failed and {'is' if len(run.failed) == 1 else 'are'} listed below.")
@@ -117,7 +120,7 @@ def _lede(run: Run, checks: Sequence[_checks.Check]) -> str:
 
 def _tiles(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """Per net: how it does clean, at worst, and at worst behind its best defence."""
-    tiles = []
+    tiles, unions = [], _together.together(cells)
     for net in dict.fromkeys(c.net for c in cells):
         mine = [c for c in cells if c.net == net and _tables.harm(c) is not None]
         if not mine:
@@ -146,6 +149,10 @@ def _tiles(cells: Sequence[Cell]) -> list[dict[str, Any]]:
                 "defense": "" if top.defense == "none" else top.defense,
                 "cost": _cost(top),
             }
+            union = next((u for u in unions if any(c.id == top.id for c in u.cells) and u.limit == top.limit), None)
+            if union is not None and union.stat(column)[0] is not None:
+                tile |= {"together": fmt(union.stat(column)[0], "%"), "together_interval": interval(*union.stat(column)[1:]),
+                         "together_of": len(union.cells)}  # fmt: skip
         if best is not None and best.defense != (top.defense if top else ""):
             tile |= {
                 "best": best.defense,
@@ -180,7 +187,8 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
         title = _title(key)
         rated = [c for c in cells if _tables.harm(c) is not None]
         plain = [c for c in rated if not c.variable]
-        swept = _tables.sweep_tables(rated)
+        unions = _together.together(rated)
+        swept = _tables.sweep_tables(rated, unions)
         samples = [c for c in cells if chosen.get(c.id)]
         bad = _tables.worst_ids(samples)
         blocks.append(
@@ -191,10 +199,11 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
                 "data": listed(list(dict.fromkeys(_data(c) for c in cells if _data(c)))),
                 "threats": threats(cells),
                 # a sweep is read across; its cells stand in the pivot and, in full, in the folded table
-                "table": _tables.main_table(plain if swept else rated) if (plain if swept else rated) else None,
+                "table": _tables.main_table(plain if swept else rated, unions) if (plain if swept else rated) else None,
                 "sweeps": swept,
-                "full": _tables.main_table(rated) if swept else None,
-                **_pictures(cells, rated, colours),
+                "together": bool(unions),
+                "full": _tables.main_table(rated, unions) if swept else None,
+                **_pictures(cells, rated, unions, colours),
                 "details": _distributions.details(cells),
                 "metrics": _tables.every_metric([c for c in cells if not c.curve and not c.victims]),
                 "scalars": _tables.scalars(cells),
@@ -220,7 +229,9 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
     return blocks
 
 
-def _pictures(cells: Sequence[Cell], rated: Sequence[Cell], colours: dict[str, int]) -> dict[str, Any]:
+def _pictures(
+    cells: Sequence[Cell], rated: Sequence[Cell], unions: Sequence[_together.Together], colours: dict[str, int]
+) -> dict[str, Any]:
     """Tables, matrices and curves that stand before the examples."""
     sizes, languages = _recognisers.sizes(rated, colours), _languages.languages(cells)
     return {
@@ -228,7 +239,7 @@ def _pictures(cells: Sequence[Cell], rated: Sequence[Cell], colours: dict[str, i
         "heat": _transfer.heat_maps(cells),
         "curves": [
             *_figures.training(cells),
-            *_curves.sweeps(cells, colours),
+            *_curves.sweeps(cells, colours, unions),
             *_curves.constrained(cells, colours),
             *_figures.fooling(cells),
             *(found[1] for found in (sizes, languages) if found),

@@ -8,7 +8,8 @@ from markupsafe import Markup
 
 from limen.report._figures import AXES, Figure, facet_name
 from limen.report._run import Cell, number
-from limen.report._svg import CONTROL, Series, legend, line_chart
+from limen.report._svg import ALL, CONTROL, Series, legend, line_chart
+from limen.report._together import NAME, Together, along
 from limen.report._transcripts import error_rate, how_compared
 from limen.report._words import fmt, listed
 
@@ -50,7 +51,9 @@ def constrained(cells: Sequence[Cell], colours: dict[str, int]) -> list[Figure]:
     out = []
     for constraint, what in dict.fromkeys((c.curve["constraint"], measured(c)) for c in cells if c.curve):
         group = [c for c in cells if c.curve and (c.curve["constraint"], measured(c)) == (constraint, what)]
-        found = [curve for c in group for curve in _of_result(c, what)]
+        whole = [(u, u.column("wer" if what == "wer" else "correct")) for u in along(group)]
+        found = [Curve(u.cells[0], u.values, *columns, NAME) for u, columns in whole if None not in columns[0]]
+        found += [curve for c in group for curve in _of_result(c, what)]
         samples = "" if len({c.n for c in group}) > 1 else f" n = {fmt(group[0].n, 'n')} samples at each value."
         out += _figures(found, what, str(constraint), AXES.get(constraint, str(constraint)), colours, samples)
     return out
@@ -73,15 +76,15 @@ def _noise_name(control: object) -> str:
     return str(control.get("name") or "noise") if isinstance(control, dict) else "noise"
 
 
-def sweeps(cells: Sequence[Cell], colours: dict[str, int]) -> list[Figure]:
-    """Curves through the cells of a sweep."""
+def sweeps(cells: Sequence[Cell], colours: dict[str, int], unions: Sequence[Together] = ()) -> list[Figure]:
+    """Curves through the cells of a sweep, and through all attacks together."""
     out = []
     rated = [c for c in cells if not c.curve and not c.victims and len(c.variable) == 1]
     for key in dict.fromkeys(k for c in rated for k in c.variable):
         group = [c for c in rated if key in c.variable and number(c.variable[key]) is not None and _rate(c)[0] is not None]
         if len({c.variable[key] for c in group}) < 2:
             continue
-        found = []
+        found = _of_unions([u for u in unions if tuple(u.variable) == (key,)], key, measured(group[0]))
         for who in dict.fromkeys((c.net, c.defense, c.attack) for c in group):
             mine = sorted((c for c in group if (c.net, c.defense, c.attack) == who), key=lambda c: float(c.variable[key]))
             mean, low, high = zip(*(_rate(c) for c in mine), strict=True)
@@ -89,6 +92,17 @@ def sweeps(cells: Sequence[Cell], colours: dict[str, int]) -> list[Figure]:
         option = key.rsplit(".", 1)[-1]
         bare = {(c.net, c.defense): rate for c in cells if c.attack == "none" and (rate := _rate(c)[0]) is not None}
         out += _figures(found, measured(group[0]), option, AXES.get(option, key), colours, "", bare)
+    return out
+
+
+def _of_unions(unions: Sequence[Together], key: str, what: str) -> list[Curve]:
+    out = []
+    for place in dict.fromkeys((u.net, u.defense) for u in unions):
+        mine = [u for u in unions if (u.net, u.defense) == place and number(u.variable[key]) is not None]
+        mine.sort(key=lambda u: float(u.variable[key]))
+        mean, low, high = zip(*(u.stat("wer" if what == "wer" else "correct") for u in mine), strict=True) if mine else ((), (), ())
+        if mine and None not in mean:
+            out.append(Curve(mine[0].cells[0], [float(u.variable[key]) for u in mine], mean, low, high, NAME))
     return out
 
 
@@ -121,11 +135,12 @@ def _figures(
         noise = _different([c for c in here if c.noise])
         if not noise:
             without.append(facet_name(*place))
-        series = [_series(c, colours.get(c.name, 0)) for c in here if not c.noise]
+        series = [_series(c, ALL if c.name == NAME else colours.get(c.name, 0)) for c in here if not c.noise]
         series += [_series(c, CONTROL if len(noise) == 1 else colours.get(c.cell.attack, 0), dashed=True) for c in noise]
         panels.append(panel(facet_name(*place), series, rate))
     controls = list(dict.fromkeys(c.name for c in curves if c.noise))
-    key = legend([(n, colours.get(n, 0)) for n in names] + [(n, CONTROL) for n in controls])
+    together = [(NAME, ALL)] if NAME in names else []
+    key = legend([(n, colours.get(n, 0)) for n in names if n != NAME] + together + [(n, CONTROL) for n in controls])
     caption = _caption(what, curves, without, any(rate is not None for rate in known.values()), samples)
     title = f"{WORDS[what]} against {option}"
     return [Figure(title, caption, panels, key), *_compared(curves, title, panel)]
@@ -190,11 +205,14 @@ def _caption(what: str, curves: list[Curve], without: list[str], clean: bool, sa
         apart = any(len(_different([n for n in curves if n.noise and n.place == c.place])) > 1 for c in curves)
         colour = " (in the colour of the attack whose size it has)" if apart else ""
         parts.append(f"Dashed curve: noise of the same size that knows nothing about the model{colour}.")
+    if any(c.name == NAME for c in curves):
+        worst = "the most errors any attack made in each clip" if what == "wer" else "right only where no attack made the answer wrong"
+        parts.append(f"Broad line: {NAME}, {worst}.")
     if without:
         parts.append(
             f"{NO_CONTROL} for {listed(without)}: nothing here says how much of this any noise would do. Add the attack random_noise."
         )
-    hasty = list(dict.fromkeys(c.name for c in curves if what == "wer" and _hasty(c.cell) and not c.noise))
+    hasty = list(dict.fromkeys(c.name for c in curves if what == "wer" and _hasty(c.cell) and not c.noise and c.name != NAME))
     if hasty:
         parts.append(f"{listed(hasty)} stopped at the first wrong word (early_stop): a search that goes on does more harm.")
     return " ".join(parts) + samples

@@ -9,6 +9,8 @@ from limen.report._words import fmt, place, variable_text
 from limen.text import normalised
 
 ONE_STEP = {"fgsm", "r_fgsm"}
+NO_SEARCH = {"imported"}
+"""Attacks that take what others found."""
 DEAD_SHARE = 0.1
 RISE = 0.02
 """Differences up to this, or of a single sample, are taken for chance."""
@@ -26,23 +28,28 @@ def success(cell: Cell) -> float | None:
     return rate if rate is not None else None if correct is None else 1 - correct
 
 
-def _allowed(cell: Cell) -> str:
+def allowed(cell: Cell) -> str:
     """The budget in a form that can be compared; empty if there is none."""
     limit = {k: cell.curve[k] for k in ("constraint", "values")} if cell.curve else cell.limit
     return repr(sorted(limit.items())) if limit else ""
 
 
-def _same_problem(cell: Cell) -> tuple[object, ...]:
+def same_problem(cell: Cell) -> tuple[object, ...]:
     """Attacks that may be compared: same task, net, defence, goal and budget."""
     goal = cell.goal
     settled = {"away_from": "label", **goal} if goal["name"] == "untargeted" else goal
-    return (cell.task_index, cell.net, cell.defense, cell.sees_defense, repr(sorted(settled.items())), _allowed(cell))
+    return (cell.task_index, cell.net, cell.defense, cell.sees_defense, repr(sorted(settled.items())), allowed(cell))
 
 
-def _groups(cells: Iterable[Cell]) -> list[list[Cell]]:
+def beats(a: float, b: float, n: int, margin: float = RISE) -> bool:
+    """a is more than b by more than the margin and by more than a single sample."""
+    return a - b > margin and (a - b) * n > 1.5
+
+
+def groups(cells: Iterable[Cell]) -> list[list[Cell]]:
     grouped: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
-        grouped.setdefault(_same_problem(cell), []).append(cell)
+        grouped.setdefault(same_problem(cell), []).append(cell)
     return list(grouped.values())
 
 
@@ -52,14 +59,14 @@ def noise(cells: list[Cell]) -> Evidence:
     controls = [c for c in cells if c.control]
     for control, cell in itertools.product(controls, [c for c in cells if not c.control]):
         # a control wants nothing, so the goal is left out of the comparison
-        if _same_problem(control)[:4] != _same_problem(cell)[:4] or _allowed(control) != _allowed(cell) or not _allowed(cell):
+        if same_problem(control)[:4] != same_problem(cell)[:4] or allowed(control) != allowed(cell) or not allowed(cell):
             continue
         found = _harms(control, cell)
         if found is None:
             continue
         compared += 1
         a, b, least, words = found
-        if a >= b and a > least:
+        if a >= b and a > least + 1e-9:
             flags.append(f"{place(cell)}: {words.format(noise=fmt(a, '%'), attack=fmt(b, '%'), name=cell.attack)}")
     for cell in (c for c in cells if not c.control and isinstance(c.curve.get("control"), dict)):
         more, worse = _along_the_curve(cell)
@@ -76,7 +83,9 @@ def _harms(control: Cell, cell: Cell) -> tuple[float, float, float, str] | None:
         a, b, before = control.mean("wer"), cell.mean("wer"), (cell.mean("clean_wer") or 0.0) + RISE
         words = "noise raises the word error rate to {noise}, {name} to {attack}."
     else:
-        a, b, before, words = success(control), success(cell), 0.0, "noise fools {noise}, {name} {attack}."
+        # a sample that was wrong before counts as fooled by anything
+        wrong = 1 - (cell.mean("clean_correct") or 1.0) if cell.goal.get("away_from", "label") == "label" else 0.0
+        a, b, before, words = success(control), success(cell), wrong, "noise fools {noise}, {name} {attack}."
     return None if a is None or b is None else (a, b, before, words)
 
 
@@ -112,7 +121,7 @@ def _along_the_curve(cell: Cell) -> Evidence:
 
 def one_step(cells: list[Cell]) -> Evidence:
     compared, flags = 0, []
-    for group in _groups(c for c in cells if not c.control):
+    for group in groups(c for c in cells if not c.control):
         single = [c for c in group if c.attack_spec.get("name") in ONE_STEP or c.attack_spec.get("steps") == 1]
         several = [c for c in group if c not in single and (number(c.attack_spec.get("steps")) or 0) > 1]
         for one, more in itertools.product(single, several):
@@ -120,7 +129,7 @@ def one_step(cells: list[Cell]) -> Evidence:
             if a is None or b is None:
                 continue
             compared += 1
-            if a - b > RISE and (a - b) * more.n > 1.5:
+            if beats(a, b, more.n):
                 flags.append(f"{place(more)}: {one.attack} (one step) fools {fmt(a, '%')}, {more.attack} only {fmt(b, '%')}.")
     return compared, flags
 
@@ -147,7 +156,7 @@ def budget_grows(cells: list[Cell]) -> Evidence:
         points.sort(key=lambda p: p[0])
         for (_, before, small, _), (_, after, large, cell) in itertools.pairwise(points):
             compared += 1
-            if after - before > RISE and (after - before) * cell.n > 1.5:
+            if beats(after, before, cell.n):
                 flags.append(f"{place(cell)}: accuracy rises from {fmt(before, '%')} at {small} to {fmt(after, '%')} at {large}.")
         (_, first, small, cell), (_, last, large, _) = points[0], points[-1]
         if len(points) > 2 and last >= first > RISE:
@@ -183,5 +192,6 @@ def random_without_draws(cells: list[Cell]) -> Evidence:
 
 
 def minimal(cells: list[Cell]) -> Evidence:
-    unbounded = [c for c in cells if not _allowed(c) and not (c.control or c.universal or c.proxies) and success(c) is not None]
+    unbounded = [c for c in cells if not allowed(c) and not (c.control or c.universal or c.proxies) and success(c) is not None]
+    unbounded = [c for c in unbounded if c.attack_spec.get("name") not in NO_SEARCH]
     return len(unbounded), [f"{place(c)}: {fmt(success(c), '%')} of the samples were fooled." for c in unbounded if (success(c) or 0) < 1]

@@ -79,6 +79,12 @@ class Cell:
         return self.attack_spec.get("name", self.attack) in CONTROLS
 
     @property
+    def queries(self) -> bool:
+        """True if the attack asked the model and never for a gradient."""
+        asked, gradients = self.mean("forward_calls"), self.mean("backward_calls")
+        return gradients == 0 and bool(asked) and not self.universal
+
+    @property
     def universal(self) -> bool:
         return bool(self.meta.get("universal")) or self.attack_spec.get("name", self.attack) in UNIVERSAL
 

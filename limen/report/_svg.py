@@ -18,6 +18,8 @@ MARKERS = (
 )
 CONTROL = -1
 """Slot of the noise control: grey and dashed."""
+ALL = -2
+"""Slot of all attacks together: broad and pale, beneath the lines of the single attacks."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def interval_dot(mean: float | None, low: float | None, high: float | None) -> M
 
 
 def slot_class(slot: int) -> str:
-    return "control" if slot == CONTROL else f"s{slot % SLOTS}"
+    return {CONTROL: "control", ALL: "together"}.get(slot, f"s{slot % SLOTS}")
 
 
 def legend(names: Sequence[tuple[str, int]], boxes: bool = False) -> Markup:

@@ -7,6 +7,7 @@ from typing import Any
 from limen.report._evidence import success
 from limen.report._run import Cell, number
 from limen.report._svg import interval_dot
+from limen.report._together import NAME, Together
 from limen.report._words import COLUMNS, fmt, interval, place, variable_text
 
 MEDIANS = {
@@ -55,22 +56,26 @@ def worst_ids(cells: Sequence[Cell]) -> set[str]:
     return out
 
 
-def main_table(cells: Sequence[Cell]) -> dict[str, Any]:
-    """One row per cell, grouped by net; columns that no cell has are left out."""
+def main_table(cells: Sequence[Cell], unions: Sequence[Together] = ()) -> dict[str, Any]:
+    """One row per cell, grouped by net, and behind each defence one for all attacks of a budget together.
+
+    Columns that no cell has are left out.
+    """
+    here = {c.id for c in cells}
+    unions = [u for u in unions if any(c.id in here and c.variable == u.variable for c in u.cells)]
     has = lambda column: any(column in c.columns for c in cells)  # noqa: E731
-    rates = [c for c in ("wer", "cer") if has(c)]
+    rates = [c for c in ("wer", "cer", "over_the_air", "clean_over_the_air") if has(c)]
     medians = [
         c for c in MEDIANS.get(cells[0].kind or "", ()) if has(c) and any(c2.median(c) is not None for c2 in cells if c2.attack != "none")
     ]
     bad = worst_ids(cells)
     nets = []
     for net in dict.fromkeys(c.net for c in cells):
-        rows, before = [], None
-        mine = [c for c in cells if c.net == net]
-        order = list(dict.fromkeys(c.defense for c in mine))
-        for cell in sorted(mine, key=lambda c: order.index(c.defense)):
-            rows.append(_row(cell, rates, medians, has("correct"), cell.id in bad, cell.defense != before))
-            before = cell.defense
+        rows = []
+        for defense in dict.fromkeys(c.defense for c in cells if c.net == net):
+            mine = [c for c in cells if (c.net, c.defense) == (net, defense)]
+            rows += [_row(cell, rates, medians, has("correct"), cell.id in bad, cell is mine[0]) for cell in mine]
+            rows += [_together(u, rates, medians, has("correct")) for u in unions if (u.net, u.defense) == (net, defense)]
         nets.append({"name": net, "rows": rows})
     return {
         "nets": nets,
@@ -78,6 +83,7 @@ def main_table(cells: Sequence[Cell]) -> dict[str, Any]:
         "accuracy_name": "Exact transcript" if cells[0].output == "transcript" else "Accuracy",
         "success": any(success(c) is not None and "success" in c.columns for c in cells),
         "variable": any(c.variable for c in cells),
+        "together": bool(unions),
         "rates": [COLUMNS[c] for c in rates],
         "medians": [COLUMNS[c] for c in medians],
         "width": 4 + 2 * has("correct") + len(rates) + len(medians),
@@ -91,6 +97,7 @@ def _row(cell: Cell, rates: list[str], medians: list[str], accuracy: bool, is_wo
         "new_defense": new_defense,
         "attack": "none (clean)" if cell.attack == "none" else cell.attack,
         "control": cell.control,
+        "together": None,
         "variable": variable_text(cell.variable),
         "n": fmt(cell.n, "n"),
         "worst": is_worst,
@@ -104,7 +111,39 @@ def _row(cell: Cell, rates: list[str], medians: list[str], accuracy: bool, is_wo
     }
 
 
-def sweep_tables(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def _together(union: Together, rates: list[str], medians: list[str], accuracy: bool) -> dict[str, Any]:
+    mean, low, high = union.stat("correct")
+    return {
+        "defense": "none" if union.defense == "none" else union.defense,
+        "new_defense": False,
+        "attack": NAME,
+        "control": False,
+        "together": {"count": _count([union]), "budget": union.budget, "attacks": ", ".join(_called(c, union) for c in union.cells)},
+        "variable": variable_text(union.variable),
+        "n": fmt(union.n, "n"),
+        "worst": False,
+        "accuracy": fmt(mean, "%") if accuracy else "",
+        "interval": interval(low, high),
+        "dot": interval_dot(mean, low, high),
+        "success": fmt(union.stat("success")[0], "%"),
+        "rates": [(fmt(union.stat(c)[0], "%"), interval(*union.stat(c)[1:])) for c in rates],
+        "medians": ["–" for _ in medians],
+    }
+
+
+def _called(cell: Cell, union: Together) -> str:
+    """The attack, with what sets it apart from the others of the union."""
+    own = {k: v for k, v in cell.variable.items() if k not in union.variable}
+    return cell.attack + (f" ({variable_text(own)})" if own else "") + ("" if cell.limit else " where its change fits the budget")
+
+
+def _count(unions: Sequence[Together]) -> str:
+    """worst of 3, or of 2–3 where it is not the same everywhere."""
+    counts = sorted({len(u.cells) for u in unions})
+    return f"worst of {'–'.join(str(k) for k in dict.fromkeys((counts[0], counts[-1])))}"
+
+
+def sweep_tables(cells: Sequence[Cell], unions: Sequence[Together] = ()) -> list[dict[str, Any]]:
     """For every option that was swept: net x defence x attack down, values across, accuracy (or word error rate) inside."""
     tables = []
     for key in dict.fromkeys(tuple(c.variable) for c in cells if c.variable):
@@ -113,12 +152,19 @@ def sweep_tables(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         if len(values) < 2:
             continue
         recogniser = group[0].output == "transcript"
+        column = "wer" if recogniser else "correct"
         rows = []
-        for net, defense, attack in dict.fromkeys((c.net, c.defense, c.attack) for c in group):
-            here = {variable_text(c.variable): c for c in group if (c.net, c.defense, c.attack) == (net, defense, attack)}
-            column = "wer" if recogniser else "correct"
-            cells_here = [(fmt(here[v].mean(column), "%"), interval(*here[v].stat(column)[1:])) if v in here else ("", "") for v in values]
-            rows.append({"net": net, "defense": defense, "attack": attack, "cells": cells_here})
+        for net, defense in dict.fromkeys((c.net, c.defense) for c in group):
+            mine = [c for c in group if (c.net, c.defense) == (net, defense)]
+            whole = [u for u in unions if (u.net, u.defense, tuple(u.variable)) == (net, defense, key)]
+            lines: list[tuple[str, str, Sequence[Cell | Together]]] = [
+                (attack, "", [c for c in mine if c.attack == attack]) for attack in dict.fromkeys(c.attack for c in mine)
+            ]
+            lines += [(NAME, _count(whole), whole)] if whole else []
+            for attack, tag, them in lines:
+                here = {variable_text(c.variable): c.stat(column) for c in them}
+                shown = [(fmt(here[v][0], "%"), interval(*here[v][1:])) if v in here else ("", "") for v in values]
+                rows.append({"net": net, "defense": defense, "attack": attack, "tag": tag, "cells": shown})
         tables.append({"key": ", ".join(key), "values": values, "rows": rows, "what": "Word error rate" if recogniser else "Accuracy"})
     return tables
 

@@ -50,10 +50,10 @@ def heat_maps(cells: Sequence[Cell]) -> list[HeatMap]:
     """One map per attack and measure that any cell holds."""
     out = []
     transfers = [c for c in cells if c.victims]
-    for who in dict.fromkeys(_attack(c) for c in transfers):
+    for who in dict.fromkeys(attack_name(c) for c in transfers):
         proxies: dict[str, Cell] = {}
-        for cell in (c for c in transfers if _attack(c) == who):
-            name = _proxy(cell)
+        for cell in (c for c in transfers if attack_name(c) == who):
+            name = proxy_name(cell)
             proxies[f"{name} ({cell.net})" if name in proxies else name] = cell
         victims = list(dict.fromkeys(v for c in proxies.values() for v in c.victims))
         # nets that are proxies too come first and in the same order, so that the same net stands on the diagonal
@@ -67,14 +67,14 @@ def heat_maps(cells: Sequence[Cell]) -> list[HeatMap]:
     return out
 
 
-def _attack(cell: Cell) -> str:
+def attack_name(cell: Cell) -> str:
     # a surrogate is part of the attack's name ("cw on lenet5"), but stands at the head of its column
     name = cell.attack.partition(" on ")[0] if cell.proxies else cell.attack
     parts = [name, "" if cell.defense == "none" else f"behind {cell.defense}", variable_text(cell.variable)]
     return ", ".join(part for part in parts if part)
 
 
-def _proxy(cell: Cell) -> str:
+def proxy_name(cell: Cell) -> str:
     named = cell.attack.partition(" on ")[2] if cell.proxies else ""
     return named or str(cell.result.get("proxy") or cell.net)
 

@@ -11,8 +11,6 @@ DASH = "–"
 
 BLIND = {"kenansville", "yeehaw"}
 """Attacks that ask no model anything, unless told to search."""
-QUERIES = {"genetic"}
-"""Attacks that only look at answers."""
 
 COLUMNS: dict[str, tuple[str, str, str]] = {
     # column: heading, how it is written, what it means
@@ -29,6 +27,8 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "stoi": ("STOI", "2f", "median intelligibility, 0 to 1; larger is better"),
     "wer": ("WER", "%", "mean word error rate"),
     "cer": ("CER", "%", "mean character error rate"),
+    "over_the_air": ("Over the air", "%", "mean share of fresh draws of the transforms in which the attack reached its goal"),
+    "clean_over_the_air": ("Air alone", "%", "mean share of these draws in which the transforms alone reached it"),
 }
 
 
@@ -112,7 +112,7 @@ def _threat(cells: Sequence[Cell]) -> str:
         knows = f"The attacker computes the change on {listed(first.proxies) or 'each proxy in turn'} and hopes that it transfers"
     elif name in BLIND and not first.attack_spec.get("search"):
         knows = "The attacker does not see the model: it takes the same parts out of any sound"
-    elif name in QUERIES:
+    elif first.queries:
         knows = "The attacker sees the model’s answers only, never a gradient"
     elif defended and not all(c.sees_defense for c in defended):
         knows = f"The attacker knows the model but not {'every' if any(c.sees_defense for c in defended) else 'the'} defence"
@@ -120,6 +120,8 @@ def _threat(cells: Sequence[Cell]) -> str:
         knows = f"The attacker knows the model{' and the defence' if defended else ''} (white box)"
     wants = "" if first.control else f", wants {_goal(first)}"
     alone = ", looks for one change that serves every sample" if first.universal else ""
+    if first.attack_spec.get("through"):
+        alone += f", searches through random draws of {listed([one['name'] for one in first.attack_spec['through']])}"
     return f"{knows}{wants}{alone}{',' if wants else ''} and {_budget(cells, thing, part)}; success is judged on {_judged(first)}."
 
 

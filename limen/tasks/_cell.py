@@ -122,6 +122,7 @@ class Cell:
                 "forward_calls": attacked.calls.forward.tolist(),
                 "backward_calls": attacked.calls.backward.tolist(),
                 "dead_gradients": attacked.calls.dead.tolist(),
+                **attacked.notes,
             }
         target = None if goal is None else goal.target
         return Samples(batch, x_adv, self.data.rate_hz, self.model.classes, clean, adversarial, extra, target), goal

@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import Field
 
+from limen.attacks._through import OverTheAir, over_the_air
+from limen.goals._goal import Goal
 from limen.options import Options
 from limen.tasks._cell import Cell, Example, Outcome
 from limen.tasks._export import Export, Exporter
@@ -17,6 +19,9 @@ class Accuracy(Options):
     export: Export | None = None
     """Write every clean and adversarial sample and a table into the cell's folder `adversarial`, for other tools: clips as 16-bit files of
     this format, pictures as PNG; null writes none."""
+    over_the_air: OverTheAir | None = None
+    """Judge every sample under fresh draws of transforms too, {through: [{name: room}], draws: 20}: the column `over_the_air` is the share
+    of draws in which the attack reaches its goal, `clean_over_the_air` the share in which the transforms alone do; null: not."""
 
 
 def accuracy(cell: Cell, options: Accuracy) -> Outcome:
@@ -24,7 +29,9 @@ def accuracy(cell: Cell, options: Accuracy) -> Outcome:
     outcome = Outcome()
     exporter = Exporter(cell.folder, options.export) if options.export else None
     for batch in cell.batches(options.limit_samples):
-        samples, _ = cell.samples(batch)
+        samples, goal = cell.samples(batch)
+        if options.over_the_air and goal:
+            samples.extra |= _over_the_air(cell, samples, goal, options.over_the_air)
         rows = cell.rows(samples)
         outcome.rows += rows
         outcome.examples = fooled_first(cell, outcome.examples, samples, rows)
@@ -34,6 +41,11 @@ def accuracy(cell: Cell, options: Accuracy) -> Outcome:
     if exporter:
         exporter.close()
     return outcome
+
+
+def _over_the_air(cell: Cell, samples: Samples, goal: Goal, options: OverTheAir) -> dict[str, list[float]]:
+    both = {"over_the_air": samples.x_adv, "clean_over_the_air": samples.batch.x}
+    return {name: over_the_air(cell.victim, samples.batch, x, goal, options, seed=cell.seed).tolist() for name, x in both.items()}
 
 
 def fooled_first(cell: Cell, examples: list[Example], samples: Samples, rows: list[dict[str, Any]]) -> list[Example]:

@@ -2,25 +2,32 @@
 
 After Athalye et al. 2018, https://arxiv.org/abs/1802.00420, and Carlini et al. 2019, https://arxiv.org/abs/1902.06705. Under the goal and
 the budget of the cell's attack, on a few samples: one step, many steps, noise, a search without gradients, the attack of the undefended
-net, and a budget that allows everything; besides, the loss along the way and the size of the gradients. The report draws the conclusions.
+net and of other nets, and a budget that allows everything; besides, the loss along the way, the gradients as the model gives them, and
+whether it answers twice the same. The report draws the conclusions; docs/audit.md says what each means.
 """
 
-from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from limen.attacks._problem import Problem
-from limen.attacks._run import Attack
-from limen.components import parse
+from limen.attacks._run import Attack, Precision
+from limen.attacks._through import Through
+from limen.components import named, parse
 from limen.errors import UserError
+from limen.models._model import Model, evaluating
 from limen.options import Options
-from limen.tasks._cell import Cell, Outcome
-from limen.types import BOUNDS
+from limen.tasks._cell import Cell, Outcome, check_fits
+from limen.types import BOUNDS, Batch, Outputs
 
 MARKS = (0.0, 0.025, 0.05, 0.125, 0.25, 0.5, 0.75, 1.0)
 """Shares of the steps after which the loss is noted."""
+BUDGETS: dict[str, dict[str, Any]] = {"picture": {"name": "linf", "eps": 8 / 255}, "clip": {"name": "snr", "snr_db": 30}}
+"""Under which an attack without a budget of its own is probed."""
+SAME = 1e-5
+"""Two answers that differ by less than this share of the largest logit are the same: sums in another order round otherwise."""
 
 
 class Audit(Options):
@@ -28,80 +35,126 @@ class Audit(Options):
     """Samples that are probed; of recognisers, which cost a hundred times more, an eighth."""
     steps: int = Field(default=40, ge=2)
     """Gradient steps of the many-step probes."""
-    queries: int = Field(default=1000, ge=1)
+    queries: int = Field(default=1000, ge=2)
     """Queries of the search without gradients (classifiers under linf or l2)."""
+    others: list[Annotated[dict[str, Any], named("models")]] = Field(default=[])
+    """Models whose attack is tried on this one too; an experiment names another net that it judges on the same data, if it has one."""
 
 
 def audit(cell: Cell, options: Audit) -> Outcome:
-    if cell.attack is None or cell.attack.budget is None:
-        raise UserError("The task audit needs an attack with a budget, which it probes: {name: pgd, budget: {name: linf, eps: 0.03}}.")
-    probes = _probes(cell, options)
+    if cell.attack is None:
+        raise UserError("The task audit needs an attack, whose goal and budget it probes: {name: pgd, budget: {name: linf, eps: 0.03}}.")
+    probes, others = _probes(cell, options)
+    plain = probes["many_steps"][0]
     rows: list[dict[str, Any]] = []
-    walked: list[dict[str, torch.Tensor]] = []
-    dead = asked = 0
+    walked: list[dict[str, Tensor]] = []
     for batch in cell.batches(max(1, options.samples // 8) if cell.model.output == "transcript" else options.samples):
-        found: dict[str, list[Any]] = {"label": cell.names(batch.y), **{name: probe(batch) for name, probe in probes.items()}}
-        with torch.no_grad():
-            problem = cell.attack.pose(cell.seen, batch, seed=cell.seed)
-            walked.append(_walk(problem, options.steps))
-        dead, asked = dead + int(problem.calls.dead.sum()), asked + int(problem.calls.backward.sum())
+        clean, again = (cell.answer(cell.victim, batch.x, batch, purpose) for purpose in ("clean", "again"))
+        with torch.no_grad(), evaluating(cell.seen):
+            goal = plain.pose(cell.victim, batch, seed=cell.seed, clean=clean).goal
+            walked.append(_walk(plain.pose(cell.seen, batch, seed=cell.seed), options.steps))
+        found: dict[str, list[Any]] = {"label": cell.names(batch.y), "clean": goal.judged(clean).tolist()}
+        for name, (attack, models) in probes.items():
+            attacked = [attack(model, batch, seed=cell.seed, victim=cell.victim, store=cell.store) for model in models]
+            # what another net takes for its own answer or its least likely class is nothing to judge this one by
+            fooled = [(goal if attack.goal is plain.goal else a.goal).judged(a.adversarial) for a in attacked]
+            found[name] = torch.stack(fooled).any(0).tolist()
+        found["differs"] = _differs(clean, again, batch).tolist()
         rows += [{"id": name, **{k: v[i] for k, v in found.items()}} for i, name in enumerate(batch.ids)]
         cell.advance(len(batch))
-    paths = {k: torch.cat([w[k] for w in walked], 1) for k in walked[0]}
-    marks = sorted({round(share * options.steps) for share in MARKS})
-    norms = paths["norm"][paths["norm"] > 0]
-    result = {
-        "probes": {name: sum(row[name] for row in rows) / len(rows) for name in probes},
-        "steps": marks,
-        "loss": [float(paths["loss"][k].mean()) for k in marks],
-        "reached": [float(paths["reached"][k].mean()) for k in marks],
-        "dead": dead / asked,
-        "gradient_norms": [float(q) for q in torch.quantile(norms, torch.tensor([0.0, 0.5, 1.0]).to(norms))] if len(norms) else [],
-        "random": cell.victim.random,
-        "draws": cell.victim.draws,
-        "n": len(rows),
-    }
+    share = lambda name: sum(row[name] for row in rows) / len(rows)  # noqa: E731
+    result = {"probes": {name: share(name) for name in ("clean", *probes)}, "differs": share("differs"), "others": others,
+              "random": cell.victim.random, "draws": plain.through.draws or cell.victim.draws, "n": len(rows),
+              **_summary({k: torch.cat([w[k] for w in walked], 1) for k in walked[0]}, options.steps)}  # fmt: skip
     return Outcome(rows, result)
 
 
-def _probes(cell: Cell, options: Audit) -> dict[str, Callable[..., list[bool]]]:
-    """Name -> samples to whether each was fooled, judged as stored."""
+def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Model]]], list[str]]:
+    """Name -> an attack and the models it is computed on, each alone; and what the other nets among them are called."""
     assert cell.attack is not None
-    assert cell.attack.budget is not None
-    goal, budget = cell.attack.goal, cell.attack.budget
-
-    def search(name: str, under: Any = budget, **chosen: Any) -> Attack:
-        return Attack(*parse("attacks", {"name": name, **chosen}), goal, under, cell.attack.precision)  # type: ignore[union-attr]
-
+    goal, budget = cell.attack.goal, cell.attack.budget or parse("budgets", BUDGETS[cell.data.kind])
     low, high = BOUNDS[cell.data.kind]
-    attacks = {
-        "noise": search("random_noise"),
-        "one_step": search("fgsm"),
-        "many_steps": search("pgd", steps=options.steps),
-        "anything_allowed": search("pgd", parse("budgets", {"name": "linf", "eps": high - low}), steps=options.steps),
+    rest: tuple[Precision, Through] = (cell.attack.precision, Through(draws=cell.attack.through.draws))
+    many = Attack(*parse("attacks", {"name": "pgd", "steps": options.steps}), goal, budget, *rest)
+    # whatever the goal is, with everything allowed some wrong answer must be within reach
+    everything = parse("budgets", {"name": "linf", "eps": high - low})
+    probes = {
+        "noise": (Attack(*parse("attacks", "random_noise"), goal, budget, *rest), [cell.seen]),
+        "one_step": (Attack(*parse("attacks", "fgsm"), goal, budget, *rest), [cell.seen]),
+        "many_steps": (many, [cell.seen]),
+        "anything_allowed": (Attack(many.search, many.options, parse("goals", "untargeted"), everything, *rest), [cell.seen]),
     }
     if cell.model.output == "class" and budget[0].name in ("linf", "l2"):
-        attacks["no_gradients"] = search("square", queries=options.queries)
-    probes = {name: _judged(cell, attack) for name, attack in attacks.items()}
-    if cell.victim is not cell.model:
-        probes["undefended"] = _judged(cell, attacks["many_steps"], of_the_net=True)
-    return probes
+        square = parse("attacks", {"name": "square", "queries": options.queries})
+        probes["no_gradients"] = (Attack(*square, goal, budget, *rest), [cell.seen])
+    if cell.victim is not cell.model and cell.seen is not cell.model:
+        probes["undefended"] = (many, [cell.model])
+    others = {str(spec["name"]): model for spec in options.others if _fits(cell, many, model := cell.open(spec))}
+    if others:
+        probes["transfer"] = (many, list(others.values()))
+    return probes, list(others)
 
 
-def _judged(cell: Cell, attack: Attack, of_the_net: bool = False) -> Callable[..., list[bool]]:
-    def probe(batch: Any) -> list[bool]:
-        return attack(cell.model if of_the_net else cell.seen, batch, seed=cell.seed, victim=cell.victim, store=cell.store).success.tolist()
+def _fits(cell: Cell, attack: Attack, other: Model) -> bool:
+    """The other model takes the same samples, gives the same answers, and can be asked for the goal."""
+    if (other.kind, other.rate_hz, other.classes) != (cell.model.kind, cell.model.rate_hz, cell.model.classes):
+        return False
+    batch = next(cell.batches(1))
+    try:
+        check_fits(other, batch)
+        attack.pose(other, batch, seed=cell.seed)
+    except UserError:
+        return False
+    return True
 
-    return probe
+
+def _differs(clean: Outputs, again: Outputs, batch: Batch) -> Tensor:
+    """(B,) bool: asked twice, the model answers otherwise, whether it calls itself random or not."""
+    if isinstance(clean, Tensor) and isinstance(again, Tensor):
+        a, b = clean, again
+    else:
+        a, b = (outputs.nll(batch.y)[:, None] for outputs in (clean, again))  # type: ignore[union-attr, arg-type]
+    return (a - b).abs().amax(1) > SAME * a.abs().amax(1)
 
 
-def _walk(problem: Problem, steps: int) -> dict[str, torch.Tensor]:
-    """(steps + 1, B) loss, reached and L2 norm of the gradient along a plain projected gradient ascent from the clean sample."""
+def _walk(problem: Problem, steps: int) -> dict[str, Tensor]:
+    """(steps + 1, B) along a plain projected gradient ascent from the clean sample: the loss, whether the goal is reached, the L2 norm of
+    the gradient, and whether it is zero or not finite."""
+    raw: list[Tensor] = []
+
+    def noted(leaf: Tensor) -> Tensor:
+        leaf.register_hook(raw.append)  # gradients as the model gives them: the problem mends what it hands out
+        return leaf
+
     x_adv = problem.x.clone()
-    path: dict[str, list[torch.Tensor]] = {"loss": [], "reached": [], "norm": []}
+    path: dict[str, list[Tensor]] = {name: [] for name in ("loss", "reached", "norm", "zero", "broken")}
     for step in range(steps + 1):
-        gradient, loss, reached = problem.gradient(x_adv)
-        for name, value in (("loss", loss), ("reached", reached), ("norm", gradient.flatten(1).norm(dim=1))):
-            path[name].append(value.double())
+        raw.clear()
+        gradient, loss, reached = problem.gradient(x_adv, through=noted)
+        given = torch.stack(raw).flatten(2)  # (draws, B, values)
+        path["loss"].append(loss.double())
+        path["reached"].append(reached)
+        path["norm"].append(gradient.flatten(1).double().norm(dim=1))
+        path["zero"].append((given == 0).all(2).all(0))
+        path["broken"].append(~(given.isfinite().all(2).all(0) & loss.isfinite()))
         x_adv = problem.step(x_adv, gradient, problem.ball.radius * (2.5 / steps)) if step < steps else x_adv
     return {name: torch.stack(values) for name, values in path.items()}
+
+
+def _summary(path: dict[str, Tensor], steps: int) -> dict[str, Any]:
+    """The loss at the marks (none where no sample has a finite one), and the gradients of samples that have not reached the goal: behind it
+    even an honest gradient may vanish."""
+    marks = sorted({round(share * steps) for share in MARKS})
+    finite = path["loss"].isfinite()
+    left = ~path["reached"]
+    # at a loss of almost nothing an honest gradient is almost nothing too, and makes any other look large beside it
+    norms = path["norm"][left & ~path["zero"] & ~path["broken"] & (path["loss"].abs() > 1e-3)]
+    share = lambda name: float((path[name] & left).sum() / left.sum().clamp_min(1))  # noqa: E731
+    return {
+        "steps": marks,
+        "loss": [float(path["loss"][k][finite[k]].mean()) if bool(finite[k].any()) else None for k in marks],
+        "reached": [float(path["reached"][k].double().mean()) for k in marks],
+        "zero_gradients": share("zero"),
+        "broken_gradients": share("broken"),
+        "gradient_norms": [float(q) for q in torch.quantile(norms, torch.tensor([0.0, 0.5, 1.0]).to(norms))] if len(norms) else [],
+    }

@@ -1,5 +1,7 @@
 """Linear models whose answers are known in closed form."""
 
+from itertools import combinations
+
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +28,20 @@ def smallest(weights: Tensor, gaps: Tensor, y: Tensor, dual: float) -> Tensor:
     """(n,) the exact distance to the nearest other class: min over k of gap_k / ||w_k - w_y||_dual."""
     distances = gaps / (weights[None] - weights[y][:, None]).norm(p=dual, dim=2)
     return distances.scatter(1, y[:, None], torch.inf).amin(1)
+
+
+def to_target(weights: Tensor, gaps: Tensor, target: int) -> Tensor:
+    """(n,) the exact L2 distance to the region of a class, { d : (w_t - w_k) d >= z_k - z_t for all k }: of every set of these
+    constraints the shortest d that meets them as equations; the answer is the one whose multipliers are positive and that meets all."""
+    others = [k for k in range(len(weights)) if k != target]
+    rows, needs = weights[target] - weights[others], gaps[:, [target]] - gaps[:, others]
+    exact = torch.where((needs <= 0).all(1), 0, torch.inf)
+    for active in (list(s) for r in range(1, len(others) + 1) for s in combinations(range(len(others)), r)):
+        multipliers = torch.linalg.solve(rows[active] @ rows[active].T, needs[:, active].T).T
+        d = multipliers @ rows[active]
+        meets = (multipliers >= 0).all(1) & (d @ rows.T >= needs - 1e-9).all(1)
+        exact = torch.where(meets, d.norm(dim=1).minimum(exact), exact)
+    return exact
 
 
 def run(model: Classifier, batch: Batch, **spec: object) -> Attacked:

@@ -36,13 +36,13 @@ def test_only_those_who_withstood_an_attack_meet_the_next():
     assert (both.success >= first.success).all()
 
 
-def test_who_is_wrong_already_is_left_alone_after_one_look():
+def test_who_is_wrong_already_is_left_alone_without_a_look():
     model, batch, budget, _ = halfway()
     batch.y[:5] = (batch.y[:5] + 1) % 4
     for name in ("cascade", "auto_attack"):
         result = run(model, batch, name=name, budget=budget, **({"steps": 5, "queries": 10} if name == "auto_attack" else {}))
         assert torch.equal(result.x_adv[:5], batch.x[:5])
-        assert (result.calls.forward[:5] == 1).all()
+        assert (result.calls.forward[:5] == 0).all()
         assert (result.calls.backward[:5] == 0).all()
 
 
@@ -124,6 +124,17 @@ def test_the_sets_are_the_published_ones():
     assert names(version="rand") == [("apgd", "ce", 0, 1), ("apgd", "dlr", 0, 1)]
     for version in ("standard", "plus", "rand"):
         assert all(parse("attacks", spec) for spec in published(AutoAttack(version=version)))
+
+
+@pytest.mark.parametrize(("name", "options"), [("square", {"queries": 1600}), ("fab", {"norm": "linf", "steps": 80})])
+def test_only_hopeless_samples_are_given_up(name, options):
+    model, batch, budget, _ = halfway()
+    every, early = (run(model, batch, name=name, **options, give_up=g, budget=budget) for g in (0.0, 2.0))
+    assert torch.equal(early.success, every.success)
+    assert every.success.any()
+    assert torch.equal(early.x_adv[every.success], every.x_adv[every.success])
+    assert early.calls.forward.sum() < 0.8 * every.calls.forward.sum()
+    assert (early.calls.forward[~every.success] > (100 if name == "square" else 40)).all()  # not at the first look
 
 
 class Noisy(Model):

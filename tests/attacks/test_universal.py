@@ -5,6 +5,7 @@ import torch
 from exact import linear, smallest
 from torch import nn
 
+import limen
 from limen.attacks._run import Attack
 from limen.errors import UserError
 from limen.models._model import Classifier
@@ -29,6 +30,35 @@ def test_a_perturbation_crafted_on_some_fools_others_of_the_class_beyond_the_lar
     assert attack(model, others).success.float().mean() >= 0.8
     deltas = attack(model, others).x_adv - others.x
     torch.testing.assert_close(deltas, deltas[:1].expand_as(deltas))  # one change for all
+
+
+def test_one_perturbation_leads_samples_to_the_class_asked_for_beyond_the_exact_radius_and_never_inside_it():
+    model, batch, weights, gaps = linear(classes=2, n=24)
+    rows = (batch.y == 0).nonzero().squeeze(1)
+    radii, batch = smallest(weights, gaps, batch.y, 2.0)[rows], batch.rows(rows)
+    for eps, fools in ((1.02 * float(radii.max()), True), (0.98 * float(radii.min()), False)):
+        goal = {"name": "target_class", "target": 1}
+        attack = Attack.parse({"name": "uap", "rate": 1.0, "goal": goal, "budget": {"name": "l2", "eps": eps}})
+        attack.craft(model, batch)
+        success = attack(model, batch).success
+        assert success.all() if fools else not success.any()
+
+
+def test_one_perturbation_makes_most_unseen_digits_the_class_asked_for():
+    model = limen.load_model("mlp")
+    crafting, unseen = (next(limen.load_data("digits", split=split, batch_size=100, limit=100)) for split in ("train", "test"))
+    unseen = unseen.rows((unseen.y != 3).nonzero().squeeze(1))
+    attack = Attack.parse({"name": "uap", "epochs": 2, "goal": {"name": "target_class", "target": 3}, "budget": {"name": "l2", "eps": 2.5}})
+    attack.craft(model, crafting)
+    assert not (model(unseen.x).argmax(1) == 3).any()
+    assert attack(model, unseen).success.float().mean() > 0.6
+
+
+def test_hill_climbing_takes_no_target_and_says_so():
+    model, batch, radius = half()
+    attack = Attack.parse({"name": "uap_hc", "goal": {"name": "target_class", "target": 1}, "budget": {"name": "l2", "eps": radius}})
+    with pytest.raises(UserError, match="takes no target"):
+        attack.craft(model, batch)
 
 
 def test_uap_stops_at_the_rate_asked_for_and_says_what_each_epoch_reached():

@@ -155,10 +155,13 @@ def test_threat_models_are_said_in_words(tmp_path: Path) -> None:
 
 def audited(probes: dict[str, float] | None = None, **other: object) -> dict[str, object]:
     """A cell of the task audit: an honest model's, but for what is said."""
-    honest = {"noise": 0.0, "one_step": 0.4, "many_steps": 0.6, "no_gradients": 0.5, "undefended": 0.4, "anything_allowed": 1.0}
+    honest = {"clean": 0.0, "noise": 0.0, "one_step": 0.4, "many_steps": 0.6, "no_gradients": 0.5, "undefended": 0.4, "transfer": 0.3,
+              "anything_allowed": 1.0}  # fmt: skip
     result = {"probes": honest | (probes or {}), "steps": [0, 1, 10, 40], "loss": [0.1, 0.5, 2.0, 2.5], "reached": [0, 0.1, 0.5, 0.6],
-              "dead": 0.0, "gradient_norms": [0.1, 1.0, 8.0], "random": False, "draws": 1, "n": 60} | other  # fmt: skip
-    return {"attack": "audit", "task": {"name": "audit", "samples": 60}, "budget": LINF, "result": result, "examples": 0}
+              "zero_gradients": 0.0, "broken_gradients": 0.0, "gradient_norms": [0.1, 1.0, 8.0], "random": False, "differs": 0.0,
+              "draws": 1, "others": ["other"], "n": 60} | other  # fmt: skip
+    rows = [{"id": f"speaker{i:03d}_nohash_0", "label": "yes", "many_steps": i < 36} for i in range(60)]
+    return {"attack": "audit", "task": {"name": "audit", "samples": 60}, "budget": LINF, "result": result, "rows": rows, "examples": 0}
 
 
 def test_an_honest_run_raises_no_flag(tmp_path: Path) -> None:
@@ -170,6 +173,7 @@ def test_an_honest_run_raises_no_flag(tmp_path: Path) -> None:
         run.cell(attack="pgd", budget=budget, variable=variable, rate=rate, steps=40)
     run.cell(attack="pgd", defense="crop_rescale", budget=LINF, rate=0.0, steps=40, facts={"random": True, "draws": 16})
     run.cell(attack="cw_l2", rate=0.0)
+    run.cell(attack="pgd", budget=LINF, rate=0.0, steps=40)
     run.cell(**audited())
     assert {name: check.status for name, check in checks_of(run).items()} == dict.fromkeys(checks_of(run), "pass")
 
@@ -196,6 +200,7 @@ def test_each_fault_raises_its_flag_and_no_other(tmp_path: Path) -> None:
         "Unbounded attacks always win": [{"attack": "deepfool", "rate": 0.2}],
         "Gradients beat guessing": [audited({"no_gradients": 0.8})],
         "The loss rises with the steps": [audited(loss=[0.1, 2.5, 2.0, 0.4])],
+        "The attacks keep up with a plain search": [{"attack": "pgd", "budget": LINF, "rate": 0.9, "steps": 40}, audited()],
     }
     for number, (name, cells) in enumerate(faults.items()):
         run = Fabricated(tmp_path / str(number))
@@ -209,10 +214,10 @@ def test_each_fault_raises_its_flag_and_no_other(tmp_path: Path) -> None:
 
 def test_probes_raise_the_flags_that_cells_raise_too(tmp_path: Path) -> None:
     faults = {
-        "Noise control": audited({"noise": 0.7}),
+        "Noise control": audited({"noise": 0.6}),
         "Many steps beat one": audited({"one_step": 0.9}),
         "Living gradients": audited(gradient_norms=[1e-9, 1.0, 1e9]),
-        "Random models are averaged": audited(random=True),
+        "Random models are averaged": audited(random=True, differs=1.0),
         "Unbounded attacks always win": audited({"anything_allowed": 0.9}),
         "Gradients beat guessing": audited({"undefended": 0.8}),
         "The loss rises with the steps": audited(loss=[0.1, 0.1, 0.05, 0.0]),
@@ -221,6 +226,73 @@ def test_probes_raise_the_flags_that_cells_raise_too(tmp_path: Path) -> None:
         run = Fabricated(tmp_path / str(number))
         run.cell(**cell)
         assert [c.name for c in checks_of(run).values() if c.status == "flag"] == [name]
+
+
+def test_each_probe_of_gradients_and_answers_has_its_own_words(tmp_path: Path) -> None:
+    faults = {
+        "25.0 % of the gradients were zero.": audited(zero_gradients=0.25),
+        "1.0 % of the gradients were not finite (NaN or infinite).": audited(broken_gradients=0.01),
+        "gradients explode: the largest is 10⁹ times": audited(gradient_norms=[1e-9, 1.0, 1e9]),
+        "answers otherwise on 40.0 % of the samples": audited(differs=0.4),
+        "the attack of another net (other) fools 90.0 %": audited({"transfer": 0.9}),
+    }
+    for number, (words, cell) in enumerate(faults.items()):
+        run = Fabricated(tmp_path / str(number))
+        run.cell(**cell)
+        (flag,) = [flag for check in checks_of(run).values() for flag in check.flags]
+        assert words.replace("10⁹", "1·10⁹") in flag.replace("\u202f", " ")
+
+
+def test_what_an_honest_model_may_do_raises_no_flag(tmp_path: Path) -> None:
+    fair = [
+        # robust, and wrong on some samples as they are
+        audited(dict.fromkeys(("clean", "noise", "one_step", "many_steps", "no_gradients", "undefended", "transfer"), 0.3)),
+        audited(zero_gradients=0.05),
+        audited(random=True, differs=1.0, draws=16),
+        audited(loss=[0.1, 0.5, 2.5, 2.45]),
+        audited(loss=[None, None, None, None]),
+    ]
+    for number, cell in enumerate(fair):
+        run = Fabricated(tmp_path / str(number))
+        run.cell(**cell)
+        assert [c.name for c in checks_of(run).values() if c.status == "flag"] == []
+        build(run.folder)
+
+
+def test_a_search_without_the_nets_gradients_that_wins_is_flagged(tmp_path: Path) -> None:
+    proxy = {"attack": "pgd on other", "attack_name": "pgd", "surrogate": {"models": [{"name": "other"}]}, "steps": 40}
+    for number, (rate, status) in enumerate(((0.5, "pass"), (0.1, "flag"))):
+        for blind in (proxy, {"attack": "square", "queries": 500}):
+            run = Fabricated(tmp_path / f"{number}{blind['attack']}")
+            run.cell(attack="pgd", budget=LINF, rate=0.3, steps=40, examples=0)
+            rows = [{"id": str(i), "label": "yes", "clean_prediction": "yes", "adversarial_prediction": "yes" if i < 60 * rate else "no",
+                     "success": i >= 60 * rate, "correct": float(i < 60 * rate), "forward_calls": 500,
+                     "backward_calls": 40 if blind is proxy else 0, "dead_gradients": 0} for i in range(60)]  # fmt: skip
+            run.cell(**blind, budget=LINF, rows=rows, examples=0)
+            check = checks_of(run)["Gradients beat guessing"]
+            assert (check.status, check.compared) == (status, 1)
+            assert status == "pass" or blind["attack"] in check.flags[0]
+
+
+def test_an_attack_that_transfers_better_than_it_works_at_home_is_flagged(tmp_path: Path) -> None:
+    for number, (away, status) in enumerate(((0.5, "pass"), (0.95, "flag"))):
+        run = Fabricated(tmp_path / str(number))
+        for proxy, victim in (("cnn", "mlp"), ("mlp", "cnn")):
+            victims = {proxy: {"success": 0.8, "n": 40}, victim: {"success": away if victim == "mlp" else 0.2, "n": 40}}
+            run.cell(net=proxy, attack="pgd", budget=LINF, task={"name": "transfer"}, rows=[], examples=0,
+                     result={"proxy": proxy, "victims": victims})  # fmt: skip
+        check = checks_of(run)["Gradients beat guessing"]
+        assert (check.status, check.compared) == (status, 2)
+        assert status == "pass" or check.flags == ["mlp: pgd computed on cnn fools 95.0\u202f%, computed on itself 80.0\u202f%."]
+
+
+def test_samples_that_were_wrong_before_are_not_held_against_the_attack(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    rows = [{"id": str(i), "label": "yes", "clean_prediction": "no" if i < 6 else "yes", "adversarial_prediction": "no" if i < 6 else "yes",
+             "success": i < 6, "clean_correct": float(i >= 6), "correct": float(i >= 6)} for i in range(60)]  # fmt: skip
+    for attack in ("random_noise", "pgd"):
+        run.cell(attack=attack, budget=LINF, rows=rows, examples=0)
+    assert checks_of(run)["Noise control"].status == "pass"
 
 
 def test_the_page_shows_what_each_probe_fooled_and_the_loss_on_the_way(tmp_path: Path) -> None:

@@ -1,0 +1,144 @@
+"""Speed and strength of our attacks beside foolbox, torchattacks, ART, cleverhans, pyautoattack and secml-torch, all in one run.
+
+python benchmarks/bench_attacks.py [--only PGD,APGD] [--data mnist,cifar10] [--repeats 3] [--no-write]
+
+The peers live in an environment of their own, .venv-peers, which the first run makes (setup_peers.sh); this file then starts itself again
+in it. How it is measured stands in README.md beside this file; the tables go to the terminal and to docs/benchmarks.md.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+if find_spec("foolbox") is None:
+    subprocess.run(["sh", str(HERE / "setup_peers.sh")], check=True, env={"PYTHON": sys.executable, **os.environ})
+    command = [str(HERE.parent / ".venv-peers" / "bin" / "python"), *sys.argv]
+    os.execve(command[0], command, {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)})
+
+import peers  # noqa: E402
+import torch  # noqa: E402
+from contests import BUDGETS, Contest, auto_attacks, contests  # noqa: E402
+from timing import Row, measure  # noqa: E402
+from victim import pictures, trained  # noqa: E402
+
+PEERS = ("foolbox", "torchattacks", "adversarial-robustness-toolbox", "cleverhans", "pyautoattack", "secml-torch")
+DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3, help="repeats of the short attacks; the long ones run once (default 3)")
+    parser.add_argument("--only", default="", help="attacks whose name begins with one of these, parted by commas")
+    parser.add_argument("--data", default="mnist,cifar10")
+    parser.add_argument("--no-write", action="store_true", help="do not write docs/benchmarks.md")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    started, rows, heads = time.time(), [], []
+    for data in arguments.data.split(","):
+        x, y = pictures(data, "test")
+        for robust in (False, True):
+            network, label = trained(data, robust), f"{DATA[data]}, {'adversarially trained' if robust else 'undefended'}"
+            with torch.no_grad():
+                right = (network(x[:2000]).argmax(1) == y[:2000]).float().mean()
+            radii = ", ".join(f"{r:.3g} ({name})" for r, name in zip(BUDGETS[data, robust], ("linf", "l2", "l1"), strict=True))
+            heads.append(f"{label}: {right:.1%} of 2,000 test pictures right, radii {radii}")
+            print(heads[-1], flush=True)
+            for contest in contests(*BUDGETS[data, robust]) + auto_attacks(BUDGETS[data, robust][0]):
+                if contest.name.startswith(tuple(arguments.only.split(","))):
+                    rows += fought(contest, label, network, x[: contest.n], y[: contest.n], arguments.repeats)
+    if not arguments.no_write:
+        write(rows, heads, time.time() - started)
+
+
+def fought(contest: Contest, label: str, network: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, repeats: int) -> list[Row]:
+    """The libraries take turns in every repeat."""
+    runs = {library: make() for library, make in contest.runs.items()}
+    rows = {library: Row(contest.name, label, library) for library in runs}
+    for _ in range(repeats if contest.repeats else 1):
+        for library, run in list(runs.items()):
+            judges = library.split(":")[0] in peers.JUDGING or (contest.name == "AutoAttack")
+            try:
+                measure(rows[library], run, network, x, y, asked=contest.asked, norm=contest.norm, judges=judges)
+            except Exception as error:  # a peer that fails drops out of this contest, and is named
+                print(f"{contest.name}, {label}: {library} failed: {type(error).__name__}: {error}", flush=True)
+                del runs[library], rows[library]
+    for row in rows.values():
+        row.minimal = contest.norm is not None
+        print("  ".join(cells(row)), flush=True)
+    print(verdict(list(rows.values())), flush=True)
+    return list(rows.values())
+
+
+def strength(row: Row) -> str:
+    return f"fooled {row.success:.0%}, median {row.median:.4g}" if row.minimal else f"robust {1 - row.success:.1%}"
+
+
+def cells(row: Row) -> list[str]:
+    show = lambda v: f"{sorted(v)[len(v) // 2]:.2f}" + (f" ({min(v):.2f}–{max(v):.2f})" if len(v) > 1 else "")  # noqa: E731
+    left = "yes" if row.grads_left else "no"
+    return [row.attack, row.network, row.library, show(row.asked), show(row.made), row.calls, strength(row), left]
+
+
+def verdict(rows: list[Row]) -> str:
+    """One row of the summary: our time over the fastest peer's, our strength beside the strongest peer's."""
+    ours, theirs = [r for r in rows if r.library.startswith("limen")], [r for r in rows if not r.library.startswith("limen")]
+    if not ours or not theirs:
+        return ""
+    lines = []
+    for own in ours:
+        if own.minimal:
+            best = min(theirs, key=lambda r: (-r.success, r.median))
+        else:
+            best = max(theirs, key=lambda r: r.success)
+        fastest = min(theirs, key=lambda r: r.time)
+        name = own.attack + own.library.removeprefix("limen")
+        ratios = f"{own.time / fastest.time:.2f} ({fastest.library}) | {statistics.median(own.made):.2f}"
+        lines.append(f"| {name} | {own.network} | {ratios} | {strength(own)} | {strength(best)} ({best.library}) |")
+    return "\n".join(lines)
+
+
+def write(rows: list[Row], heads: list[str], took: float) -> None:
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.attack, row.network), []).append(row)
+    columns = ["attack", "network", "library", "time / bare, calls asked for", "time / bare, calls made", "forward / backward per picture",
+               "strength", "leaves p.grad"]  # fmt: skip
+    table = ["| " + " | ".join(line) + " |" for line in [columns, ["---"] * len(columns), *(cells(row) for row in rows)]]
+    summary = ["| attack | network | our time / the fastest peer's | our time / bare loop of our calls | ours | the strongest peer |",
+               "|---|---|---|---|---|---|", *filter(None, (verdict(group) for group in groups.values()))]  # fmt: skip
+    versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
+    page = f"""# Benchmarks
+
+Written by `make bench`; how it is measured stands in `benchmarks/README.md`. One thread, CPU time, medians over the repeats, the range in
+brackets. torch {torch.__version__}, {versions}, Python {platform.python_version()}; the run took {took / 60:.0f} min.
+
+{chr(10).join("- " + head for head in heads)}
+
+## Summary
+
+{chr(10).join(summary)}
+
+Fixed budget: robust accuracy, less is stronger. Minimal norm: share fooled and the median norm, in which a picture that is not fooled
+counts as infinitely far. Every time includes the pass that says who is fooled.
+
+## All figures
+
+{chr(10).join(table)}
+
+*Calls asked for*: the bare loop of so many gradients of the whole batch (AutoAttack: 100; Square: 1000 queries count as 400). *Calls made*:
+a bare loop that replays exactly the calls, batch sizes included, that the attack made; what is above 1 is overhead.
+"""
+    (HERE.parent / "docs" / "benchmarks.md").write_text(page)
+    print(f"written: docs/benchmarks.md ({took:.0f} s)")
+
+
+if __name__ == "__main__":
+    main()

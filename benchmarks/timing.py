@@ -1,0 +1,133 @@
+"""How an attack is timed: CPU time of one thread over that of a bare loop of gradients, run just before and just after it."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Run = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""network, pictures, labels -> adversarial pictures."""
+
+
+class Traced(nn.Module):
+    """Writes down every call: how many samples, and whether gradients came back through it."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+        self.trace: list[list[int]] = []
+        """[samples, backward passes] of each call."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        entry = [len(x), 0]
+        self.trace.append(entry)
+        logits = self.network(x)
+        if logits.requires_grad and x.requires_grad:
+            logits.register_hook(lambda g: entry.__setitem__(1, entry[1] + 1))
+        return logits
+
+
+def replay(network: nn.Module, x: Tensor, y: Tensor, trace: list[list[int]]) -> None:
+    """The bare loop of the same calls: forward, summed cross-entropy, gradient with respect to x; nothing else."""
+    for n, backward in trace:
+        if n > len(x):  # several points of each picture at once
+            x, y = x.repeat(-(-n // len(x)), 1, 1, 1), y.repeat(-(-n // len(y)))
+        if not backward:
+            with torch.no_grad():
+                network(x[:n])
+            continue
+        leaf = x[:n].detach().requires_grad_()
+        loss = F.cross_entropy(network(leaf), y[:n], reduction="sum")
+        for k in range(backward):
+            torch.autograd.grad(loss, leaf, retain_graph=k + 1 < backward)
+
+
+def weight(trace: list[list[int]]) -> float:
+    """Rough cost, only to scale a part of a trace to the whole: a backward pass costs about 1.3 forward passes."""
+    return sum(n * (1 + 1.3 * backward) for n, backward in trace)
+
+
+def seconds(function: Callable[[], object]) -> float:
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+@dataclass
+class Row:
+    """One library's attack on one network."""
+
+    attack: str
+    network: str
+    library: str
+    asked: list[float] = field(default_factory=list)
+    """Time over the bare loop of the calls asked for, one number per repeat."""
+    made: list[float] = field(default_factory=list)
+    """Time over the bare loop of the calls really made."""
+    trace: list[list[int]] = field(default_factory=list)
+    calls: str = ""
+    fooled: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    sizes: Tensor = field(default_factory=lambda: torch.zeros(0))
+    """Of every picture in the attack's norm."""
+    grads_left: bool = False
+    minimal: bool = False
+    """Seeks the smallest change: its norm counts."""
+
+    @property
+    def time(self) -> float:
+        return statistics.median(self.asked)
+
+    @property
+    def success(self) -> float:
+        return float(self.fooled.float().mean())
+
+    @property
+    def median(self) -> float:
+        """Median norm over all pictures; one that is not fooled counts as infinitely far."""
+        return float(torch.where(self.fooled, self.sizes, torch.inf).median())
+
+
+def measure(row: Row, run: Run, network: nn.Module, x: Tensor, y: Tensor, *, asked: int, norm: float | None, judges: bool) -> None:
+    """One repeat. `asked` counts gradients; `judges`: the library itself says who is fooled, so no pass need be added for that.
+
+    The bare loop of the calls asked for and that of the calls made both run in halves, before and after the attack.
+    """
+    for p in network.parameters():
+        p.grad = None
+    if not row.trace:  # a first run, not timed, warms up and says which calls are made
+        traced = Traced(network).eval()
+        judged(run, traced, x, y, judges)
+        row.trace = traced.trace
+        row.grads_left = any(p.grad is not None for p in network.parameters())
+    made = row.trace
+    stride = max(2, len(made) // 50)
+    halves, quarter = (made[::stride], made[1::stride]), [[len(x), 1]] * max(1, min(asked // 4, 25))
+    bare = seconds(lambda: replay(network, x, y, quarter))
+    same = seconds(lambda: replay(network, x, y, halves[0]))
+    start = time.process_time()
+    x_adv = judged(run, network, x, y, judges)
+    spent = time.process_time() - start
+    bare += seconds(lambda: replay(network, x, y, quarter))
+    same += seconds(lambda: replay(network, x, y, halves[1]))
+    row.asked.append(spent / (bare * asked / (2 * len(quarter))))
+    row.made.append(spent / (same * weight(made) / weight(halves[0] + halves[1])))
+    forward, backward = sum(n for n, _ in made) / len(x), sum(n * b for n, b in made) / len(x)
+    row.calls = f"{forward:.1f} / {backward:.1f}"
+    x_adv = x_adv.detach().float()
+    with torch.no_grad():
+        row.fooled = network(x_adv).argmax(1) != y
+    delta = (x_adv - x).flatten(1)
+    row.sizes = (delta.abs() > 1e-6).sum(1).float() if norm == 0 else delta.norm(p=torch.inf if norm is None else norm, dim=1)
+
+
+def judged(run: Run, network: nn.Module, x: Tensor, y: Tensor, judges: bool) -> Tensor:
+    """What the attack returns, and who is fooled by it: a library that does not say so owes its user one more pass."""
+    x_adv = run(network, x, y)
+    if not judges:
+        with torch.no_grad():
+            network(x_adv).argmax(1)
+    return x_adv

@@ -1,0 +1,206 @@
+"""All attacks together: who withstands every attack, counted by id on rows that are known exactly."""
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fabricated_run import Fabricated
+from speech_run import SPEECH
+
+from limen.cli import _show
+from limen.experiments.engine import run
+from limen.experiments.file import read_experiment
+from limen.report import all_together, build
+from limen.report._run import read_run
+from limen.report._together import Together, along, together
+from limen.statistics import wilson
+
+LINF = {"name": "linf", "eps": 0.1}
+
+
+def rows(
+    fooled: set[int], *, n: int = 8, wrong: frozenset[int] | set[int] = frozenset(), sizes: dict[int, float] | None = None, **more: Any
+) -> list[dict[str, Any]]:
+    """n samples; those of `fooled` become wrong, those of `wrong` were it before. `sizes` are their L-infinity norms, 0.05 otherwise."""
+    out = []
+    for i in range(n):
+        bad, before = i in fooled, i in wrong
+        out.append(
+            {"id": f"s{i}", "label": "1", "clean_prediction": "2" if before else "1", "adversarial_prediction": "2" if bad else "1",
+             "success": bad, "clean_correct": float(not before), "correct": float(not bad), "linf": (sizes or {}).get(i, 0.05), **more}
+        )  # fmt: skip
+    return out
+
+
+def found(run: Fabricated) -> list[Together]:
+    return together(read_run(run.close()).done)
+
+
+def picture(run: Fabricated, attack: str, cells: list[dict[str, Any]], **more: Any) -> None:
+    run.cell(**{"kind": "picture", "budget": LINF, "examples": 0, **more}, attack=attack, rows=cells)
+
+
+def test_a_sample_is_robust_only_if_no_attack_fooled_it_and_it_was_right_before(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    picture(run, "fgsm", rows({0, 1}, wrong={7}))
+    picture(run, "pgd", rows({1, 2}, wrong={7}))
+    picture(run, "square", rows({3}, wrong={7}))
+    (union,) = found(run)
+    assert [c.attack for c in union.cells] == ["fgsm", "pgd", "square"]
+    assert union.n == 8
+    assert union.stat("correct") == (3 / 8, *wilson(3, 8))  # 4, 5 and 6
+    assert union.stat("success") == (4 / 8, *wilson(4, 8))  # 0, 1, 2 and 3
+    assert union.budget == "L∞ ≤ 0.1"
+
+
+def test_rows_are_matched_by_id_whatever_their_order_and_samples_that_one_attack_missed_are_left_out(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    picture(run, "fgsm", rows({0})[::-1])
+    picture(run, "pgd", rows({1}, n=6))
+    (union,) = found(run)
+    assert (union.n, union.stat("correct")[0]) == (6, 4 / 6)
+
+
+def test_the_noise_control_is_no_attack_and_one_attack_makes_no_union(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    picture(run, "random_noise", rows({4}))
+    picture(run, "pgd", rows({1}))
+    assert found(run) == []
+    picture(run, "fgsm", rows({2}))
+    (union,) = found(run)
+    assert [c.attack for c in union.cells] == ["pgd", "fgsm"]
+    assert union.stat("correct")[0] == 6 / 8
+
+
+def test_other_budgets_nets_defences_and_tasks_stay_apart(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    picture(run, "pgd", rows({1}))
+    picture(run, "fgsm", rows({2}), budget={"name": "linf", "eps": 0.2})
+    picture(run, "bim", rows({3}), budget={"name": "l2", "eps": 0.1})
+    picture(run, "mi_fgsm", rows({4}), net="other")
+    picture(run, "apgd", rows({5}), defense="jpeg")
+    picture(run, "fab", rows({6}), data="elsewhere")
+    picture(run, "ddn", rows({7}), task_index=1)
+    assert found(run) == []
+
+
+def test_an_attack_without_a_budget_counts_where_its_change_fits(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    picture(run, "pgd", rows({0}))
+    # of four fooled samples one changed too much and one says nothing of its size
+    small = rows({0, 1, 2, 3}, sizes={1: 0.1, 2: 0.11})
+    small[3]["linf"] = None
+    picture(run, "cw_l2", small, budget=None)
+    (union,) = found(run)
+    assert union.stat("correct")[0] == 6 / 8  # 0 by pgd, 1 by cw_l2 at exactly the radius
+    assert "cw_l2 where its change fits the budget" in build(run.folder).read_text(encoding="utf-8")
+
+
+def test_without_a_column_of_its_size_such_an_attack_is_left_out(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    picture(run, "pgd", rows({0}), budget={"name": "l2", "eps": 1.0})
+    picture(run, "deepfool", rows({1}), budget=None)
+    assert found(run) == []
+
+
+def test_a_larger_snr_is_a_smaller_change(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    for attack, fooled, budget, level in (("pgd", {0}, {"name": "snr", "snr_db": 30}, 30.0), ("cw_l2", {1}, None, 31.0),
+                                          ("deepfool", {2}, None, 29.0)):  # fmt: skip
+        run.cell(attack=attack, budget=budget, rows=rows(fooled, snr_db=level), examples=0)
+    (union,) = found(run)
+    assert union.stat("correct")[0] == 6 / 8
+    assert union.budget == "SNR ≥ 30 dB"
+
+
+def test_each_value_of_a_sweep_has_its_union_and_what_the_sweep_does_not_concern_stands_beside_all(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    for eps, more in ((0.1, set()), (0.2, {4, 5})):
+        swept = {"budget": {"name": "linf", "eps": eps}, "variable": {"attack.budget.eps": eps}}
+        picture(run, "fgsm", rows({0} | more), **swept)
+        picture(run, "pgd", rows({1} | more), **swept)
+    picture(run, "cw_l2", rows({2, 3}, sizes={3: 0.15}), budget=None)
+    unions = found(run)
+    assert [(u.variable["attack.budget.eps"], len(u.cells), u.stat("correct")[0]) for u in unions] == [(0.1, 3, 5 / 8), (0.2, 3, 2 / 8)]
+    page = " ".join(unescape(re.sub(r"<[^>]+>", " ", build(run.folder).read_text(encoding="utf-8"))).split()).replace("\u202f", " ")
+    assert re.search(r"all attacks together worst of 3 62\.5 % 30\.6–86\.3 25\.0 %", page)
+    assert "Broad line: all attacks together, right only where no attack made the answer wrong." in page
+
+
+def test_an_attack_without_the_swept_option_makes_no_union_of_its_own(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    picture(run, "fgsm", rows({0}))
+    picture(run, "r_fgsm", rows({1}))
+    for steps in (10, 40):
+        picture(run, "pgd", rows({2}), steps=steps, variable={"attack.steps": steps})
+    assert [(u.variable, len(u.cells)) for u in found(run)] == [({"attack.steps": 10}, 3), ({"attack.steps": 40}, 3)]
+
+
+def test_success_is_told_only_of_attacks_that_want_the_same(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    picture(run, "pgd", rows({0}))
+    picture(run, "bim", rows({1}), goal={"name": "target_class", "target": 2})
+    (union,) = found(run)
+    assert "success" not in union.rates
+    assert union.stat("correct")[0] == 6 / 8
+
+
+def test_of_each_clip_the_most_word_errors_of_any_attack_count(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    for attack, errors in (("pgd", [0, 3, 1]), ("genetic", [1, 2, 0])):
+        cells = [{"id": f"c{i}", "label": "one two three four", "clean_prediction": "one two three four", "adversarial_prediction": "x",
+                  "success": e > 0, "correct": float(e == 0), "wer": e / 4, "word_errors": float(e), "words": 4.0,
+                  "clean_word_errors": 2.0 if i == 2 else 0.0} for i, e in enumerate(errors)]  # fmt: skip
+        run.cell(**SPEECH, attack=attack, budget={"name": "snr", "snr_db": 30}, rows=cells, examples=0)
+    (union,) = found(run)
+    mean, low, high = union.stat("wer")
+    assert mean == pytest.approx((1 + 3 + 2) / 12)  # two words of the last clip were wrong before
+    assert low is not None
+    assert high is not None
+    assert low <= mean <= high
+    assert union.stat("correct")[0] == 0
+
+
+def test_curves_under_a_constraint_are_taken_together_at_each_value(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    for attack, fooled in (("fgsm", {0.1: {0}, 0.2: {0, 1}}), ("pgd", {0.1: {2}, 0.2: {0, 2}})):
+        cells = [row | {"value": v} for v, those in fooled.items() for row in rows(those)]
+        result = {"constraint": "linf", "values": [0.1, 0.2], "accuracy": [7 / 8, 6 / 8], "low": [0.5, 0.4], "high": [1.0, 0.9], "n": 8}
+        picture(run, attack, cells, task={"name": "constrained_accuracy", "how": "auto"}, result=result)
+    (whole,) = along(read_run(run.close()).done)
+    assert whole.values == [0.1, 0.2]
+    assert whole.column("correct")[0] == [6 / 8, 5 / 8]
+    assert "all attacks together: 75, 62" in build(run.folder).read_text(encoding="utf-8")
+    (plain,) = all_together(run.folder)
+    assert (plain["attack"], plain["accuracy"]) == ("all attacks together (worst of 2)", [6 / 8, 5 / 8])
+
+
+def test_the_page_shows_the_union_beside_the_single_attacks_with_its_interval(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    run.cell(kind="picture", rows=rows(set()), examples=0)
+    picture(run, "fgsm", rows({0, 1}))
+    picture(run, "pgd", rows({1, 2, 3}))
+    page = build(run.close()).read_text(encoding="utf-8").replace("\u202f", " ")
+    (row,) = re.findall(r'<tr class="together">(.*?)</tr>', page, re.S)
+    text = " ".join(unescape(re.sub(r"<[^>]+>", " ", row)).split())
+    assert text.startswith("none all attacks together worst of 2 L∞ ≤ 0.1 8 50.0 % 21.5–78.5 50.0 %")
+    assert "fgsm, pgd" in row
+    assert "and to 50.0 % under all 2 attacks of this budget together." in page
+    assert "All 2 attacks of this budget together: <b>50.0 %</b>" in page
+
+
+def test_the_terminal_shows_the_union_of_a_real_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = {"model": {"name": "cnn"}, "data": {"name": "digits", "limit": 8}}
+    attacks = [{"name": name, "budget": LINF} for name in ("fgsm", "pgd")]
+    curve = {"name": "constrained_accuracy", "constraint": "linf", "values": [0.05, 0.1]}
+    tasks = [{"nets": [net], "attacks": attacks, "metrics": [{"name": "correct"}]}, {"task": curve, "nets": [net], "attacks": attacks}]
+    summary = run(read_experiment({"tasks": tasks, "audit": False}, tmp_path / "a.yaml"), tmp_path / "run")
+    _show(summary, tmp_path / "run")
+    shown = " ".join(capsys.readouterr().out.split())
+    fooled = [set(np.flatnonzero(np.array(c.rows["correct"]) == 0)) for c in read_run(tmp_path / "run").done[:2]]
+    right = 1 - len(fooled[0] | fooled[1]) / 8
+    assert f"all attacks together (worst of 2), L∞ ≤ 0.1 8 {100 * right:.1f} %" in shown
+    assert re.search(rf"cnn \| none \| all attacks together \(worst of 2\), accuracy by linf 0.05: \d+ % 0.1: {100 * right:.0f} %", shown)
