@@ -94,27 +94,24 @@ class Row:
 def measure(row: Row, run: Run, network: nn.Module, x: Tensor, y: Tensor, *, asked: int, norm: float | None, judges: bool) -> None:
     """One repeat. `asked` counts gradients; `judges`: the library itself says who is fooled, so no pass need be added for that.
 
-    The bare loop of the calls asked for and that of the calls made both run in halves, before and after the attack.
+    The bare loop of the calls asked for runs in halves, before and after the attack; that of the calls made after it. The first repeat is
+    also the one that writes down the calls, which costs nothing next to them.
     """
     for p in network.parameters():
         p.grad = None
-    if not row.trace:  # a first run, not timed, warms up and says which calls are made
-        traced = Traced(network).eval()
-        judged(run, traced, x, y, judges)
-        row.trace = traced.trace
-        row.grads_left = any(p.grad is not None for p in network.parameters())
-    made = row.trace
-    stride = max(2, len(made) // 50)
-    halves, quarter = (made[::stride], made[1::stride]), [[len(x), 1]] * max(1, min(asked // 4, 25))
+    quarter = [[len(x), 1]] * max(1, min(asked // 4, 25))
     bare = seconds(lambda: replay(network, x, y, quarter))
-    same = seconds(lambda: replay(network, x, y, halves[0]))
+    traced = Traced(network).eval()
     start = time.process_time()
-    x_adv = judged(run, network, x, y, judges)
+    x_adv = judged(run, traced, x, y, judges)
     spent = time.process_time() - start
     bare += seconds(lambda: replay(network, x, y, quarter))
-    same += seconds(lambda: replay(network, x, y, halves[1]))
+    made = row.trace = traced.trace
+    row.grads_left = any(p.grad is not None for p in network.parameters())
+    part = made[:: max(1, len(made) // 100)]
+    same = seconds(lambda: replay(network, x, y, part))
     row.asked.append(spent / (bare * asked / (2 * len(quarter))))
-    row.made.append(spent / (same * weight(made) / weight(halves[0] + halves[1])))
+    row.made.append(spent / (same * weight(made) / weight(part)))
     forward, backward = sum(n for n, _ in made) / len(x), sum(n * b for n, b in made) / len(x)
     row.calls = f"{forward:.1f} / {backward:.1f}"
     x_adv = x_adv.detach().float()

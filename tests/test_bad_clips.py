@@ -141,5 +141,5 @@ def test_every_attack_that_takes_clips_is_tried_on_bad_ones():
     # classifiers only, pictures only, or crafted first: those have their own tests
     elsewhere = {"deepfool", "uap", "uap_hc", "patch", "universal", "imported", "fgsm", "r_fgsm", "bim", "mi_fgsm", "cw_l2", "random_noise",
                  "apgd", "ni_fgsm", "auto_attack", "cascade", "ddn", "fab", "fmn", "boundary", "hopskipjump", "zoo", "one_pixel", "spatial",
-                 "hot_cold", "feature_adversary"}  # fmt: skip
+                 "hot_cold", "wasserstein", "cw_linf", "cw_l0", "ead", "lbfgs", "alma", "jsma", "sigma_zero"}  # fmt: skip
     assert set(names("attacks")) - elsewhere == {spec["name"] for spec in ATTACKS}

@@ -59,6 +59,13 @@ PROMISES = {
     "uap_hc": Promise(norms=("l2",)),
     "cw": Promise(norms=("linf",)),  # its own radius is one of the largest sample
     "ddn": Promise(norms=("l2",)),
+    "cw_linf": Promise(norms=("linf",)),
+    "cw_l0": Promise(outside=None),  # its own exact problem is in tests/attacks/test_minimal_classic.py
+    "ead": Promise(norms=("l1",), options={"l1": {"decision": "l1", "beta": 20.0, "steps": 100}}),
+    "lbfgs": Promise(norms=("l2",)),
+    "jsma": Promise(outside=None),  # counts pixels; its own exact problem is in tests/attacks/test_sparse.py
+    "sigma_zero": Promise(outside=None),  # likewise
+    "alma": Promise(options={norm: {"norm": norm, "steps": 300} for norm in NORMS}),
     "fmn": Promise(options={norm: {"norm": norm, "steps": 300} for norm in NORMS}),
     "square": Promise(outside=None),  # what random search finds in so many queries is no promise
     "nes": Promise(outside=None),
@@ -87,6 +94,13 @@ QUICK: dict[str, dict[str, Any]] = {
     "apgd": {"steps": 6, "restarts": 2},
     "square": {"queries": 12},
     "ddn": {"steps": 6},
+    "cw_linf": {"steps": 12, "patience": 2},
+    "cw_l0": {"steps": 20, "patience": 2},
+    "ead": {"steps": 4, "search_steps": 3},
+    "lbfgs": {"steps": 4, "search_steps": 3, "history": 2},
+    "alma": {"steps": 6},
+    "jsma": {"gamma": 0.1},
+    "sigma_zero": {"steps": 6},
     "fmn": {"steps": 6},
     "fab": {"steps": 4, "restarts": 2},
     "nes": {"queries": 60},
@@ -106,11 +120,13 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("apgd", {"loss": "dlr"}),
     ("apgd", {"loss": "dlr", "targets": 3}),
     ("fab", {"targets": 3}),
+    ("alma", {"norm": "l1"}),
+    ("alma", {"norm": "linf"}),
     ("cascade", {"attacks": [{"name": "pgd", "steps": 3}, {"name": "apgd", "loss": "dlr", "steps": 20}]}),
 ]
 """Options that change what is asked of the logits."""
-UNSATURATED = ["auto_attack", "boundary", "cw_l2", "ddn", "deepfool", "fab", "fmn", "genetic", "hopskipjump", "nes", "one_pixel", "spsa",
-               "square", "zoo"]  # fmt: skip
+UNSATURATED = ["alma", "auto_attack", "boundary", "cw_l2", "ddn", "deepfool", "fab", "fmn", "genetic", "hopskipjump", "jsma", "nes",
+               "one_pixel", "sigma_zero", "spsa", "square", "zoo", "cw_linf", "cw_l0", "ead", "lbfgs"]  # fmt: skip
 """Attacks that compare logits, and so are none the worse for a model that is sure. In single precision the gradient of the cross-entropy
 is zero there: an attack that raises it, or another goal's own loss, must say so in `calls.dead`."""
 QUERIES = [name for name in ATTACKS if "queries" in load("attacks", name).options.model_fields and name != "auto_attack"]

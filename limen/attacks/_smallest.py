@@ -53,13 +53,13 @@ def smooth_margin(goal: Goal, temperature: Tensor) -> Callable[[Outputs], Tensor
     return measure
 
 
-SOFTNESS = 0.3
-"""First temperature, as a share of the clean sample's margin: logits of any scale are treated alike. It falls to a hundredth."""
+SOFTNESS = 0.2
+"""First temperature, as a share of the clean sample's margin: logits of any scale are treated alike. It falls to a thirtieth."""
 
 
 def temperatures(margin: Tensor, step: int, steps: int) -> Tensor:
     """(B,) of clean margins -> (B,) for `smooth_margin`."""
-    return annealed(step, steps, SOFTNESS, SOFTNESS / 100) * margin.abs().clamp_min(torch.finfo(margin.dtype).tiny ** 0.5)
+    return annealed(step, steps, SOFTNESS, SOFTNESS / 30) * margin.abs().clamp_min(torch.finfo(margin.dtype).tiny ** 0.5)
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks._penalty import Weights
 from limen.attacks._problem import Problem
 from limen.budgets._balls import expand
 from limen.options import Options
@@ -43,15 +44,13 @@ class CWL2(Options):
 @torch.no_grad()
 def cw_l2(problem: Problem, options: CWL2) -> Tensor:
     n, new = len(problem), problem.x.new_full
-    c, low, high = new((n,), options.c_init), new((n,), 0.0), new((n,), torch.inf)
+    weights = Weights.of(new((n,), options.c_init))
     best, found, x_adv = new((n,), torch.inf), problem.x.clone(), problem.x.clone()
     for _ in range(options.search_steps):
         todo = (best > 0).nonzero().squeeze(1)  # what reaches the goal unchanged is finished
         if not len(todo):
             break
-        succeeded = _descend(problem.rows(todo), options, c[todo], todo, x_adv, best, found)
-        high[todo[succeeded]], low[todo[~succeeded]] = c[todo[succeeded]], c[todo[~succeeded]]
-        c = torch.where(high < torch.inf, (low + high) / 2, 10 * low)
+        weights.judge(_descend(problem.rows(todo), options, weights.c[todo], todo, x_adv, best, found), todo)
     found = torch.where(expand(best < torch.inf, found), found, x_adv)
     return problem.project(found)
 
