@@ -40,12 +40,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="repeats of the short attacks; the long ones run once (default 3)")
     parser.add_argument("--only", default="", help="attacks whose name begins with one of these, parted by commas")
     parser.add_argument("--data", default="mnist,cifar10")
+    parser.add_argument("--network", default="undefended,robust")
     parser.add_argument("--no-write", action="store_true", help="do not write docs/benchmarks.md")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     for data in arguments.data.split(","):
         x, y = pictures(data, "test")
-        for robust in (False, True):
+        for robust in (name == "robust" for name in arguments.network.split(",")):
             started, network, label = (
                 time.time(),
                 trained(data, robust),

@@ -113,10 +113,10 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
         }, n=128, norm=p) for name, theirs, p in (("l2", "L2FMNAttack", 2), ("linf", "LInfFMNAttack", INF), ("l1", "L1FMNAttack", 1),
                                            ("l0", "L0FMNAttack", 0))),
         Contest("FAB towards 9 x 100", 900, {
-            "limen": lambda: peers.limen(name="fab", norm="linf", targets=9),
-            "torchattacks": lambda: peers.torchattackses("FAB", eps=1.0, steps=100, multi_targeted=True),
-            "pyautoattack": lambda: peers.pyautoattacks(1.0, INF, "fab-t"),
-        }, n=16, norm=INF, repeats=False),
+            "limen": lambda: peers.limen(name="fab", targets=9, budget=linf),
+            "torchattacks": lambda: peers.torchattackses("FAB", eps=eps, steps=100, multi_targeted=True),
+            "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "fab-t"),
+        }, n=32, repeats=False),
     ]  # fmt: skip
 
 

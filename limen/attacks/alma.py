@@ -12,8 +12,11 @@ Departs from the paper:
   norm of 1. The best multiplier of a linear model in a wide range is then mu = 1, at which it starts.
 - The norm acts through its proximal step and not through its gradient: an l1 change becomes sparse, a linf change even.
 - Gradients are averaged over about two steps; there is no RMSProp. eta starts from the distance to the linearised boundary and falls
-  along half a cosine, instead of by a line search and from the first success on. rho starts at 3.
-NUMBERS
+  along half a cosine, instead of by a line search and from the first success on. rho starts at 3 and mu
+  forgets a fifth per step (the paper: 1, a tenth).
+
+Median L2 at 100 steps on 64 digits and two small networks (standard, adversarially trained) 1.22 and 1.73, L1 5.22 and 4.96; the best
+settings of another library's ALMA, which follows the paper, give 1.24 and 1.76, 5.58 and 7.48.
 """
 
 from typing import ClassVar, Literal

@@ -35,8 +35,8 @@ class AutoAttack(Options):
     queries: int = Field(default=5000, ge=2)
     """Points that square tries; 5000 is the published set."""
     give_up: float = Field(default=2.0, ge=0)
-    """fab and square leave samples that would not get there if each further doubling of their steps gained this many times what the last one
-    did; 0: they make all their steps, as published."""
+    """fab and square leave samples that would not get there if each further doubling of their steps gained this many times what the last
+    one did; 0: they make all their steps, as published."""
 
 
 @torch.no_grad()

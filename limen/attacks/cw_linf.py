@@ -83,7 +83,7 @@ def cw_linf(problem: Problem, options: CWLinf) -> Tensor:
         farther = (size + _linear(active, x_adv, gradient, margin)).minimum(largest)
         stuck = _judge(bound, success, best.size[left], farther, options)
         adam.restart(stuck)
-        stay = (bound.c <= options.c_max) & ~inside(active, best, left)
+        stay = ~(stuck & (bound.c > options.c_max)) & ~inside(active, best, left)
         if not bool(stay.all()):
             active, left, bound, largest = active.rows(stay), left[stay], bound.rows(stay), largest[stay]
             x_adv, gradient, success, clean = x_adv[stay], gradient[stay], success[stay], clean[stay]

@@ -17,8 +17,9 @@ Departs from the paper:
 - Before the first success eps grows by gamma at least: the estimate alone may stand still. Well beyond the boundary (l1, l2, linf) it
   shrinks by the same estimate, by a half at most: gamma alone would take too many steps.
 
-Median size on 64 digits at 100 steps, two small networks (standard, adversarially trained); in brackets the best of the FMN of three other
-libraries at three step sizes: TABLE
+Median size at 100 steps on 64 digits and two small networks (standard, adversarially trained), in brackets the best that three other
+libraries' FMN reach at three step sizes: l0 6, 6 (6, 8); l1 5.18, 4.97 (5.32, 5.09); l2 1.22, 1.74 (1.25, 1.80); linf 0.102, 0.300
+(0.107, 0.305).
 """
 
 from typing import ClassVar, Literal
