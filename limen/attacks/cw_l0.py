@@ -10,8 +10,8 @@ Departs from the paper: many values are frozen at once, half of those changed at
 a success. A value that cannot be frozen alone is kept and the next one tried; a sample is finished when all were tried. What still succeeds
 without the frozen values costs one gradient and no search; a search is a few large steps, during which c grows. The range is kept by
 projection, because tanh freezes values at an end of it. Values count one by one: a pixel of a colour picture is three. On 32 digits
-and a small network that is 7.2 values in the mean after 76 gradients, and 8.6 after 88 on one trained adversarially, where fmn needs 7.7
-and 11.3 after 500. With a budget, a sample leaves once it is inside.
+and a small network that is 7.2 values in the mean after 76 gradients, and 8.6 after 88 on one trained adversarially. With a budget, a
+sample leaves once it is inside.
 """
 
 from dataclasses import dataclass, fields
