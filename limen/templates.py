@@ -31,10 +31,11 @@ class CLASS(Options):
 
 @torch.no_grad()
 def NAME(problem: Problem, options: CLASS) -> Tensor:
+    size = problem.ball.radius * options.share  # (B,); without a budget this says what to add, before the model is asked
     # one forward pass gives the gradient of the goal's loss, the loss, and which samples have reached the goal already
     gradient, _, _ = problem.gradient(problem.x)
     # the budget knows its own steepest direction; project keeps the budget and the range of the samples
-    return problem.project(problem.x + problem.ball.step(gradient, problem.ball.radius * options.share))
+    return problem.project(problem.x + problem.ball.step(gradient, size))
 '''
 
 DEFENSE = '''"""One sentence that says what NAME does. Authors year, link."""
