@@ -32,7 +32,7 @@ INTRODUCTION = """# Eight clips at once
 Written by `python benchmarks/bench_speech_batch.py`: {steps} steps on eight clips of different lengths, one after another and as one
 batch, in turn, with {threads} threads of torch; the best of {rounds} rounds. Searches on recognisers run in double precision, in which a
 clip gets in a batch exactly what it gets alone (the difference is that of the stored 16-bit audio). The shares of a batch go to as many
-threads; a recurrent network gains more than a transformer, whose matrices keep the cores busy for a single clip too.
+threads; a recurrent network gains more than a transformer, whose matrices keep a core busy for a single clip too.
 
 | model | attack | alone, s | batch, s | times faster | largest difference | same transcripts |
 |---|---|---|---|---|---|---|
