@@ -84,8 +84,9 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
         best.take(left, x, sizes(x - active.x, norm), success)
         short = torch.where(success, 0, short + 1)
         if active.budget is not None and active.certain:
-            nearest = torch.where(success, nearest.minimum(active.ball.norm(x - active.x) / active.ball.radius), nearest)
             done = _inside(active, best.x[left], best.size[left])
+            if options.give_up:
+                nearest = torch.where(success, nearest.minimum(active.ball.norm(x - active.x) / active.ball.radius), nearest)
             if options.give_up and step in checks:
                 if step > checks[0]:
                     fall = (before - nearest).nan_to_num(0.0, posinf=torch.inf)
