@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from limen.attacks._run import Attack, Attacked
-from limen.models._model import Classifier
+from limen.models._model import Classifier, Model
 from limen.types import Batch
 
 
@@ -48,3 +48,33 @@ def run(model: Classifier, batch: Batch, **spec: object) -> Attacked:
     attack = Attack.parse(spec)
     attack.craft(model, batch)
     return attack(model, batch)
+
+
+class Trap(Model):
+    """Of the first picture a gradient of zero, of the second one that is no number, of the third logits so large that softmax saturates."""
+
+    kind, classes = "picture", ["a", "b"]
+
+    def __init__(self, scale: float = 1000.0):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x, lengths=None, generators=None):
+        value = x.flatten(1).sum(1)
+        flat, broken = x[:, 0, 0, 0] < 0.15, (x[:, 0, 0, 0] > 0.15) & (x[:, 0, 0, 0] < 0.25)
+        root = (value - value.detach() + (~broken).to(x)).sqrt()  # of 0: its slope is infinite
+        z = torch.where(flat, value * 0 - 1, torch.where(broken, root - 1, self.scale * (value - 4)))
+        return torch.stack([-z, z], 1)
+
+
+class Hears(Model):
+    """Says of a classifier that it writes transcripts."""
+
+    kind, classes = "picture", None
+
+    def __init__(self, model: Model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, lengths=None, generators=None):
+        return self.model(x)

@@ -5,8 +5,8 @@ from typing import Any
 import cvxpy
 import pytest
 import torch
-from exact import linear, run, smallest, to_target
-from test_minimal_norm import Trap, Waves, clips, cornered, ids, nearest_in_range
+from exact import Hears, Trap, linear, run, smallest, to_target
+from test_minimal_norm import Waves, clips, cornered, ids, nearest_in_range
 from torch import Tensor, nn
 
 from limen.attacks._penalty import Adam, Weights
@@ -213,14 +213,8 @@ def test_under_a_budget_of_few_values_cw_l0_leaves_once_it_is_inside():
 def test_what_is_no_classifier_is_refused_in_words(name):
     model, batch, _, _ = linear()
 
-    class Hears(Model):
-        kind, classes = "picture", None
-
-        def forward(self, x, lengths=None, generators=None):
-            return model(x)
-
     with pytest.raises(UserError, match="needs one classifier"):
-        run(Hears(), batch, name=name)
+        run(Hears(model), batch, name=name)
 
 
 def curved() -> tuple[Classifier, Batch]:

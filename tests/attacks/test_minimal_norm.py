@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from exact import linear, run, smallest, to_target
+from exact import Hears, Trap, linear, run, smallest, to_target
 from torch import Tensor, nn
 
 from limen.attacks._hyperplane import onto_hyperplane
@@ -176,19 +176,6 @@ def test_clips_are_fooled_alone_as_beside_others_and_padding_stays(name, options
         torch.testing.assert_close(run(model, alone, name=name, goal=goal, **options).x_adv[0], result.x_adv[i, :n], atol=1e-6, rtol=0)
 
 
-class Trap(Model):
-    """Of the first picture a gradient of zero, of the second one that is no number, of the third a saturated softmax."""
-
-    kind, classes = "picture", ["a", "b"]
-
-    def forward(self, x, lengths=None, generators=None):
-        value = x.flatten(1).sum(1)
-        flat, broken = x[:, 0, 0, 0] < 0.15, (x[:, 0, 0, 0] > 0.15) & (x[:, 0, 0, 0] < 0.25)
-        root = (value - value.detach() + (~broken).to(x)).sqrt()  # of 0: its slope is infinite
-        z = torch.where(flat, value * 0 - 1, torch.where(broken, root - 1, 1000 * (value - 4)))
-        return torch.stack([-z, z], 1)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("name", "options"), ALL, ids=ids)
 def test_dead_gradients_and_saturated_answers_make_no_trouble(name, options, dtype):
@@ -278,11 +265,5 @@ def test_fab_towards_single_classes_finds_the_nearest_of_all():
 def test_several_models_at_once_are_refused_in_words(name):
     model, batch, _, _ = linear()
 
-    class Hears(Model):
-        kind, classes = "picture", None
-
-        def forward(self, x, lengths=None, generators=None):
-            return model(x)
-
     with pytest.raises(UserError, match="needs one classifier"):
-        run(Hears(), batch, name=name)
+        run(Hears(model), batch, name=name)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from exact import linear, run, smallest, to_target
+from exact import Trap, linear, run, smallest, to_target
 from torch import Tensor, nn
 
 from limen.attacks._hyperplane import onto_hyperplane
@@ -10,7 +10,7 @@ from limen.attacks._smallest import DUALS, clear_margin, smooth_margin
 from limen.attacks.jsma import best_pair
 from limen.errors import UserError
 from limen.goals._goal import Goal
-from limen.models._model import Classifier, Model
+from limen.models._model import Classifier
 from limen.types import Batch
 
 P = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}
@@ -241,25 +241,12 @@ def test_what_reaches_the_goal_already_is_left_alone(name, options):
     assert (result.calls.forward == 0).all()
 
 
-class Trap(Model):
-    """Of the first picture a gradient of zero, of the second one that is no number, of the third logits scaled by 1e4."""
-
-    kind, classes = "picture", ["a", "b"]
-
-    def forward(self, x, lengths=None, generators=None):
-        value = x.flatten(1).sum(1)
-        flat, broken = x[:, 0, 0, 0] < 0.15, (x[:, 0, 0, 0] > 0.15) & (x[:, 0, 0, 0] < 0.25)
-        root = (value - value.detach() + (~broken).to(x)).sqrt()  # of 0: its slope is infinite
-        z = torch.where(flat, value * 0 - 1, torch.where(broken, root - 1, 1e4 * (value - 4)))
-        return torch.stack([-z, z], 1)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("name", "options"), NEW)
 def test_dead_gradients_and_saturated_answers_make_no_trouble(name, options, dtype):
     x = torch.full((3, 1, 2, 3), 0.4, dtype=dtype)
     x[0, 0, 0, 0], x[1, 0, 0, 0] = 0.1, 0.2
-    result = run(Trap(), Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long)), name=name, **options)
+    result = run(Trap(1e4), Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long)), name=name, **options)
     assert torch.isfinite(result.x_adv).all()
     assert result.x_adv.dtype == dtype
     assert result.success.tolist() == [False, False, True]
