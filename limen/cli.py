@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from limen import __version__
+from limen.cli_listen import app as listen_app
 from limen.errors import UserError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="Data sets and published models that can be fetched.")
 app.add_typer(data_app, name="data")
+app.add_typer(listen_app, name="listen")
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
 
 File = Annotated[Path, typer.Argument(help="Experiment file (YAML or JSON); `run` also takes CrAdv's task files.")]

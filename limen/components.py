@@ -20,7 +20,9 @@ from pydantic import AfterValidator
 from limen.errors import UserError
 from limen.options import Options, parse_options
 
-KINDS = ("data", "models", "defenses", "goals", "budgets", "attacks", "metrics", "tasks")
+KINDS = ("data", "models", "defenses", "goals", "budgets", "attacks", "metrics", "tasks", "axes", "trials")
+OF_STUDIES = ("axes", "trials")
+"""Kinds that stand in study files, not in experiment files."""
 SINGULAR = {
     "data": "data set",
     "models": "model",
@@ -30,6 +32,8 @@ SINGULAR = {
     "attacks": "attack",
     "metrics": "metric",
     "tasks": "task",
+    "axes": "axis",
+    "trials": "trial type",
 }
 
 

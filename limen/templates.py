@@ -8,7 +8,8 @@ import limen
 from limen.components import _modules, names
 from limen.errors import UserError
 
-FOLDERS = {"attack": "attacks", "defense": "defenses", "metric": "metrics", "data": "data", "model": "models", "task": "tasks"}
+FOLDERS = {"attack": "attacks", "defense": "defenses", "metric": "metrics", "data": "data", "model": "models", "task": "tasks",
+           "axis": "axes", "trial": "trials"}  # fmt: skip
 
 ATTACK = '''r"""One sentence that says what NAME does. Authors year, link:
 
@@ -152,7 +153,53 @@ def NAME(cell: Cell, options: CLASS) -> Outcome:
     return outcome
 '''
 
-TEMPLATES = {"attack": ATTACK, "defense": DEFENSE, "metric": METRIC, "data": DATA, "model": MODEL, "task": TASK}
+AXIS = '''"""One sentence that says how NAME makes a sound worse."""
+
+from pydantic import Field
+from torch import Tensor
+
+from limen import seeds
+from limen.options import Options
+
+
+class CLASS(Options):
+    largest: float = Field(default=0.1, gt=0)
+    """Root mean square of what is added at strength 100, as a share of that of the sound."""
+
+
+def NAME(x: Tensor, strength: float, rate_hz: int, options: CLASS, seed: int) -> Tensor:
+    # (T,) in, (T,) out; strength 0 changes nothing, and more strength is never less change
+    noise = seeds.normal_like(x[None], [seeds.generator(seed, "NAME")])[0]
+    return x + noise * x.square().mean().sqrt() * options.largest * strength / 100
+'''
+
+TRIAL = '''"""One sentence that says what NAME asks."""
+
+from typing import Any
+
+from pydantic import Field
+
+from limen.trials._clips import Clips, clips
+from limen.trials._screen import Listener, Screen, Widget, choices
+
+
+class CLASS(Clips):
+    question: str = Field(default="Is there a voice in the clip?", max_length=500)
+    """What is asked."""
+
+
+def NAME(listener: Listener, options: CLASS) -> list[Screen]:
+    # one screen per clip; a widget is choose, slide or type. What is right, if anything is, stays on the server
+    widget = Widget("answer", "choose", options.question, choices("yes", "no"))
+
+    def right(item: Any) -> dict[str, str]:
+        return {"answer": "yes"} if item.answer else {}
+
+    return clips("NAME", listener, options, [widget], right)
+'''
+
+TEMPLATES = {"attack": ATTACK, "defense": DEFENSE, "metric": METRIC, "data": DATA, "model": MODEL, "task": TASK,
+             "axis": AXIS, "trial": TRIAL}  # fmt: skip
 
 
 def write(kind: str, name: str, into: Path | None = None) -> list[Path]:

@@ -44,7 +44,9 @@ def test_defaults_survive_a_round_trip_through_json(kind, name):
                 "transcript": {"text": "a"}, "image_folder": {"path": "x"}, "clip_folder": {"path": "x"}, "speech_commands": {"path": "x"},
                 "transcripts": {"path": "x"}, "torch_module": {"factory": "a:b", "kind": "picture", "classes": 2},
                 "speaker_encoder": {"enrolled": "x"}, "imported": {"table": "x"}, "huggingface_ctc": {"path": "x"},
-                "huggingface_seq2seq": {"path": "x"}, "guide": {"data": {"name": "digits"}}}  # fmt: skip
+                "huggingface_seq2seq": {"path": "x"}, "guide": {"data": {"name": "digits"}}, "recorded": {"file": "x"},
+                "instructions": {"text": "x"}, "attention": {"file": "x", "word": "a", "others": ["b"]},
+                "same_different": {"axes": ["noise"]}}  # fmt: skip
     component = load(kind, name)
     # a budget and a metric share a name; the goal transcript needs one of three options, which no schema calls required
     needs = name == "transcript" or any(f.is_required() for f in component.options.model_fields.values())
@@ -121,18 +123,20 @@ def test_another_package_adds_a_component_through_an_entry_point(tmp_path):
 
 
 def test_every_template_of_limen_new_passes_its_contract_tests(tmp_path):
-    """In a copy of the package: write all six, then run the contract tests that name them."""
+    """In a copy of the package: write one of each kind, then run the contract tests that name them."""
+    from limen.templates import TEMPLATES
+
     source = Path(limen.__file__).parent
     shutil.copytree(source, tmp_path / "limen", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    for kind in ("attack", "defense", "metric", "data", "model", "task"):
+    for kind in TEMPLATES:
         made = subprocess.run(
             [sys.executable, "-m", "limen.cli", "new", kind, f"fresh_{kind}"], cwd=tmp_path, env=environment, capture_output=True, text=True
         )
         assert made.returncode == 0, made.stderr
     tests = sorted(str(p) for p in Path(__file__).parent.glob("test_contracts_*.py"))
     shutil.copytree(Path(__file__).parent, tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    tests = sorted(f"tests/{Path(t).name}" for t in tests)
+    tests = [*sorted(f"tests/{Path(t).name}" for t in tests), "tests/axes", "tests/trials"]
     checked = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "fresh_", *tests],
         cwd=tmp_path,
@@ -141,13 +145,8 @@ def test_every_template_of_limen_new_passes_its_contract_tests(tmp_path):
         text=True,
     )
     assert checked.returncode == 0, checked.stdout[-3000:]
-    for kind in ("attack", "defense", "metric", "data", "task"):
-        assert (
-            f"fresh_{kind}"
-            in subprocess.run(
-                [sys.executable, "-m", "limen.cli", "list"], cwd=tmp_path, env=environment, capture_output=True, text=True
-            ).stdout
-        )
+    listed = subprocess.run([sys.executable, "-m", "limen.cli", "list"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert [kind for kind in TEMPLATES if f"fresh_{kind}" not in listed.stdout] == []
 
 
 @pytest.mark.parametrize(("kind", "name"), [("attack", "pgd"), ("attack", "My-Attack"), ("attack", "class"), ("potion", "x")])

@@ -1,18 +1,16 @@
 """An experiment file is data: names and numbers, YAML or JSON, complete enough to rerun. This is its schema and its reader."""
 
-import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import AfterValidator, Field
 
 from limen.attacks._run import Attack, Precision
-from limen.components import KINDS, load, named, names
+from limen.components import KINDS, OF_STUDIES, load, named, names
 from limen.errors import UserError
 from limen.options import Options, parse_options
+from limen.yaml import read_yaml
 
 
 class Net(Options):
@@ -100,29 +98,11 @@ class Experiment(Options):
     """The grids, one after another."""
 
 
-class _Yaml(yaml.SafeLoader):
-    """YAML as 1.2 has it: only true and false are booleans (the words yes, no, on and off are spoken commands), and 1e-3 is a number."""
-
-
-_Yaml.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:float")]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Yaml.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
-_Yaml.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\.\d+|\d+\.\d*|\d+(?=[eE]))([eE][-+]?\d+)?$"), list("-+.0123456789")
-)
-
-
 def load_file(path: Path) -> dict[str, Any]:
     """The file's content as plain data."""
     if not path.is_file():
         raise UserError(f"There is no experiment file {path}. Ready-made ones stand in experiments/; `limen schema` shows the format.")
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text) if path.suffix.lower() == ".json" else yaml.load(text, _Yaml)
-    except (UnicodeDecodeError, json.JSONDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path} cannot be read as {'JSON' if path.suffix.lower() == '.json' else 'YAML'}: {error}") from None
+    content = read_yaml(path)
     if not isinstance(content, dict):
         raise UserError(f"{path} must hold a mapping with `name` and `tasks`, but holds {type(content).__name__}. See `limen schema`.")
     return content
@@ -148,7 +128,7 @@ def schema() -> dict[str, Any]:
     root = Experiment.model_json_schema()
     definitions = root.setdefault("$defs", {})
     definitions["Surrogate"] = Surrogate.model_json_schema()
-    for kind in KINDS:
+    for kind in (k for k in KINDS if k not in OF_STUDIES):
         choices = []
         for name in names(kind):
             one = load(kind, name).options.model_json_schema()

@@ -1,0 +1,225 @@
+"""The commands `limen listen ...`: a study from its file to its results."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from limen.errors import UserError, missing_package
+
+if TYPE_CHECKING:
+    from limen.listening.store import Store
+    from limen.listening.study import Study
+
+app = typer.Typer(no_args_is_help=True, help="Listening studies: write, check, serve, watch, export and analyse one.")
+
+Place = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of the study, or its study.yaml.")]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        envvar="LIMEN_DATABASE",
+        help="Where answers are kept: sqlite:///PATH or postgresql+psycopg://USER@HOST/NAME. Default: NAME.db beside the study file.",
+    ),
+]
+
+
+def out() -> Console:
+    return Console(highlight=False)
+
+
+@app.command()
+def new(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="Folder to write: study.yaml, items.csv and audio/.")],
+    template: Annotated[str, typer.Option(help="What kind of study; `--template help` lists them.")] = "abx",
+    run: Annotated[Path | None, typer.Option("--from", help="Run folder whose clips are heard, for example runs/demo-...")] = None,
+    attack: Annotated[str | None, typer.Option(help="With --from: only clips of this attack, as labelled in the run.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of clips and of the study.")] = 0,
+) -> None:
+    """Write a study that can be served at once: a commented study file with its audio, from a template and, with --from, a run."""
+    from limen.listening.new import new_study, templates
+
+    if template == "help":
+        for name, about in templates().items():
+            out().print(f"  {name:<20} {about}", markup=False)
+        return
+    path = new_study(study, template, run, attack, seed)
+    out().print(f"written: {path}", markup=False, soft_wrap=True)
+    out().print(f"next: limen listen check {study} | limen listen serve {study}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def check(place: Place) -> None:
+    """Look for what would spoil the study: files, rates, loudness, clipping, balance, length, number of listeners."""
+    from limen.listening.check import check_study
+
+    findings = check_study(_file(place))
+    colours = {"error": "red", "warning": "yellow", "note": ""}
+    for finding in findings:
+        out().print(f"{finding.level:<8}{finding.text}", style=colours[finding.level], markup=False, soft_wrap=True)
+    if any(f.level == "error" for f in findings):
+        raise typer.Exit(2)
+
+
+@app.command()
+def serve(
+    place: Place,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for everybody.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
+    database: Database = None,
+    token: Annotated[str | None, typer.Option(envvar="LIMEN_ADMIN_TOKEN", help="Opens /admin. Default: one of the database's own.")] = None,
+) -> None:
+    """Serve the study to listeners until Ctrl-C. Stopping, a crash or a restart loses no answer that a listener saw stored."""
+    file = _file(place)
+    uvicorn = _package("uvicorn")
+    from limen.listening.check import check_study
+    from limen.listening.server import app as make
+
+    if errors := [f.text for f in check_study(file) if f.level == "error"]:
+        raise UserError(f"{file} cannot be served:\n" + "\n".join(errors))
+    application = make(file, database, token=token)
+    shown = f"http://{'localhost' if host in ('127.0.0.1', '0.0.0.0') else host}:{port}"
+    out().print(f"listeners: {shown}/", markup=False, soft_wrap=True)
+    out().print(f"progress:  {shown}/admin  (token: {application.state.token})", markup=False, soft_wrap=True)
+    uvicorn.run(application, host=host, port=port, log_level="warning")
+
+
+@app.command()
+def simulate(
+    place: Place,
+    listeners: Annotated[int | None, typer.Option(min=1, help="How many; default: as many as the study wants.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the listeners.")] = 0,
+    database: Database = None,
+) -> None:
+    """Let simulated listeners take the study, into simulated.db beside it: every page, every rule and the results can be tried."""
+    from limen.listening.simulate import simulate as run
+    from limen.listening.study import read_study
+
+    file = _file(place)
+    count = listeners or read_study(file).listeners
+    database = database or f"sqlite:///{file.resolve().parent / 'simulated.db'}"
+    took = run(file, count, database=database, seed=seed)
+    out().print(f"{len(took)} simulated listeners finished. Results: limen listen analyze {place} --database {database}", markup=False,
+                soft_wrap=True)  # fmt: skip
+
+
+@app.command()
+def monitor(place: Place, database: Database = None) -> None:
+    """How far the study is: listeners and answers by group, who is listening now."""
+    file = _file(place)
+    with _store(file, database) as (study, store):
+        progress = store.progress()
+    table = Table(box=None, header_style="bold")
+    for name in ("group", "finished", "active", "dropped"):
+        table.add_column(name, justify="left" if name == "group" else "right")
+    for group, counts in progress["groups"].items():
+        table.add_row(group or "all", *(str(counts[name]) for name in ("finished", "active", "dropped")))
+    out().print(table)
+    closed = ", closed" if progress["closed"] else ""
+    out().print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{closed}", markup=False)
+
+
+@app.command()
+def export(
+    place: Place,
+    to: Annotated[Path, typer.Argument(help="File to write: .csv, .json, .jsonl or .parquet.")] = Path("answers.csv"),
+    database: Database = None,
+    jnd: Annotated[
+        Path | None, typer.Option(help="Also write this folder: pairs of clips with their judgments, ready for training a metric.")
+    ] = None,
+) -> None:
+    """Write the answers, one row each, with who is excluded and why. No personal data."""
+    from limen.listening.export import write
+    from limen.listening.jnd import jnd_table
+
+    file = _file(place)
+    study, rows = _rows(file, database)
+    write(rows, to)
+    out().print(f"written: {to} ({len(rows)} rows)", markup=False, soft_wrap=True)
+    if jnd is not None:
+        table = jnd_table(rows, jnd, study, file.parent)
+        out().print(f"written: {table}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def analyze(
+    place: Place,
+    to: Annotated[Path | None, typer.Option("--out", help="Page to write; default results.html beside the study file.")] = None,
+    database: Database = None,
+    seed: Annotated[int, typer.Option(help="Seed of bootstrap and Monte Carlo.")] = 0,
+) -> None:
+    """Write the results page and, beside it, all its numbers as JSON."""
+    from limen.listening.analysis import analyse
+    from limen.report.study import build_study
+
+    file = _file(place)
+    study, rows = _rows(file, database)
+    results = analyse(study, rows, seed=seed)
+    page = build_study(results, rows, to or file.with_name("results.html"))
+    for line in results.words:
+        out().print(line, markup=False, soft_wrap=True)
+    out().print(f"results: {page}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def close(place: Place, database: Database = None) -> None:
+    """Freeze the study: no more listeners, no more answers."""
+    with _store(_file(place), database) as (_, store):
+        store.close_study()
+    out().print("closed: no listener and no answer is taken from now on", markup=False)
+
+
+@app.command()
+def erase(
+    place: Place,
+    listener: Annotated[int, typer.Argument(help="Number of the listener, as in the export.")],
+    database: Database = None,
+) -> None:
+    """Erase what is known of a listener's person; the answers stay, and no longer belong to anybody."""
+    with _store(_file(place), database) as (_, store):
+        store.erase(listener)
+    out().print(f"erased: personal data of listener {listener}", markup=False)
+
+
+def _file(place: Path) -> Path:
+    file = place / "study.yaml" if place.is_dir() else place
+    if not file.is_file():
+        raise UserError(f"{file}: there is no such study file. `limen listen new {place}` writes a study.")
+    return file
+
+
+@contextmanager
+def _store(file: Path, database: str | None) -> "Iterator[tuple[Study, Store]]":
+    """The study and its answers; there must be some."""
+    _package("sqlalchemy")
+    from limen.listening.store import Store
+    from limen.listening.study import read_study
+
+    study = read_study(file)
+    where = database or file.parent / f"{study.name}.db"
+    if isinstance(where, Path) and not where.is_file():
+        raise UserError(f"{where}: there are no answers yet. `limen listen serve {file.parent}` takes them, `simulate` makes some up.")
+    store = Store(where)
+    try:
+        yield study, store
+    finally:
+        store.close()
+
+
+def _rows(file: Path, database: str | None) -> "tuple[Study, list[dict[str, Any]]]":
+    from limen.listening.export import rows
+
+    with _store(file, database) as (study, store):
+        return study, rows(store.answers(), store.listeners(), study)
+
+
+def _package(name: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        raise missing_package("limen listen", name, "listen") from None

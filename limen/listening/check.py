@@ -1,0 +1,217 @@
+"""What would spoil a study, found before the first listener: files, rates, loudness, clipping, balance, length, number of listeners."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from limen.errors import UserError
+from limen.listening.study import Hypothesis, Item, Study, read_study
+from limen.trials._screen import Screen
+
+READING_S, ANSWERING_S = 4.0, 4.0
+"""What a screen takes besides its sounds: reading and deciding."""
+LONGEST_MIN = 30.0
+"""Longer than this, listeners tire: ITU-R BS.1534-3 asks for breaks, and crowd workers leave."""
+LOUDNESS_DB, LENGTH_S = 0.5, 0.005
+"""Conditions of one item that differ by more can be told apart by loudness or length alone."""
+QUIET_DBFS = -60.0
+ICC = 0.05
+"""How much answers of one listener are taken to resemble each other before any is known."""
+SHIFT_SD = 0.5
+"""Difference between conditions that should be found, in standard deviations of the ratings of one listener."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    level: Literal["error", "warning", "note"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a file sounds like."""
+
+    rate_hz: int
+    channels: int
+    seconds: float
+    power_dbfs: float
+    clipped: int
+    """Longest run of samples at full scale."""
+
+
+def check_study(path: Path) -> list[Finding]:
+    """Errors first, then warnings, then notes; a study file that cannot be read is a UserError."""
+    study = read_study(path)
+    heard, findings = _files(study, path.parent)
+    findings += [f for item in study.items for f in _item(study, item, heard)]
+    findings += _whole(study, heard)
+    if not any(f.level == "error" for f in findings):
+        try:
+            findings += _design(study, heard)
+        except UserError as error:
+            findings.append(Finding("error", str(error)))
+    order = ("error", "warning", "note")
+    return sorted(findings, key=lambda f: order.index(f.level))
+
+
+def _files(study: Study, folder: Path) -> tuple[dict[str, Heard], list[Finding]]:
+    from limen.listening.stimuli import inside
+
+    heard: dict[str, Heard] = {}
+    findings = []
+    for name in dict.fromkeys(file for item in study.items for file in item.files.values()):
+        try:
+            heard[name] = _listen(inside(folder, name))
+        except UserError as error:
+            findings.append(Finding("error", str(error)))
+    return heard, findings
+
+
+def _listen(path: Path) -> Heard:
+    from limen.audio.files import clip_header, read_clip
+
+    rate_hz, channels = clip_header(path)
+    x = read_clip(path, rate_hz)
+    full = (x.abs() >= 32767 / 32768).int()
+    power = float(x.square().mean().clamp(min=1e-12))
+    return Heard(rate_hz, channels, len(x) / rate_hz, 10 * float(torch.log10(torch.tensor(power))), _longest_run(full.tolist()))
+
+
+def _longest_run(flags: list[int]) -> int:
+    longest = run = 0
+    for flag in flags:
+        run = run + 1 if flag else 0
+        longest = max(longest, run)
+    return longest
+
+
+def _item(study: Study, item: Item, heard: dict[str, Heard]) -> Iterator[Finding]:
+    there = {condition: heard[file] for condition, file in item.files.items() if file in heard}
+    for condition, sound in there.items():
+        who = f"{item.files[condition]} (item {item.id}, {condition})"
+        if sound.clipped >= 4:
+            yield Finding("warning", f"{who}: clipped, {sound.clipped} samples in a row at full scale.")
+        if sound.power_dbfs < QUIET_DBFS:
+            yield Finding("warning", f"{who}: almost silent ({sound.power_dbfs:.0f} dB of full scale).")
+        if sound.channels > 1:
+            yield Finding("note", f"{who}: has {sound.channels} channels; listeners hear their mean.")
+    if len({s.rate_hz for s in there.values()}) > 1:
+        rates = ", ".join(f"{c} {s.rate_hz} Hz" for c, s in there.items())
+        yield Finding("error", f"item {item.id}: conditions have different rates ({rates}), which can be heard. Resample them to one rate.")
+    if not there:
+        return
+    lengths, powers = [s.seconds for s in there.values()], [s.power_dbfs for s in there.values()]
+    if max(lengths) - min(lengths) > LENGTH_S:
+        apart = 1000 * (max(lengths) - min(lengths))
+        yield Finding("warning", f"item {item.id}: conditions differ in length by {apart:.0f} ms, which tells them apart.")
+    if study.power_dbfs is None and max(powers) - min(powers) > LOUDNESS_DB:
+        apart = max(powers) - min(powers)
+        yield Finding(
+            "warning", f"item {item.id}: conditions differ in loudness by {apart:.1f} dB, which tells them apart; set `power_dbfs`."
+        )
+
+
+def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
+    rates = Counter(s.rate_hz for s in heard.values())
+    if len(rates) > 1:
+        each = ", ".join(f"{n} at {rate} Hz" for rate, n in sorted(rates.items()))
+        yield Finding("warning", f"files have different rates ({each}): bandwidth differs between items.")
+    names = [step["name"] for step in study.steps]
+    if "consent" not in names:
+        yield Finding("warning", "no step asks for consent.")
+    if "level" not in names:
+        yield Finding("warning", "no step lets the listener set the level.")
+    redirect = study.recruitment.redirect
+    if redirect and "{code}" not in redirect:
+        yield Finding("warning", "recruitment.redirect does not hold {code}: the recruitment site cannot tell who finished.")
+    if not study.contact:
+        yield Finding("note", "contact is empty: listeners do not learn whom to write to.")
+
+
+def _design(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
+    from limen.listening.design import screens
+
+    planned = {group: screens(study, group, 0) for group in study.cells}
+    trials = {group: [s for s in found if s.role == "trial"] for group, found in planned.items()}
+    for group, found in planned.items():
+        of = f"group {group}: " if group else ""
+        minutes = sum(_seconds(s, heard) for s in found) / 60
+        yield Finding("warning" if minutes > LONGEST_MIN else "note",
+                      f"{of}{len(trials[group])} trials in {len(found)} screens, about {minutes:.0f} minutes a listener.")  # fmt: skip
+        if not trials[group]:
+            yield Finding("error", f"{of}no trial is left to answer: no item belongs to it.")
+    yield from _balance(planned)
+    roles = {s.role for found in planned.values() for s in found}
+    for rule, needed in (("catch_confidence", "catch"), ("sentinels", "sentinel"), ("checks", "check")):
+        if any(r.name == rule for r in study.exclude) and needed not in roles:
+            yield Finding("error", f"exclude has the rule {rule}, but no step has any {needed} screen: nobody could be excluded by it.")
+    for hypothesis in study.hypotheses:
+        yield from _power(study, hypothesis, planned)
+
+
+def _seconds(screen: Screen, heard: dict[str, Heard]) -> float:
+    lengths = [heard[s.stimulus.file].seconds if s.stimulus.file in heard else 2.0 for s in screen.sounds]
+    return READING_S + 1.5 * sum(lengths) + ANSWERING_S * len(screen.widgets)
+
+
+def _balance(planned: dict[str, list[Screen]]) -> Iterator[Finding]:
+    """Conditions as often as each other, for every type of trial of every group."""
+    for group, found in planned.items():
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for screen in found:
+            if screen.role == "trial" and screen.facts.get("condition"):
+                counts[screen.kind][str(screen.facts["condition"])] += 1
+        for kind, count in counts.items():
+            if max(count.values()) > min(count.values()) + 1:
+                each = ", ".join(f"{n} {condition}" for condition, n in sorted(count.items()))
+                yield Finding("warning", f"{f'group {group}, ' if group else ''}{kind}: conditions come unequally often ({each}).")
+
+
+def _power(study: Study, hypothesis: Hypothesis, planned: dict[str, list[Screen]]) -> Iterator[Finding]:
+    """How many listeners the hypothesis takes, for the value of `by` that fewest answers are about."""
+    from limen.listening.statistics import listeners_for_equivalence, listeners_for_shift, listeners_to_detect
+
+    asked = f'hypothesis "{hypothesis.name}"'
+    # condition tells what is compared where ratings differ, and is no reason to look at half of the answers
+    by = None if hypothesis.kind == "different" else hypothesis.by
+    counts = {group: Counter(str(s.facts.get(by, "")) if by else "" for s in _about(hypothesis, found)) for group, found in planned.items()}
+    values = sorted({value for count in counts.values() for value in count})
+    if not values:
+        yield Finding("error", f"{asked}: no step has any {hypothesis.trial} trial.")
+        return
+    needed = []
+    for value in values:
+        each = [count[value] for count in counts.values() if count[value]]
+        trials, share = max(1, round(sum(each) / len(each))), len(each) / len(counts)
+        chance = _chance(next(s for found in planned.values() for s in _about(hypothesis, found)))
+        try:
+            if hypothesis.kind == "above_chance":
+                plan = listeners_to_detect(hypothesis.effect, trials, chance, ICC, hypothesis.power, hypothesis.alpha)
+            elif hypothesis.kind == "equivalent":
+                plan = listeners_for_equivalence(hypothesis.bound, trials, None, chance, ICC, hypothesis.power, hypothesis.alpha)
+            else:
+                plan = listeners_for_shift(SHIFT_SD, 1.0, max(1, trials // 2), 0.0, hypothesis.power, hypothesis.alpha)
+        except UserError as error:
+            yield Finding("warning", f"{asked}: {error}")
+            return
+        needed.append((-(-plan.listeners // share) if share < 1 else plan.listeners, value, plan))
+    listeners, value, plan = max(needed, key=lambda n: n[0])
+    of = f" for {by} {value}" if by else ""
+    enough = study.listeners >= listeners
+    yield Finding("note" if enough else "warning",
+                  f"{asked}: {listeners:.0f} listeners find it with {plan.power:.0%} power{of} ({plan.assumes}); "
+                  f"{study.listeners} are planned{'' if enough else ', too few'}.")  # fmt: skip
+
+
+def _about(hypothesis: Hypothesis, found: list[Screen]) -> list[Screen]:
+    return [s for s in found if s.role == "trial" and s.kind == hypothesis.trial]
+
+
+def _chance(screen: Screen) -> float:
+    """Of guessing right: one in so many choices."""
+    asked = [w for w in screen.widgets if w.name in screen.truth] or [w for w in screen.widgets if w.choices]
+    return 1 / max(2, len(asked[0].choices)) if asked else 0.5

@@ -1,0 +1,106 @@
+"""Pairs for a study out of a run folder: clips that the model heard rightly and, attacked, wrongly, balanced over classes and loudness."""
+
+import csv
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from limen.audio.loudness import Loudness, loudness, mean_db
+from limen.errors import UserError
+
+NAMELESS = ("silence", "unknown")
+"""Classes of clips in which no word of the list is said."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A clean clip and its adversarial one."""
+
+    id: str
+    clean: Path
+    adversarial: Path
+    answer: str
+    """What is said in it."""
+    heard_as: str
+    """What the model said of the adversarial clip."""
+    attack: str
+    loudness: Loudness
+
+
+def pairs(run: Path, attack: str | None = None) -> list[Pair]:
+    """All pairs of a run in which the attack reached its goal on a clip the model had right; of one attack if it is named. Exported sets
+    (`export: wav`) hold every clip, examples a few of each cell."""
+    cells = sorted(run.glob("cells/*/cell.json"))
+    if not cells:
+        raise UserError(f"{run}: is no run folder (it has no cells). `limen run FILE` makes one; its path is printed at the start.")
+    found: dict[tuple[str, str], Pair] = {}
+    attacks = set()
+    for path in cells:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        who = facts["labels"].get("attack", "none")
+        if facts.get("kind") != "clip" or who == "none":
+            continue
+        attacks.add(who)
+        if attack in (None, who):
+            for pair in _of_cell(path.parent, who):
+                found.setdefault((pair.attack, pair.id), pair)
+    if attack is not None and attack not in attacks:
+        raise UserError(f'{run}: no attack "{attack}" on clips. There are: {", ".join(sorted(attacks)) or "none"}.')
+    if not found:
+        raise UserError(
+            f"{run}: holds no clip that the model had right and the attack made wrong. Keep more of them: `export: wav` in the options of "
+            "the task `samples` or `accuracy` writes every pair."
+        )
+    return list(found.values())
+
+
+def _of_cell(cell: Path, attack: str) -> Iterable[Pair]:
+    from limen.audio.files import clip_header, read_clip
+
+    for row in _rows(cell):
+        right = row["clean_prediction"] == row["label"]
+        if not (right and row["adversarial_prediction"] != row["label"] and row["success"] in (True, "True", "1", "1.0")):
+            continue
+        clean, adversarial = (cell / row[which] for which in ("clean", "adversarial"))
+        if not clean.is_file() or not adversarial.is_file():
+            raise UserError(f"{clean if adversarial.is_file() else adversarial}: is named by the run, but is not there.")
+        level = loudness(float(mean_db(read_clip(clean, clip_header(clean)[0]))))
+        yield Pair(row["id"], clean, adversarial, row["label"], row["adversarial_prediction"], attack, level)
+
+
+def _rows(cell: Path) -> list[dict[str, Any]]:
+    table = cell / "adversarial" / "table.csv"
+    if table.is_file():
+        said = {"text": "label", "clean_transcript": "clean_prediction", "adversarial_transcript": "adversarial_prediction"}
+        with table.open(newline="", encoding="utf-8") as file:
+            rows = [{said.get(key, key): value for key, value in row.items()} for row in csv.DictReader(file)]
+        return [{**row, "clean": f"adversarial/{row['clean']}", "adversarial": f"adversarial/{row['adversarial']}"} for row in rows]
+    path = cell / "examples.json"
+    examples = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return [{**example, **example["files"]} for example in examples]
+
+
+def balanced(found: Sequence[Pair], count: int, seed: int = 0, by_loudness: bool = False) -> list[Pair]:
+    """`count` pairs, as evenly as they come over classes, or over loudness levels and within them over classes; each clip once."""
+    chance = random.Random(seed)
+    cells: dict[tuple[str, ...], list[Pair]] = defaultdict(list)
+    for pair in chance.sample(found, len(found)):
+        if pair.answer not in NAMELESS:
+            cells[(pair.loudness, pair.answer) if by_loudness else (pair.answer,)].append(pair)
+    chosen: list[Pair] = []
+    taken: dict[str, int] = defaultdict(int)
+    while len(chosen) < count and cells:
+        # least used level first, then least used class: rows of the table fill up evenly
+        key = min(cells, key=lambda k: (*(taken[part] for part in k), k))
+        pair = cells[key].pop()
+        if not cells[key]:
+            del cells[key]
+        if pair.id not in {p.id for p in chosen}:
+            chosen.append(pair)
+            for part in key:
+                taken[part] += 1
+    return chosen

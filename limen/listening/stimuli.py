@@ -1,0 +1,192 @@
+"""The sounds of a screen as WAV files that differ in nothing but what is heard: same length, same rate, same header, same power.
+
+Each clip goes through its effects, is set to the study's mean power, and is padded with silence to the length of the longest. If a peak
+would clip, all sounds of the screen are turned down alike. If any of them begins or ends abruptly (above 1 % of its peak), all get a rise
+and a fall of 10 ms, so that no click tells them apart. Sounds are kept in a cache folder under the hash of what they are made of.
+"""
+
+import hashlib
+import json
+import math
+import os
+import struct
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from limen.audio.files import clip_header, read_clip
+from limen.components import parse
+from limen.errors import UserError
+from limen.listening.made import RATE_HZ, made
+from limen.listening.study import Study
+from limen.seeds import number
+from limen.trials._screen import Screen, Stimulus
+
+HEADER = 44
+"""Bytes before the samples."""
+LOWEST_HZ, HIGHEST_HZ = 8000, 48_000
+"""What every browser plays; files outside are resampled."""
+LONGEST_S = 120.0
+"""A clip that lasts longer was not meant for a trial."""
+USUAL_DBFS = -26.0
+"""Power of the sounds that we make, where the study leaves its own as they are."""
+FADE_S = 0.01
+ABRUPT = 0.01
+LEVEL_AXES = ("gain",)
+"""Axes about the level itself: they come after all sounds were set to the same power, or they would do nothing."""
+VERSION = 1
+"""Part of every cache key: a change in how sounds are made gets a new number."""
+
+
+def digest(wav: bytes) -> str:
+    """sha256 of the samples: what a page that played them sends back."""
+    return hashlib.sha256(wav[HEADER:]).hexdigest()
+
+
+def inside(folder: Path, file: str) -> Path:
+    """Where a file of the study lies; one outside the study's folder is refused, also behind a link."""
+    try:
+        path = (folder / file).resolve()
+        there = path.is_relative_to(folder.resolve()) and path.is_file()
+    except (ValueError, OSError, RuntimeError):  # a NUL in the name, a name too long, a loop of links
+        there = False
+    if not there:
+        raise UserError(f"{file!r}: there is no such file in the folder of the study. Paths start from the study file.")
+    return path
+
+
+class Stimuli:
+    def __init__(self, study: Study, folder: Path, cache: Path):
+        """`folder` holds the study file; nothing outside it is read. Made sounds are kept in `cache`."""
+        self.study, self.folder, self.cache = study, Path(folder).resolve(), Path(cache)
+
+    def sounds(self, screen: Screen, seed: int) -> list[bytes]:
+        """A complete 16-bit WAV file of each sound of the screen, in order. Two sounds with the same recipe have the same bytes."""
+        recipes = list(dict.fromkeys(_key(sound.stimulus) for sound in screen.sounds))
+        by_key = {_key(sound.stimulus): sound.stimulus for sound in screen.sounds}
+        wavs = self._together([by_key[key] for key in sorted(recipes)], seed)
+        made_of = dict(zip(sorted(recipes), wavs, strict=True))
+        return [made_of[_key(sound.stimulus)] for sound in screen.sounds]
+
+    def _together(self, stimuli: Sequence[Stimulus], seed: int) -> list[bytes]:
+        """Sounds that are heard on one screen, from the cache or made; the order does not matter."""
+        recipe = json.dumps([VERSION, self.study.power_dbfs, seed if any(s.effects for s in stimuli) else None,
+                             [[self._content(s), _key(s)] for s in stimuli]])  # fmt: skip
+        paths = [self.cache / f"{hashlib.sha256(f'{recipe}{k}'.encode()).hexdigest()}.wav" for k in range(len(stimuli))]
+        if not all(p.is_file() for p in paths):
+            for path, wav in zip(paths, self._make(stimuli, seed), strict=True):
+                _write(path, wav)
+        return [p.read_bytes() for p in paths]
+
+    def _content(self, stimulus: Stimulus) -> list[str]:
+        """Hashes of all files that a sound is made of."""
+        files = [stimulus.file, *(v for e in stimulus.effects for v in _files(e.axis).values())]
+        return ["" if f.startswith("limen:") else _hash(p := inside(self.folder, f), p.stat().st_mtime_ns, p.stat().st_size) for f in files]
+
+    def _make(self, stimuli: Sequence[Stimulus], seed: int) -> list[bytes]:
+        rate_hz = max((self._rate_hz(s.file) for s in stimuli), default=RATE_HZ)
+        clips = _smooth([self._degraded(s, rate_hz, seed) for s in stimuli], rate_hz)
+        clips = [self._level(x, s, rate_hz, seed) for x, s in zip(clips, stimuli, strict=True)]
+        peak = max((float(x.abs().max()) for x in clips), default=0.0)
+        longest, channels = (max((x.shape[d] for x in clips), default=0) for d in (1, 0))
+        # one step below full scale: 32767 / 32768 is the largest sample
+        gain = min(1.0, 32767 / 32768 / peak) if peak else 1.0
+        return [_wav(F.pad(x.expand(channels, -1), (0, longest - x.shape[1])) * gain, rate_hz) for x in clips]
+
+    def _rate_hz(self, file: str) -> int:
+        return RATE_HZ if file.startswith("limen:") else min(max(clip_header(self._short(file))[0], LOWEST_HZ), HIGHEST_HZ)
+
+    def _short(self, file: str) -> Path:
+        """The path of a file that can be read and does not last too long."""
+        import soundfile
+
+        path = inside(self.folder, file)
+        own_hz, _ = clip_header(path)
+        if (seconds := soundfile.info(str(path)).frames / own_hz) > LONGEST_S:
+            raise UserError(f"{file}: lasts {seconds:.0f} s; a clip of a study may last up to {LONGEST_S:.0f} s.")
+        return path
+
+    def _degraded(self, stimulus: Stimulus, rate_hz: int, seed: int) -> Tensor:
+        """(channels, T) before its power is set."""
+        if stimulus.file.startswith("limen:"):
+            return made(stimulus.file, USUAL_DBFS if self.study.power_dbfs is None else self.study.power_dbfs)
+        x = read_clip(self._short(stimulus.file), rate_hz).double()
+        return self._through(x, stimulus, rate_hz, seed, level=False)[None]
+
+    def _level(self, x: Tensor, stimulus: Stimulus, rate_hz: int, seed: int) -> Tensor:
+        if stimulus.file.startswith("limen:"):
+            return x
+        power = float(x.square().mean())
+        if self.study.power_dbfs is not None and power > 0:
+            x = x * math.sqrt(10 ** (self.study.power_dbfs / 10) / power)
+        return self._through(x[0], stimulus, rate_hz, seed, level=True)[None]
+
+    def _through(self, x: Tensor, stimulus: Stimulus, rate_hz: int, seed: int, level: bool) -> Tensor:
+        """Through the effects about the level, or through all others."""
+        for k, effect in enumerate(stimulus.effects):
+            if effect.strength is None or not 0 <= effect.strength <= 100:
+                raise UserError(
+                    f"{stimulus.file}: the strength of {effect.axis['name']} must lie between 0 and 100, not {effect.strength}."
+                )
+            if (effect.axis["name"] in LEVEL_AXES) != level:
+                continue
+            files = {option: str(self._short(file)) for option, file in _files(effect.axis).items()}
+            component, options = parse("axes", {**effect.axis, **files})
+            # the strength is no part of the seed: the same noise, only louder
+            chance = number(seed, stimulus.file, k, json.dumps(effect.axis, sort_keys=True))
+            y = component.function(x, effect.strength, rate_hz, options, chance)
+            if y.shape != x.shape or not bool(torch.isfinite(y).all()):
+                raise UserError(f"{stimulus.file}: the axis {component.name} at {effect.strength:g} gave no clip of the same length.")
+            x = y
+        return x
+
+
+def _files(axis: Mapping[str, Any]) -> dict[str, str]:
+    """Options of an axis that name a file of the study: `file`, and those that end in _file."""
+    return {k: v for k, v in axis.items() if (k == "file" or k.endswith("_file")) and isinstance(v, str) and v}
+
+
+def _key(stimulus: Stimulus) -> str:
+    return json.dumps(asdict(stimulus), sort_keys=True)
+
+
+@lru_cache(maxsize=4096)
+def _hash(path: Path, changed: int, size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _smooth(clips: Sequence[Tensor], rate_hz: int) -> list[Tensor]:
+    """All clips with a rise and a fall if one of them needs it."""
+    if not any(float(x[:, [0, -1]].abs().max()) > ABRUPT * float(x.abs().max()) for x in clips):
+        return list(clips)
+    return [_faded(x, min(round(FADE_S * rate_hz), x.shape[1] // 4)) for x in clips]
+
+
+def _faded(x: Tensor, n: int) -> Tensor:
+    ramp = torch.sin(torch.arange(n, dtype=x.dtype) / max(n, 1) * math.pi / 2).square()
+    whole = torch.cat([ramp, x.new_ones(x.shape[1] - 2 * n), ramp.flip(0)])
+    return x * whole
+
+
+def _wav(x: Tensor, rate_hz: int) -> bytes:
+    """(channels, T) -> RIFF with a header of 44 bytes and 16-bit samples."""
+    samples = (x * 32768).round().clamp(-32768, 32767).to(torch.int16).T.contiguous().numpy().astype("<i2").tobytes()
+    channels = len(x)
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, channels, rate_hz, rate_hz * 2 * channels, 2 * channels, 16)
+    return struct.pack("<4sI4s", b"RIFF", 36 + len(samples), b"WAVE") + form + struct.pack("<4sI", b"data", len(samples)) + samples
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all, also when two requests make the same sound at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    beside.write_bytes(content)
+    os.replace(beside, path)

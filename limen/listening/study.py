@@ -1,0 +1,162 @@
+"""The study file: what is heard, by whom, in which order, who is excluded, and what is asked of the answers.
+
+One YAML file beside its audio is the whole study. Its content has a hash, which is recorded before the first answer: exclusion rules and
+hypotheses cannot be changed afterwards without anyone noticing.
+"""
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from limen.components import named
+from limen.errors import UserError
+from limen.options import Options, parse_options
+from limen.yaml import read_yaml
+
+Condition = str
+
+
+class Item(Options):
+    """One thing to listen to, in one or more conditions."""
+
+    id: str = Field(min_length=1, max_length=200)
+    """Name in the results."""
+    files: dict[Condition, str] = Field(min_length=1)
+    """Audio of each condition: {clean: audio/yes.wav, adversarial: audio/yes_adv.wav}; paths from the study file's folder."""
+    answer: str | None = None
+    """What is said in it: the right answer of an identification."""
+    group: str | None = None
+    """Only listeners of this group hear it; null: all do."""
+    factors: dict[str, str | float | int | bool] = Field(default_factory=dict)
+    """Anything to sort results by: {loudness: low, class: yes}."""
+
+
+class Recruitment(Options):
+    """How listeners come and go."""
+
+    parameters: list[str] = Field(default=["PROLIFIC_PID", "STUDY_ID", "SESSION_ID", "workerId", "assignmentId", "hitId", "participant"])
+    """Names in the address that are kept, apart from the answers, as personal data; the first one present names a listener who returns."""
+    redirect: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
+    """Where a listener is sent once every answer is stored; {code} in it becomes the completion code, {PROLIFIC_PID} and so on theirs."""
+
+
+class Rule(Options):
+    """Whose answers are left out. Rules are applied in order, exactly as written."""
+
+    name: Literal["incomplete", "catch_confidence", "sentinels", "checks", "too_fast", "unheard", "constant_answers"]
+    """incomplete: did not reach the end. catch_confidence: answered a catch trial with one of `values` as confidence. sentinels: more
+    than `most` wrong sentinels. checks: more than `most` failed checks (attention, headphones). too_fast: the median time of a trial is
+    below `seconds`. unheard: more than `most` trials without proof that every sound was played. constant_answers: the same answer to all
+    trials of a type."""
+    values: list[str] = Field(default=["high"])
+    most: int = Field(default=0, ge=0)
+    seconds: float = Field(default=1.0, gt=0)
+
+
+class Hypothesis(Options):
+    """A question that the results page answers, decided before the first answer."""
+
+    name: str = Field(min_length=1)
+    kind: Literal["above_chance", "equivalent", "different"] = "above_chance"
+    """above_chance: exact one-sided binomial. equivalent: the share of right answers lies within `bound` of chance. different: ratings or
+    shares differ between conditions."""
+    trial: str
+    """The trial type it is about: abx, naturalness, identification, same_different, preference, mushra."""
+    by: str | None = None
+    """Asked for each value of this factor (or `group`, `condition`); null: over all."""
+    bound: float = Field(default=0.1, gt=0, lt=0.5)
+    effect: float = Field(default=0.65, gt=0, lt=1)
+    """Share of right answers that should be found with `power`: how many listeners that takes is what `limen listen check` says."""
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    power: float = Field(default=0.8, gt=0, lt=1)
+
+
+Step = Annotated[dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("trials")]
+"""A spec of a trial type: "consent", or {name: abx, trials: 6}."""
+
+
+class Study(Options):
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")
+    """Short name: small letters, digits, - and _."""
+    title: str = Field(default="Listening study", max_length=200)
+    """Heading of every page."""
+    contact: str = Field(default="", max_length=200)
+    """Whom listeners can write to."""
+    seed: int = 0
+    listeners: int = Field(default=20, ge=1, le=100_000)
+    """How many are wanted. When so many have finished, the door closes."""
+    items: list[Item] = Field(default_factory=list)
+    """What is heard: a list, or the name of a CSV file with the columns id, answer, group, `file:CONDITION` for every condition, and
+    any other column as a factor."""
+    groups: list[str] = Field(default_factory=list)
+    """Groups of listeners, each of which hears the items of its own `group`; a new listener joins the least filled. Default: those of the
+    items, in order."""
+    steps: list[Step] = Field(min_length=1)
+    """What a listener goes through, in order."""
+    power_dbfs: float | None = Field(default=-26.0, le=0)
+    """Mean power every sound is set to, in dB of full scale; null leaves sounds as they are."""
+    recruitment: Recruitment = Recruitment()
+    exclude: list[Rule] = Field(default=[Rule(name="incomplete")])
+    hypotheses: list[Hypothesis] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _known_groups(self) -> "Study":
+        ids = [item.id for item in self.items]
+        if repeated := sorted({i for i in ids if ids.count(i) > 1}):
+            raise ValueError(f"items need different ids, but {', '.join(repeated)} come more than once.")
+        known = set(self.cells)
+        if known != {""} and (lost := sorted({i.group for i in self.items if i.group} - known)):
+            raise ValueError(f"items belong to groups that are not listed in groups: {', '.join(lost)}.")
+        return self
+
+    @property
+    def cells(self) -> list[str]:
+        """The groups of listeners; one nameless group if there are none."""
+        return self.groups or list(dict.fromkeys(i.group for i in self.items if i.group)) or [""]
+
+    def items_of(self, group: str) -> list[Item]:
+        return [i for i in self.items if i.group is None or i.group == group]
+
+    def fingerprint(self) -> str:
+        """sha256 of everything in it; two files that mean the same have the same."""
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+def read_study(path: str | Path) -> Study:
+    """The study of a file; a UserError names what is wrong with it."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such study file. `limen listen new {path}` writes one.")
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: a study file holds keys and values (name, items, steps, ...), but this holds {type(content).__name__}.")
+    if isinstance(content.get("items"), str):
+        content["items"] = read_items(path.parent / content["items"])
+    return parse_options(Study, content, str(path))
+
+
+def read_items(path: Path) -> list[dict[str, Any]]:
+    """Items of a CSV file: id, answer, group, file:CONDITION, ...; every other column is a factor."""
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such table of items.")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        columns = reader.fieldnames or []
+        conditions = [c for c in columns if c.startswith("file:")]
+        if "id" not in columns or not conditions:
+            raise UserError(f"{path}: needs the columns id and file:CONDITION (file:clean, ...), but has {', '.join(columns) or 'none'}.")
+        plain = {"id", "answer", "group", *conditions}
+        return [
+            {
+                "id": row["id"],
+                "answer": row.get("answer") or None,
+                "group": row.get("group") or None,
+                "files": {c.removeprefix("file:"): row[c] for c in conditions if row[c]},
+                "factors": {c: row[c] for c in columns if c not in plain and row[c]},
+            }
+            for row in reader
+        ]

@@ -1,0 +1,64 @@
+"""ABX with a hidden X: A and B are two conditions of an item, X is one of them again. Which one? And how sure?
+
+Munson & Gardner 1950, https://doi.org/10.1121/1.1917190. Which condition is A and which of the two is X go through their four combinations
+over items and listeners. A catch trial plays three equal clips: whoever is sure there is not listening. Vadillo & Santana 2022,
+https://arxiv.org/abs/2001.08444, section 5.1, has six trials, each clip at most twice, and one catch trial at the end.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from limen.trials._options import ItemTrials, chosen, facts, session
+from limen.trials._screen import Listener, Role, Screen, Sound, Stimulus, Widget, choices
+
+
+class Abx(ItemTrials):
+    conditions: tuple[str, str] | None = None
+    """The two conditions: [clean, adversarial]; results name the second. null: the first two of each item."""
+    question: str = Field(default="X is the same clip as A or as B. Which one is it?", max_length=500)
+    """What is asked."""
+    confidence: list[str] = Field(default=["low", "medium", "high"])
+    """How sure one can be; empty: not asked."""
+    catch: int = Field(default=0, ge=0)
+    """So many trials more in which all three clips are equal."""
+    catch_place: Literal["end", "random"] = "end"
+    """Where those stand. At the end they cannot colour the answers to the others."""
+
+
+def abx(listener: Listener, options: Abx) -> list[Screen]:
+    widgets = [Widget("answer", "choose", options.question, choices("A", "B"))]
+    if options.confidence:
+        widgets.append(Widget("confidence", "choose", "How sure are you?", choices(*options.confidence)))
+
+    def screen(files: dict[str, tuple[str, str]], item: Any, role: Role, condition: str, truth: dict[str, str], **more: Any) -> Screen:
+        sounds = tuple(Sound(label, Stimulus(file), name) for label, (name, file) in files.items())
+        return Screen("abx", role, options.title, options.text, sounds, tuple(widgets), options.plays, truth=truth,
+                      facts=facts(item, condition, sounds, **more))  # fmt: skip
+
+    def trial(item: Any, turn: int, role: Role) -> Screen:
+        reference, test = _pair(item, options)
+        a, b = (reference, test)[:: -1 if turn % 2 else 1]
+        x = "AB"[turn // 2 % 2]
+        files = {label: (name, item.files[name]) for label, name in (("A", a), ("B", b), ("X", a if x == "A" else b))}
+        return screen(files, item, role, test, {"answer": x}, reference=reference, x=x)
+
+    screens = session("abx", listener, options, lambda items: _usable(items, options), trial)
+    usable = _usable(chosen(listener.items, options.where), options)
+    for _ in range(options.catch):
+        item = listener.random.choice(usable)
+        same = _pair(item, options)[0]
+        one = screen({label: (same, item.files[same]) for label in "ABX"}, item, "catch", same, {}, reference=same, x="")
+        first = sum(s.role == "teaching" for s in screens)
+        screens.insert(len(screens) if options.catch_place == "end" else listener.random.randint(first, len(screens)), one)
+    return screens
+
+
+def _pair(item: Any, options: Abx) -> tuple[str, str]:
+    first, second, *_ = options.conditions or item.files
+    return first, second
+
+
+def _usable(items: Sequence[Any], options: Abx) -> list[Any]:
+    return [i for i in items if (all(c in i.files for c in options.conditions) if options.conditions else len(i.files) >= 2)]

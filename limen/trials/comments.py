@@ -1,0 +1,18 @@
+"""Anything the listener wants to say, in free text; kept apart from the answers and erasable."""
+
+from pydantic import Field
+
+from limen.trials._options import Page
+from limen.trials._screen import Listener, Screen, Widget
+
+
+class Comments(Page):
+    question: str = Field(default="Is there anything you would like to tell us about this study?", max_length=500)
+    """What is asked."""
+    longest: int = Field(default=2000, ge=1, le=20_000)
+    """Most characters."""
+
+
+def comments(listener: Listener, options: Comments) -> list[Screen]:
+    widget = Widget("comments", "type", options.question, required=False, longest=options.longest)
+    return [Screen("comments", "page", options.title, options.text, widgets=(widget,), personal=True)]

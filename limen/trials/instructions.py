@@ -1,0 +1,15 @@
+"""A page to read: what the next part is about."""
+
+from pydantic import Field
+
+from limen.trials._options import Page
+from limen.trials._screen import Listener, Screen
+
+
+class Instructions(Page):
+    text: str = Field(min_length=1, max_length=20_000)
+    """What the page says: plain paragraphs, parted by empty lines."""
+
+
+def instructions(listener: Listener, options: Instructions) -> list[Screen]:
+    return [Screen("instructions", "page", options.title, options.text)]

@@ -1,0 +1,17 @@
+"""A break: a page that waits until the listener goes on."""
+
+from pydantic import Field
+
+from limen.trials._options import Page, pause_screen
+from limen.trials._screen import Listener, Screen
+
+
+class Pause(Page):
+    title: str = Field(default="A break", max_length=200)
+    """Heading of the screen."""
+    text: str = Field(default="Rest your ears for a moment. Go on when you are ready.", max_length=20_000)
+    """What the page says."""
+
+
+def pause(listener: Listener, options: Pause) -> list[Screen]:
+    return [pause_screen(options.text, options.title)]

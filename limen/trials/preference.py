@@ -1,0 +1,50 @@
+"""Two conditions of an item, A and B: which one is preferred, or has more of whatever is asked; perhaps beside a reference.
+
+Which of the two is A takes turns over items and listeners. Of more than two conditions every pair is asked.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from pydantic import Field
+
+from limen.trials._options import ItemTrials, facts, session
+from limen.trials._screen import Choice, Listener, Role, Screen, Sound, Stimulus, Widget
+
+Case = tuple[Any, str, str]
+
+
+class Preference(ItemTrials):
+    conditions: list[str] | None = Field(default=None, min_length=2)
+    """Conditions that are compared, every one with every other; null: all an item has but the reference."""
+    reference: str | None = None
+    """Condition that is played beside them, as in "which is closer to the reference?"; null: none."""
+    question: str = Field(default="Which of the two clips do you prefer?", max_length=500)
+    """What is asked."""
+    indifferent: str = Field(default="", max_length=100)
+    """Label of a third answer, "no preference"; empty: one has to choose."""
+
+
+def preference(listener: Listener, options: Preference) -> list[Screen]:
+    both = (Choice("A", "A"), Choice("B", "B"))
+    widget = Widget("answer", "choose", options.question, both + ((Choice("none", options.indifferent),) if options.indifferent else ()))
+
+    def cases(items: Sequence[Any]) -> list[Case]:
+        usable = [i for i in items if options.reference is None or options.reference in i.files]
+        return [(i, *pair) for i in usable for pair in combinations([c for c in i.files if _compared(c, options)], 2)]
+
+    def screen(case: Case, turn: int, role: Role) -> Screen:
+        item, *pair = case
+        a, b = pair[:: -1 if turn % 2 else 1]
+        sounds = tuple(Sound(label, Stimulus(item.files[name]), name) for label, name in (("A", a), ("B", b)))
+        if options.reference is not None:
+            sounds = (Sound("Reference", Stimulus(item.files[options.reference]), options.reference, rated=False), *sounds)
+        return Screen("preference", role, options.title, options.text, sounds, (widget,), options.plays,
+                      facts=facts(item, f"{pair[0]} / {pair[1]}", sounds, a=a, b=b))  # fmt: skip
+
+    return session("preference", listener, options, cases, screen)
+
+
+def _compared(condition: str, options: Preference) -> bool:
+    return condition != options.reference and (options.conditions is None or condition in options.conditions)

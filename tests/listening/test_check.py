@@ -1,0 +1,130 @@
+"""`limen listen check`: what would spoil a study is found before the first listener."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from limen.audio.files import write_clip
+from limen.errors import UserError
+from limen.listening.check import check_study
+
+RATE_HZ = 16000
+
+
+def noise(seconds: float = 0.5, amplitude: float = 0.1) -> torch.Tensor:
+    return amplitude * torch.randn(round(seconds * RATE_HZ), generator=torch.Generator().manual_seed(0)).clamp(-3, 3)
+
+
+def study(folder: Path, change: dict | None = None, items: int = 4, **clips: torch.Tensor) -> Path:
+    """A sound ABX study of so many items, with changes to its file and its first item's clips."""
+    listed = []
+    for i in range(items):
+        for which in ("clean", "adversarial"):
+            x = clips.get(which, noise()) if i == 0 else noise()
+            write_clip(folder / f"{which}{i}.wav", x, RATE_HZ)
+        listed.append({"id": f"item{i}", "files": {"clean": f"clean{i}.wav", "adversarial": f"adversarial{i}.wav"}})
+    content = {"name": "s", "contact": "me", "listeners": 20, "items": listed, "steps": ["consent", "level", {"name": "abx", "catch": 1}]}
+    path = folder / "study.yaml"
+    path.write_text(yaml.safe_dump({**content, **(change or {})}, sort_keys=False))
+    return path
+
+
+def found(path: Path, level: str) -> str:
+    return "\n".join(f.text for f in check_study(path) if f.level == level)
+
+
+def test_a_sound_study_has_no_errors_and_no_warnings(tmp_path):
+    path = study(tmp_path)
+    assert found(path, "error") == found(path, "warning") == ""
+    assert "4 trials" in found(path, "note")
+
+
+def test_a_missing_file_is_an_error_that_names_it(tmp_path):
+    path = study(tmp_path)
+    (tmp_path / "clean2.wav").unlink()
+    assert "clean2.wav" in found(path, "error")
+
+
+def test_files_outside_the_study_are_refused(tmp_path):
+    write_clip(tmp_path / "outside.wav", noise(), RATE_HZ)
+    (tmp_path / "in").mkdir()
+    items = [{"id": "a", "files": {"clean": "../outside.wav", "adversarial": "../outside.wav"}}]
+    assert "outside.wav" in found(study(tmp_path / "in", {"items": items}), "error")
+
+
+@pytest.mark.parametrize(
+    ("clip", "words"),
+    [
+        (torch.ones(RATE_HZ // 2), "clipped, 8000 samples"),
+        (noise(amplitude=1e-4), "almost silent"),
+        (noise(seconds=0.6), "differ in length by 100 ms"),
+    ],
+)
+def test_clips_that_give_themselves_away_are_warned_of(clip, words, tmp_path):
+    assert words in found(study(tmp_path, adversarial=clip), "warning")
+
+
+def test_conditions_of_different_loudness_are_warned_of_where_nothing_levels_them(tmp_path):
+    louder = noise(amplitude=0.2)
+    assert "differ in loudness by 6.0 dB" in found(study(tmp_path, {"power_dbfs": None}, adversarial=louder), "warning")
+    assert "loudness" not in found(study(tmp_path, adversarial=louder), "warning")
+
+
+def test_different_rates_within_an_item_are_an_error(tmp_path):
+    path = study(tmp_path)
+    write_clip(tmp_path / "adversarial1.wav", noise(), 8000)
+    assert "item1: conditions have different rates (clean 16000 Hz, adversarial 8000 Hz)" in found(path, "error")
+
+
+def test_a_rule_that_can_exclude_nobody_is_an_error(tmp_path):
+    assert "sentinel" in found(study(tmp_path, {"exclude": [{"name": "sentinels"}]}), "error")
+
+
+def test_a_hypothesis_about_trials_that_do_not_exist_is_an_error(tmp_path):
+    wrong = {"hypotheses": [{"name": "h", "trial": "mushra", "kind": "different"}]}
+    assert 'hypothesis "h": no step has any mushra trial' in found(study(tmp_path, wrong), "error")
+
+
+def test_too_few_listeners_for_the_effect_asked_for_are_warned_of_with_the_number_it_takes(tmp_path):
+    # 4 trials each, intraclass correlation 0.05: L listeners are worth 4 L / 1.15 answers
+    asked = [{"name": "h", "trial": "abx", "effect": 0.65}]
+    few, many = ({"hypotheses": asked, "listeners": n} for n in (5, 60))
+    assert "5 are planned, too few" in found(study(tmp_path, few), "warning")
+    assert "60 are planned." in found(study(tmp_path, many), "note")
+
+
+def test_consent_level_and_completion_code_are_missed_when_they_are_missing(tmp_path):
+    bare = {"steps": ["abx"], "recruitment": {"redirect": "https://site.example/done"}}
+    warnings = found(study(tmp_path, bare), "warning")
+    assert all(words in warnings for words in ("consent", "level", "{code}"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("- just\n- a list", "keys and values"),
+        ("name: [", "cannot be read as YAML"),
+        ("name: s\nsteps: [potion]", 'no trial type "potion"'),
+        ("name: s\nsteps: [{name: abx, trails: 3}]", 'Did you mean "trials"'),
+        ("name: S!\nsteps: [consent]", "name"),
+        ("name: s\nitems: none.csv\nsteps: [consent]", "no such table of items"),
+        ("name: s\nitems: [{id: a, files: {c: x}}, {id: a, files: {c: x}}]\nsteps: [consent]", "more than once"),
+        ("name: &a [*a]\nsteps: [consent]", "name"),
+        ("name: s\nsteps: []", "steps"),
+        ("name: s\nlisteners: .inf\nsteps: [consent]", "listeners"),
+    ],
+)
+def test_a_hostile_study_file_gets_one_clear_message(content, words, tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text(content)
+    with pytest.raises(UserError, match=words):
+        check_study(path)
+
+
+def test_a_study_file_of_binary_rubbish_gets_a_clear_message(tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(UserError, match="cannot be read"):
+        check_study(path)
