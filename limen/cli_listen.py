@@ -1,5 +1,6 @@
 """The commands `limen listen ...`: a study from its file to its results."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,17 +102,20 @@ def simulate(
     file = _file(place)
     count = listeners or read_study(file).listeners
     database = database or f"sqlite:///{file.resolve().parent / 'simulated.db'}"
-    took = run(file, count, database=database, seed=seed)
+    took = run(file, count, seed=seed, database_url=database)
     out().print(f"{len(took)} simulated listeners finished. Results: limen listen analyze {place} --database {database}", markup=False,
                 soft_wrap=True)  # fmt: skip
 
 
 @app.command()
 def monitor(place: Place, database: Database = None) -> None:
-    """How far the study is: listeners and answers by group, who is listening now."""
-    file = _file(place)
-    with _store(file, database) as (study, store):
+    """How far the study is: listeners and answers by group, and which questions are answered already (tests that hold at any time)."""
+    from limen.listening.export import rows
+    from limen.listening.interim import interim
+
+    with _store(_file(place), database) as (study, store):
         progress = store.progress()
+        found = interim(study, rows(store.answers(), store.listeners(), study))
     table = Table(box=None, header_style="bold")
     for name in ("group", "finished", "active", "dropped"):
         table.add_column(name, justify="left" if name == "group" else "right")
@@ -120,6 +124,10 @@ def monitor(place: Place, database: Database = None) -> None:
     out().print(table)
     closed = ", closed" if progress["closed"] else ""
     out().print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{closed}", markup=False)
+    for look in found:
+        says = "answered with yes, listening may stop for it" if look.decided else "still open"
+        share = f"{look.right} of {look.n} right, between {100 * look.low:.0f} and {100 * look.high:.0f} % at all times"
+        out().print(f"{look.hypothesis} {look.where}: {says} ({share})", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -136,7 +144,7 @@ def export(
     from limen.listening.jnd import jnd_table
 
     file = _file(place)
-    study, rows = _rows(file, database)
+    study, rows, _ = _rows(file, database)
     write(rows, to)
     out().print(f"written: {to} ({len(rows)} rows)", markup=False, soft_wrap=True)
     if jnd is not None:
@@ -153,13 +161,15 @@ def analyze(
 ) -> None:
     """Write the results page and, beside it, all its numbers as JSON."""
     from limen.listening.analysis import analyse
-    from limen.report.study import build_study
+    from limen.listening.export import atomic
+    from limen.report.study import build_study, sentences
 
     file = _file(place)
-    study, rows = _rows(file, database)
-    results = analyse(study, rows, seed=seed)
+    study, rows, recorded = _rows(file, database)
+    results = analyse(study, rows, seed=seed, recorded=recorded)
     page = build_study(results, rows, to or file.with_name("results.html"))
-    for line in results.words:
+    atomic(page.with_suffix(".json"), json.dumps(results.as_dict(), indent=1, ensure_ascii=False).encode())
+    for line in sentences(results):
         out().print(line, markup=False, soft_wrap=True)
     out().print(f"results: {page}", markup=False, soft_wrap=True)
 
@@ -209,11 +219,12 @@ def _store(file: Path, database: str | None) -> "Iterator[tuple[Study, Store]]":
         store.close()
 
 
-def _rows(file: Path, database: str | None) -> "tuple[Study, list[dict[str, Any]]]":
+def _rows(file: Path, database: str | None) -> "tuple[Study, list[dict[str, Any]], str | None]":
+    """The study, its answers as a table, and the fingerprint recorded before the first of them."""
     from limen.listening.export import rows
 
     with _store(file, database) as (study, store):
-        return study, rows(store.answers(), store.listeners(), study)
+        return study, rows(store.answers(), store.listeners(), study), store.fingerprint()
 
 
 def _package(name: str) -> Any:

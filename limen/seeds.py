@@ -6,10 +6,11 @@ A stream depends on nothing but the seed and the words that name it, so batch si
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # a server of listening studies draws numbers without the two seconds that torch takes
+    import torch
+    from torch import Tensor
 
 
 def number(seed: int, *words: object) -> int:
@@ -18,14 +19,16 @@ def number(seed: int, *words: object) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
 
-def generator(seed: int, *words: object) -> torch.Generator:
+def generator(seed: int, *words: object) -> "torch.Generator":
+    import torch
+
     return torch.Generator().manual_seed(number(seed, *words))
 
 
-class Streams(Sequence[torch.Generator]):
+class Streams(Sequence["torch.Generator"]):
     """One stream per sample, seeded when first drawn from: seeding hundreds that nobody draws from costs as much as a forward pass."""
 
-    def __init__(self, make: Callable[[int], torch.Generator], numbers: Sequence[int]):
+    def __init__(self, make: Callable[[int], "torch.Generator"], numbers: Sequence[int]):
         self._make, self._numbers = make, numbers
 
     def __len__(self) -> int:
@@ -44,17 +47,23 @@ def generators(seed: int, ids: Sequence[str], *words: object) -> Streams:
     return Streams(cache(lambda i: generator(seed, *words, ids[i])), range(len(ids)))
 
 
-def uniform_like(x: Tensor, streams: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+def uniform_like(x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None" = None) -> "Tensor":
     """(B, ...) numbers in [0, 1); row i comes from stream i alone. Of clips with `lengths`, padding draws nothing and stays 0."""
+    import torch
+
     return _drawn(torch.rand, x, streams, lengths)
 
 
-def normal_like(x: Tensor, streams: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+def normal_like(x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None" = None) -> "Tensor":
     """(B, ...) standard normal numbers; row i comes from stream i alone. Of clips with `lengths`, padding draws nothing and stays 0."""
+    import torch
+
     return _drawn(torch.randn, x, streams, lengths)
 
 
-def _drawn(draw: Callable[..., Tensor], x: Tensor, streams: Sequence[torch.Generator], lengths: Tensor | None) -> Tensor:
+def _drawn(draw: "Callable[..., Tensor]", x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None") -> "Tensor":
+    import torch
+
     if lengths is None:
         return torch.stack([draw(x.shape[1:], generator=g, dtype=x.dtype) for g in streams]).to(x.device)
     # a clip must draw the same numbers, and as many, alone as beside a longer one

@@ -1,0 +1,75 @@
+"""Preferences between conditions, and what listeners typed against what was said."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from limen.edits import edits
+from limen.listening._cells import cells, order
+from limen.listening._parts import Estimate, Pair, Preference, Transcribed, Transcriptions, Where
+from limen.listening.statistics import bradley_terry, proportion
+from limen.listening.study import Study
+from limen.statistics import clopper_pearson, pooled
+from limen.text import normalised
+
+Row = Mapping[str, Any]
+
+
+def rivals(study: Study, row: Row) -> tuple[str, str]:
+    """The two conditions of a comparison, in the order of the study file; a row names them as "first / second"."""
+    known = {c for item in study.items for c in item.files}
+    parts = str(row["condition"]).split(" / ")
+    pairs = [(" / ".join(parts[:k]), " / ".join(parts[k:])) for k in range(1, len(parts))]
+    first, second = next((pair for pair in pairs if set(pair) <= known), pairs[0])
+    return (first, second) if order(study, "condition", {first, second})[0] == first else (second, first)
+
+
+def preference(study: Study, kind: str, rows: Sequence[Row], seed: int) -> Preference:
+    pairs: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        pairs.setdefault(rivals(study, row), []).append(row)
+    winners, losers, who = [], [], []
+    for (first, second), mine in pairs.items():
+        for row in mine:
+            # a tie is half a win of each: entered once each way, and every other answer twice
+            won = [first, second] if row["chosen"] is None else [row["chosen"]] * 2
+            winners += won
+            losers += [second if w == first else first for w in won]
+            who += [str(row["listener"])] * 2
+    people = set(who)
+    scale = bradley_terry(winners, losers, who, seed=seed) if len(people) > 1 else ()
+    worth = tuple((s.item, Estimate(s.strength, s.low, s.high)) for s in scale)
+    return Preference(kind, len(rows), tuple(_pair(*pair, mine) for pair, mine in pairs.items()), worth)
+
+
+def _pair(first: str, second: str, rows: Sequence[Row]) -> Pair:
+    """The test is about those who chose; a tie says nothing for either side."""
+    won, lost = (sum(row["chosen"] == c for row in rows) for c in (first, second))
+    ties = len(rows) - won - lost
+    if not won + lost:
+        return Pair(first, second, len(rows), ties, ties / 2, Estimate(None), 1.0)
+    found = proportion(won, won + lost)
+    return Pair(first, second, len(rows), ties, won + ties / 2, Estimate(found.share, found.low, found.high), found.p_two_sided)
+
+
+def transcriptions(study: Study, kind: str, rows: Sequence[Row], seed: int) -> Transcriptions:
+    counted = [row | _errors(row) for row in rows]
+    mistakes = Counter((str(row["truth"]), str(row["text"])) for row in counted if row["errors"])
+    worst = tuple((said, typed, n) for (said, typed), n in mistakes.most_common(20))
+    return Transcriptions(kind, tuple(_transcribed(where, mine, seed) for where, mine in cells(study, counted) if mine), worst)
+
+
+def _errors(row: Row) -> dict[str, int]:
+    said, typed = (normalised(str(row[name] or ""), "words").split() for name in ("truth", "text"))
+    return {"errors": edits(said, typed).errors, "words": len(said)}
+
+
+def _transcribed(where: Where, rows: Sequence[Row], seed: int) -> Transcribed:
+    n, exact = len(rows), sum(row["errors"] == 0 for row in rows)
+    people: dict[Any, list[int]] = {}
+    for row in rows:
+        mine = people.setdefault(row["listener"], [0, 0])
+        mine[0] += row["errors"]
+        mine[1] += row["words"]
+    rate = pooled([e for e, _ in people.values()], [w for _, w in people.values()], seed=seed)
+    return Transcribed(where, n, Estimate(exact / n, *clopper_pearson(exact, n)), Estimate(rate["mean"], rate["low"], rate["high"]))

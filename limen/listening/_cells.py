@@ -1,0 +1,105 @@
+"""Answers sorted into cells: all of them, by group, by condition, by each factor, and by factor and condition."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from limen.listening._parts import Estimate, Where
+from limen.listening.export import factor_columns
+from limen.listening.statistics import cluster_bootstrap
+from limen.listening.study import Study
+
+Row = Mapping[str, Any]
+MOST = 40
+"""Values of a key beyond which it is no key but a name of something."""
+
+
+def keys(study: Study) -> dict[str, str]:
+    """What results are sorted by -> its column."""
+    return {"condition": "condition", **factor_columns(study), "group": "group"}
+
+
+def value(row: Row, column: str) -> str:
+    """A value in words; 1 and 1.0 of a table are the same."""
+    v = row.get(column)
+    return "" if v is None else f"{v:g}" if isinstance(v, int | float) and not isinstance(v, bool) else str(v)
+
+
+def order(study: Study, key: str, found: set[str]) -> list[str]:
+    """Values in the order of the study file."""
+    if key == "group":
+        known = study.cells
+    elif key == "condition":
+        known = [c for item in study.items for c in item.files]
+    else:
+        known = [value(item.factors, key) for item in study.items if key in item.factors]
+    listed = [v for v in dict.fromkeys(known) if v in found]
+    return listed + sorted(found - set(listed))
+
+
+def cells(study: Study, rows: Sequence[Row]) -> list[tuple[Where, list[Row]]]:
+    """The whole first; then each key that has more than one value, a factor also together with the condition."""
+    several = [key for key, column in keys(study).items() if 1 < len({value(row, column) for row in rows} - {""}) <= MOST]
+    out = [(Where(), list(rows))]
+    for key in several:
+        out += split_by(study, rows, key)
+        if key not in ("group", "condition") and "condition" in several:
+            for where, mine in split_by(study, rows, key):
+                out += [(Where((key, "condition"), where.values + i.values), part) for i, part in split_by(study, mine, "condition")]
+    return out
+
+
+def split_by(study: Study, rows: Sequence[Row], key: str | None) -> list[tuple[Where, list[Row]]]:
+    """One cell per value of a key, even if there is only one; the whole for none."""
+    if key is None:
+        return [(Where(), list(rows))]
+    column = keys(study)[key]
+    found = {value(row, column) for row in rows} - {""}
+    return [(Where((key,), (v,)), [r for r in rows if value(r, column) == v]) for v in order(study, key, found)]
+
+
+def too_many(study: Study, rows: Sequence[Row]) -> list[str]:
+    """Keys that results were not sorted by."""
+    return [key for key, column in keys(study).items() if len({value(row, column) for row in rows}) > MOST]
+
+
+def clustered(
+    values: Sequence[float],
+    rows: Sequence[Row],
+    contrast: Sequence[bool] | None = None,
+    seed: int = 0,
+    within: tuple[float, float] | None = None,
+) -> Estimate:
+    """Mean of a value per row, or difference of means, with an interval that knows of listeners and of items: with the half widths of bootstraps
+    over listeners, over items and over both as one, h^2 = h_listeners^2 + h_items^2 - h_both^2. Cameron, Gelbach & Miller 2011,
+    https://doi.org/10.1198/jbes.2010.07136. Drawing listeners and items at once would count the noise of single answers three times.
+
+    `within` are the ends of the scale."""
+    people, items = [row["listener"] for row in rows], [row["item"] for row in rows]
+    over = [
+        cluster_bootstrap(values, names, contrast=contrast, seed=seed) for names in (people, items, list(zip(people, items, strict=True)))
+    ]
+    value = over[0].value
+    if over[0].low is None or over[0].high is None:
+        return Estimate(value)
+    ends = []
+    for side in ("low", "high"):
+        listeners, things, both = (0.0 if (end := getattr(o, side)) is None else end - value for o in over)
+        half = math.sqrt(max(listeners**2 + things**2 - both**2, listeners**2, things**2))
+        ends.append(value + half if side == "high" else value - half)
+    if ends[0] == ends[1]:  # all answers are equal: drawing some of them again says nothing
+        return Estimate(value)
+    low, high = within or (-math.inf, math.inf)
+    return Estimate(value, max(low, ends[0]), min(high, ends[1]))
+
+
+def units(rows: Sequence[Row], number: Callable[[Row], float | None]) -> list[list[float | None]]:
+    """(listeners, things listened to): what each listener said of each item and condition, first answer; None where they said nothing."""
+    things = {thing: k for k, thing in enumerate(dict.fromkeys((r["item"], r["condition"]) for r in rows))}
+    people: dict[Any, list[float | None]] = {}
+    for row in rows:
+        mine = people.setdefault(row["listener"], [None] * len(things))
+        k = things[row["item"], row["condition"]]
+        if mine[k] is None:
+            mine[k] = number(row)
+    return list(people.values())

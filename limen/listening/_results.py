@@ -1,0 +1,94 @@
+"""What the answers of a study say, as plain data: `as_dict` of it is JSON."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from limen.listening._parts import Choices, Preference, Rated, Thresholds, Transcriptions, Where
+from limen.listening.exclusions import Exclusions
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A hypothesis of the study file, for one value of `by`."""
+
+    name: str
+    kind: str
+    trial: str
+    where: Where
+    n: int
+    p: float | None
+    p_corrected: float | None
+    """Holm, over all hypotheses of the study."""
+    alpha: float
+    holds: bool | None
+    """None: there were no answers to judge by."""
+    power: float | None
+    estimate: str
+    """What was found, in words."""
+    method: str
+
+
+@dataclass(frozen=True)
+class Times:
+    kind: str
+    n: int
+    median_s: float
+    quartiles_s: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Playback:
+    trials: int
+    """Answers to screens with sounds."""
+    heard: int
+    plays: float
+    """Mean plays per screen."""
+    rates_hz: tuple[tuple[str, int], ...]
+    """Listeners by the rate of their device."""
+
+
+@dataclass(frozen=True)
+class Person:
+    listener: int
+    group: str
+    trials: int
+    right: tuple[tuple[str, int, int], ...]
+    """Trial type, right answers, answers."""
+    median_s: float | None
+    minutes: float | None
+    """From the first to the last answer."""
+    heard: int
+    with_sounds: int
+    excluded: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Results:
+    study: str
+    title: str
+    fingerprint: str
+    seed: int
+    wanted: int
+    listeners: int
+    finished: int
+    answers: int
+    """Answers to trials that count."""
+    first: str
+    last: str
+    exclusions: Exclusions
+    choices: tuple[Choices, ...]
+    rated: tuple[Rated, ...]
+    preference: tuple[Preference, ...]
+    transcriptions: tuple[Transcriptions, ...]
+    thresholds: tuple[Thresholds, ...]
+    hypotheses: tuple[Answered, ...]
+    times: tuple[Times, ...]
+    playback: Playback
+    people: tuple[Person, ...]
+    notes: tuple[str, ...]
+    """What was left out of the analysis, and why."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"same_fingerprint": self.exclusions.same}
