@@ -3,12 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 export RAY_AUTH_MODE ?= disabled
 
-.PHONY: demo test setup lint format bench docs browser clean
+.PHONY: demo test setup lint format bench docs browser postgresql clean
 
 demo: .venv/.ready
 	$(BIN)/limen demo
 
-test: .venv/.ready-test browser
+test: .venv/.ready-test browser postgresql
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 setup: .venv/.ready
@@ -28,6 +28,8 @@ bench: .venv/.ready
 	$(BIN)/python benchmarks/bench_attacks.py
 	$(BIN)/python benchmarks/bench_memory.py
 	$(BIN)/python benchmarks/bench_speech_batch.py
+	$(BIN)/python benchmarks/bench_adaptive.py
+	$(BIN)/python benchmarks/bench_listening.py
 
 docs: .venv/.ready
 	$(BIN)/python -m limen.reference
@@ -45,7 +47,7 @@ NEEDED = import ensurepip, os, shutil, sysconfig; assert shutil.which('cc') and 
 
 .venv/.ready: .venv/bin/python pyproject.toml constraints.txt
 	@echo "== installing Limen and what it needs (about 3 minutes the first time)"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[models]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[models,listen]'
 	@touch $@
 
 .venv/.ready-test: .venv/.ready
@@ -62,6 +64,11 @@ browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
 	  (echo "== installing Chromium, which opens the reports in the tests" && $(SUDO) apt-get update -q && \
 	   $(SUDO) apt-get install -y -q --no-install-recommends chromium)
+
+postgresql:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+	  (echo "== installing PostgreSQL, in which the tests keep answers too" && $(SUDO) apt-get update -q && \
+	   $(SUDO) apt-get install -y -q --no-install-recommends postgresql)
 
 clean:
 	rm -rf .venv .venv-peers build *.egg-info

@@ -32,13 +32,13 @@ def ratings(study: Study, kind: str, rows: Sequence[Row], seed: int) -> Rated:
 
 def sliders(study: Study, kind: str, rows: Sequence[Row], seed: int) -> tuple[Rated, list[str]]:
     """MUSHRA: 0 to 100, judged over listeners; and remarks about listeners who missed the hidden reference."""
-    options = parse("trials", study.steps[rows[0]["step"]])[1]
+    options: Any = parse("trials", study.steps[rows[0]["step"]])[1]
     first = next(i for i in study.items if i.id == rows[0]["item"])
     reference = options.reference or next(iter(first.files))
     good_from, bad_to = 60.0, 40.0
     found, compared = [], []
     for where, mine in cells(study, rows):
-        if where.keys and where.keys[-1] == "condition" or not mine:
+        if not mine or where.keys[-1:] == ("condition",):
             continue
         found.append(_cell(where, mine, (), good_from, bad_to, seed))
         if any(r["condition"] == reference for r in mine):
@@ -53,8 +53,8 @@ def sliders(study: Study, kind: str, rows: Sequence[Row], seed: int) -> tuple[Ra
                     compared.append(_against(where, reference, line.condition, line.p_holm, mine, seed))
     missed = mushra_rejected([str(r["listener"]) for r in rows], [r["condition"] for r in rows], [r["rating"] for r in rows], reference)
     note = (
-        f"{kind}: listener {', '.join(missed)} rated the hidden reference below 90 for more than 15 % of the items. ITU-R BS.1534-3 would leave "
-        "them out; only a rule of the study file does so here."
+        f"{kind}: listener {', '.join(missed)} rated the hidden reference below 90 for more than 15 % of the items. ITU-R BS.1534-3 would "
+        "leave them out; only a rule of the study file does so here."
     )
     return Rated(kind, (), good_from, bad_to, tuple(found), tuple(compared), _agreement(rows, "interval", seed)), [note] if missed else []
 

@@ -26,7 +26,8 @@ def thresholds(study: Study, kind: str, rows: Sequence[Row]) -> Thresholds | Non
     axes, people = [], []
     for axis in dict.fromkeys(row["axis"] for row in mine):
         of_axis = [row for row in mine if row["axis"] == axis]
-        prior = parse("trials", study.steps[of_axis[0]["step"]])[1].adaptive.prior
+        options: Any = parse("trials", study.steps[of_axis[0]["step"]])[1]
+        prior = options.adaptive.prior
         listeners: dict[int, list[Row]] = {}
         for row in of_axis:
             listeners.setdefault(row["listener"], []).append(row)

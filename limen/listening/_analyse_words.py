@@ -53,7 +53,7 @@ def _pair(first: str, second: str, rows: Sequence[Row]) -> Pair:
 
 
 def transcriptions(study: Study, kind: str, rows: Sequence[Row], seed: int) -> Transcriptions:
-    counted = [row | _errors(row) for row in rows]
+    counted = [{**row, **_errors(row)} for row in rows]
     mistakes = Counter((str(row["truth"]), str(row["text"])) for row in counted if row["errors"])
     worst = tuple((said, typed, n) for (said, typed), n in mistakes.most_common(20))
     return Transcriptions(kind, tuple(_transcribed(where, mine, seed) for where, mine in cells(study, counted) if mine), worst)

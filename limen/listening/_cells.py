@@ -70,9 +70,9 @@ def clustered(
     seed: int = 0,
     within: tuple[float, float] | None = None,
 ) -> Estimate:
-    """Mean of a value per row, or difference of means, with an interval that knows of listeners and of items: with the half widths of bootstraps
-    over listeners, over items and over both as one, h^2 = h_listeners^2 + h_items^2 - h_both^2. Cameron, Gelbach & Miller 2011,
-    https://doi.org/10.1198/jbes.2010.07136. Drawing listeners and items at once would count the noise of single answers three times.
+    """Mean of a value per row, or difference of means, with an interval that knows of listeners and of items: with the half widths of
+    bootstraps over listeners, over items and over both as one, h^2 = h_listeners^2 + h_items^2 - h_both^2. Cameron, Gelbach & Miller
+    2011, https://doi.org/10.1198/jbes.2010.07136. Drawing listeners and items at once would count the noise of single answers thrice.
 
     `within` are the ends of the scale."""
     people, items = [row["listener"] for row in rows], [row["item"] for row in rows]

@@ -82,11 +82,12 @@ def _against_chance(h: Hypothesis, where: Where, k: int, n: int, chance: float, 
 def _ratings_differ(study: Study, h: Hypothesis, where: Where, rows: Sequence[Row], rated: Sequence[Rated], seed: int) -> Answered:
     """Of several pairs of conditions the smallest p, corrected by Holm, decides. Where listeners met both conditions, these are exchanged
     within listeners only; a MUSHRA test was corrected when it was summed up."""
-    sliders = [c for part in rated if part.kind == h.trial and not part.levels for c in part.comparisons if c.where == where]
-    compared = sliders or compare(study, where, rows, seed)
+    known = [(part, c) for part in rated if part.kind == h.trial for c in part.comparisons if c.where == where]
+    compared = [c for _, c in known] or compare(study, where, rows, seed)
     if not compared:
         return _none(h, where, "only one condition was rated")
     used = [c.p if c.p_within is None else c.p_within for c in compared]
+    sliders = any(not part.levels for part, _ in known)
     adjusted = used if sliders else list(holm(used).p)
     best = min(range(len(used)), key=lambda k: adjusted[k])
     c = compared[best]

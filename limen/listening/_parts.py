@@ -234,3 +234,6 @@ class Thresholds:
     kind: str
     axes: tuple[Axis, ...]
     listeners: tuple[Threshold, ...]
+
+
+Part = Choices | Rated | Preference | Transcriptions | Thresholds

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from limen.listening._parts import Choices, Preference, Rated, Thresholds, Transcriptions, Where
+from limen.listening._parts import Choices, Part, Preference, Rated, Thresholds, Transcriptions, Where
 from limen.listening.exclusions import Exclusions
 
 
@@ -88,6 +88,11 @@ class Results:
     people: tuple[Person, ...]
     notes: tuple[str, ...]
     """What was left out of the analysis, and why."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Every trial type that was analysed."""
+        return (*self.choices, *self.rated, *self.preference, *self.transcriptions, *self.thresholds)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

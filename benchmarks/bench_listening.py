@@ -1,0 +1,194 @@
+"""The server of listening studies under load, and killed: how long an answer takes, and whether one is ever lost or stored twice.
+
+    python benchmarks/bench_listening.py [--listeners 200,500] [--kills 3] [--think 1,3] [--no-write]
+
+The real server (uvicorn, SQLite) runs in a process of its own; simulated listeners visit it over HTTP from another, all at once, fetch
+every sound, think, answer, and send again what was not acknowledged. `kill -9` hits the server three times during the first run. Then
+what listeners were told is compared with what the database holds. The table goes to the terminal and to docs/benchmarks_listening.md.
+"""
+
+import argparse
+import multiprocessing
+import os
+import platform
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+RATE_HZ = 16_000
+SERVER = """
+import sys
+from limen.listening.guard import Limits
+from limen.listening.server import serve
+limits = Limits(address_per_s=1e6, address_burst=10**6, begin_per_s=1e6, begin_burst=10**6)  # all come from one address
+serve(sys.argv[1], port=int(sys.argv[2]), limits=limits)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--listeners", default="200,500", help="how many at once, run after run; the first run is the one with the kills")
+    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--think", default="1,3", help="seconds between hearing a screen and answering it, drawn evenly (default 1,3)")
+    parser.add_argument("--no-write", action="store_true", help="do not write docs/benchmarks_listening.md")
+    arguments = parser.parse_args()
+    counts = [int(n) for n in arguments.listeners.split(",")]
+    low, high = (float(s) for s in arguments.think.split(","))
+    runs = [(counts[0], arguments.kills), *((n, 0) for n in counts)]
+    rows = []
+    for listeners, kills in runs:
+        rows.append(measured(listeners, kills, (low, high)))
+        print(line(rows[-1]), flush=True)
+    if not arguments.no_write:
+        (ROOT / "docs" / "benchmarks_listening.md").write_text(page(rows, (low, high)))
+
+
+def measured(listeners: int, kills: int, think_s: tuple[float, float]) -> dict[str, Any]:
+    """One run with a fresh study and a fresh database."""
+    with tempfile.TemporaryDirectory(prefix="limen-bench-") as folder:
+        study = write_study(Path(folder), listeners)
+        port = free_port()
+        server = started(study, port)
+        begun = time.perf_counter()
+        context = multiprocessing.get_context("spawn")
+        try:
+            with context.Pool(1) as pool:  # visitors must not wait for this process, nor it for them
+                visits = pool.apply_async(visitors, (str(study), listeners, f"http://127.0.0.1:{port}", think_s))
+                for _ in range(kills):
+                    time.sleep(12)
+                    kill(server)
+                    server = started(study, port)
+                told = visits.get()
+            seconds = time.perf_counter() - begun
+            cpu_s = cpu_of(server.pid)
+        finally:
+            kill(server)
+        return {"listeners": listeners, "kills": kills, "seconds": seconds, "cpu": cpu_s / seconds, **compared(study, told), **times(told)}
+
+
+def visitors(study: str, listeners: int, url: str, think_s: tuple[float, float]) -> list[dict[str, Any]]:
+    from limen.listening.simulate import simulate
+
+    people = simulate(study, listeners, url=url, think_s=think_s, informed=False)
+    return [vars(person.visit) for person in people]
+
+
+def compared(study: Path, told: list[dict[str, Any]]) -> dict[str, int]:
+    """What listeners were told against what the database holds."""
+    from limen.listening.store import Store
+
+    store = Store(study.parent / "bench.db")
+    stored = [(a["attempt"], a["position"]) for a in store.answers()]
+    places = [(a["listener"], a["position"]) for a in store.answers()]
+    finished = store.progress()["finished"]
+    store.close()
+    known = [(a["attempt"], a["position"]) for visit in told for a in visit["acknowledged"]]
+    return {
+        "answers": len(known),
+        "lost": len(set(known) - set(stored)),
+        "doubled": len(places) - len(set(places)) + len(stored) - len(set(stored)),
+        "unasked": len(set(stored) - set(known)),
+        "finished": min(finished, sum(visit["code"] is not None for visit in told)),
+        "retries": sum(visit["retries"] for visit in told),
+    }
+
+
+def times(told: list[dict[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name in ("latency_s", "audio_s"):
+        points = statistics.quantiles([s for visit in told for s in visit[name]], n=1000)
+        out[name] = [points[k - 1] * 1000 for k in (500, 950, 990, 999)]
+    return out
+
+
+def write_study(folder: Path, listeners: int) -> Path:
+    """As in the study of spoken commands, 12 clips to rate, 6 ABX trials and a catch trial, and then a threshold in 8 trials."""
+    chance = np.random.default_rng(0)
+    items = []
+    for k in range(12):
+        clean = 0.2 * np.sin(2 * np.pi * (200 + 40 * k) * np.arange(RATE_HZ) / RATE_HZ)
+        for name, x in (("clean", clean), ("noisy", clean + 0.02 * chance.standard_normal(RATE_HZ))):
+            soundfile.write(folder / f"{name}{k}.wav", x, RATE_HZ)
+        items.append({"id": f"item{k}", "files": {"clean": f"clean{k}.wav", "noisy": f"noisy{k}.wav"}, "answer": ("yes", "no")[k % 2]})
+    steps = ["consent", {"name": "naturalness", "trials": 12, "identify": True}, {"name": "abx", "trials": 6, "catch": 1},
+             {"name": "same_different", "axes": ["noise"], "adaptive": {"max_trials": 8}}, "demographics"]  # fmt: skip
+    path = folder / "study.yaml"
+    path.write_text(yaml.safe_dump({"name": "bench", "listeners": listeners, "items": items, "steps": steps}))
+    return path
+
+
+def started(study: Path, port: int) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(study), str(port)], env=environment)
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return server
+        time.sleep(0.1)
+    raise SystemExit("the server did not start")
+
+
+def kill(server: subprocess.Popen[bytes]) -> None:
+    server.send_signal(signal.SIGKILL)
+    server.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of processor time a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def line(row: dict[str, Any]) -> str:
+    latency = " | ".join(f"{ms:.0f}" for ms in row["latency_s"])
+    audio = " | ".join(f"{row['audio_s'][k]:.0f}" for k in (0, 2))
+    share = "" if row["kills"] else f"{row['cpu']:.0%}"
+    counts = " | ".join(str(row[name]) for name in ("listeners", "kills", "finished", "answers", "lost", "doubled", "retries"))
+    return f"| {counts} | {row['answers'] / row['seconds']:.0f} | {latency} | {audio} | {share} |"
+
+
+def page(rows: list[dict[str, Any]], think_s: tuple[float, float]) -> str:
+    head = (
+        "| listeners at once | kills | finished | answers acknowledged | lost | doubled | requests sent again | answers per s "
+        "| p50, ms | p95, ms | p99, ms | p99.9, ms | sound p50, ms | sound p99, ms | server, share of one core |\n" + "|---" * 15 + "|"
+    )
+    parts = ("fastapi", "uvicorn", "sqlalchemy", "httptools", "uvloop")
+    return f"""# Listening studies under load
+
+Written by `python benchmarks/bench_listening.py` on {os.cpu_count()} cores, which the server shares with its visitors; Python
+{platform.python_version()}, {", ".join(f"{name} {version(name)}" for name in parts)}.
+
+Every listener goes through consent, 12 clips to rate, 7 ABX trials, 8 trials of an adaptive threshold (sounds made on demand) and a page
+about the person: 29 screens. All begin within {think_s[1]:g} s. Each sound is fetched and its hash sent back; between hearing a screen and
+answering it a listener thinks for {think_s[0]:g} to {think_s[1]:g} s, several times faster than people do. The database is SQLite with
+synchronous=FULL: an answer is acknowledged when it is on the disk. Time is measured by the listener, from sending an answer to its
+acknowledgement, which comes with the next screen. Kills are `kill -9` of the server, 12 s apart; listeners send again what was not acknowledged. Lost: acknowledged but
+not in the database. Doubled: twice in the database.
+
+{head}
+{chr(10).join(map(line, rows))}
+
+Answers to requests that had to be sent again because the server was dead are not among the times.
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Whose answers are left out: the rules of the study file, applied in order and exactly as written, with the evidence for each.
+
+A listener is left out for the first rule that hits. Nothing here looks at whether an answer helps or hurts a hypothesis, and the study's
+fingerprint says whether the rules are those recorded before the first answer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from limen.listening.study import Rule, Study
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    listener: int
+    group: str
+    rule: str
+    """Name of the rule that hit first."""
+    reason: str
+    """The rule in words, with the numbers of the study file."""
+    evidence: str
+    """What this listener did."""
+
+
+@dataclass(frozen=True)
+class Exclusions:
+    listeners: int
+    """How many gave at least one answer."""
+    kept: int
+    excluded: tuple[Exclusion, ...]
+    rules: tuple[str, ...]
+    """Every rule of the study file in words, in order."""
+    hits: tuple[int, ...]
+    """How many listeners each rule left out."""
+    fingerprint: str
+    recorded: str | None
+    """Fingerprint that the store recorded before the first answer; None if nobody knows."""
+
+    @property
+    def same(self) -> bool | None:
+        """Whether rules and hypotheses are those recorded before the first answer."""
+        return None if self.recorded is None else self.recorded == self.fingerprint
+
+    def reasons(self) -> dict[int, str]:
+        return {e.listener: e.reason for e in self.excluded}
+
+
+def exclusions(study: Study, rows: Sequence[Row], recorded: str | None = None) -> Exclusions:
+    """Who is left out and why. `rows` are those of limen.listening.export; `recorded` is the store's fingerprint."""
+    found: list[Exclusion] = []
+    hits = [0] * len(study.exclude)
+    listeners = by_listener(rows)
+    for listener, mine in listeners.items():
+        for k, rule in enumerate(study.exclude):
+            if evidence := RULES[rule.name](rule, mine):
+                hits[k] += 1
+                found.append(Exclusion(listener, str(mine[0]["group"]), rule.name, words(rule), evidence))
+                break
+    rules = tuple(words(rule) for rule in study.exclude)
+    return Exclusions(len(listeners), len(listeners) - len(found), tuple(found), rules, tuple(hits), study.fingerprint(), recorded)
+
+
+def by_listener(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    out: dict[int, list[Row]] = {}
+    for row in rows:
+        out.setdefault(row["listener"], []).append(row)
+    return dict(sorted(out.items()))
+
+
+def words(rule: Rule) -> str:
+    """The rule as a sentence."""
+    more, several = f"more than {rule.most}" if rule.most else "any", "s" if rule.most > 1 else ""
+    return {
+        "incomplete": "did not reach the end",
+        "catch_confidence": f"answered a catch trial with confidence {' or '.join(rule.values)}",
+        "sentinels": f"{more} wrong sentinel{several}",
+        "checks": f"{more} failed check{several}",
+        "too_fast": f"median time of a trial below {rule.seconds:g} s",
+        "unheard": f"{more} trial{several} without proof that every sound was played",
+        "constant_answers": "the same answer to all trials of a type",
+    }[rule.name]
+
+
+def _screens(rows: Sequence[Row], *roles: str) -> list[Row]:
+    """One row per screen: a screen that asks about each of its sounds has several."""
+    return list({row["position"]: row for row in reversed(rows) if row["role"] in roles}.values())[::-1]
+
+
+def _places(rows: Sequence[Row]) -> str:
+    return ", ".join(str(row["position"] + 1) for row in rows)
+
+
+def _incomplete(rule: Rule, rows: Sequence[Row]) -> str:
+    return "" if rows[0]["finished"] else f"last answer on screen {max(row['position'] for row in rows) + 1}"
+
+
+def _catch_confidence(rule: Rule, rows: Sequence[Row]) -> str:
+    hit = [row for row in _screens(rows, "catch") if row["confidence"] in rule.values]
+    return "; ".join(f"screen {row['position'] + 1}: confidence {row['confidence']}" for row in hit)
+
+
+def _sentinels(rule: Rule, rows: Sequence[Row]) -> str:
+    return _failed(_screens(rows, "sentinel"), rule.most, "sentinels wrong")
+
+
+def _checks(rule: Rule, rows: Sequence[Row]) -> str:
+    return _failed(_screens(rows, "check"), rule.most, "checks failed")
+
+
+def _failed(screens: Sequence[Row], most: int, what: str) -> str:
+    wrong = [row for row in screens if row["correct"] is False]
+    return f"{len(wrong)} of {len(screens)} {what} (screen {_places(wrong)})" if len(wrong) > most else ""
+
+
+def _too_fast(rule: Rule, rows: Sequence[Row]) -> str:
+    times = [row["response_ms"] for row in _screens(rows, "trial") if row["response_ms"] is not None]
+    middle = median(times) / 1000 if times else rule.seconds
+    return f"median {middle:.2f} s over {len(times)} trials" if middle < rule.seconds else ""
+
+
+def _unheard(rule: Rule, rows: Sequence[Row]) -> str:
+    trials = _screens(rows, "trial")
+    silent = [row for row in trials if row["heard"] is False]
+    return f"{len(silent)} of {len(trials)} trials without proof (screen {_places(silent)})" if len(silent) > rule.most else ""
+
+
+def _constant_answers(rule: Rule, rows: Sequence[Row]) -> str:
+    """One trial is no pattern: a type counts from two trials on. Confidence is no answer."""
+    hit = []
+    for kind in dict.fromkeys(row["kind"] for row in rows if row["role"] == "trial"):
+        mine = [row for row in rows if row["role"] == "trial" and row["kind"] == kind]
+        given = {(row["choice"], row["rating"], row["text"]) for row in mine}
+        if len({row["position"] for row in mine}) > 1 and len(given) == 1:
+            said = next(f"{v:g}" if isinstance(v, float) else str(v) for v in (*next(iter(given)), "nothing") if v is not None)
+            hit.append(f"{kind}: “{said[:60]}” {len(mine)} times")
+    return "; ".join(hit)
+
+
+RULES: dict[str, Callable[[Rule, Sequence[Row]], str]] = {
+    "incomplete": _incomplete,
+    "catch_confidence": _catch_confidence,
+    "sentinels": _sentinels,
+    "checks": _checks,
+    "too_fast": _too_fast,
+    "unheard": _unheard,
+    "constant_answers": _constant_answers,
+}
+"""Each says what the listener did if the rule hits, else nothing."""

@@ -1,0 +1,220 @@
+"""The web server of a study: the listener's page, its API and the administrator's pages.
+
+uvicorn runs `app(...)`; every answer is acknowledged after its commit, so the process may be killed at any moment.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi import Path as InPath
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from limen.errors import UserError
+from limen.listening import admin
+from limen.listening.answers import short, storable
+from limen.listening.guard import Guard, Limits, cookie
+from limen.listening.messages import Answer, Begin, Event, Noted, Problem, State, Stored, as_json
+from limen.listening.sessions import Sessions, Unknown
+from limen.listening.store import DoorClosed, Store
+from limen.listening.study import read_study
+
+LOG = logging.getLogger("limen.listening")
+WEB = Path(__file__).parent / "web"
+YEAR_S = 365 * 24 * 3600
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": words}
+    for status, words in {
+        400: "No JSON", 401: "No listener", 403: "Closed, or forged", 404: "Not found", 413: "Too long", 422: "Invalid",
+        429: "Too many requests", 503: "Try again",
+    }.items()
+}  # fmt: skip
+Opaque = Annotated[str, InPath(max_length=200)]
+
+
+def app(study_path: str | Path, database_url: str | None = None, *, token: str | None = None, limits: Limits | None = None,
+        patience_min: float = 60, cache: Path | None = None) -> FastAPI:  # fmt: skip
+    """The application for a study file. Answers go to NAME.db beside it, or to `database_url`.
+
+    `token` lets the administrator in (by default one that stays the same for a database: `app.state.token`); `limits` bound what is taken
+    from whom; a listener not seen for `patience_min` minutes leaves their place to another; `cache` keeps the sounds that were made.
+    """
+    study_path = Path(study_path)
+    study = read_study(study_path)
+    store = Store(database_url or study_path.parent / f"{study.name}.db", patience_min)
+    sessions = Sessions(study, study_path.parent, store, cache)
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        # listeners do not wait for it; a sound that is not ready yet is made when it is asked for
+        threading.Thread(target=_quietly(sessions.prepare), daemon=True).start()
+        yield
+        store.close()
+
+    limits = limits or Limits()
+    site = FastAPI(
+        title=study.title,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        openapi_url="/api/openapi.json",
+        lifespan=life,
+        version="1",
+    )
+    site.state.sessions, site.state.token = sessions, token or admin.default_token(store)
+    site.include_router(_routes(sessions))
+    site.include_router(admin.routes(sessions, site.state.token, limits))
+    site.mount("/static", StaticFiles(directory=WEB))
+    site.add_middleware(Guard, limits=limits)
+    for kind, answer in HANDLERS.items():
+        site.add_exception_handler(kind, answer)
+    return site
+
+
+def serve(study_path: str | Path, database_url: str | None = None, *, host: str = "127.0.0.1", port: int = 8000, **more: Any) -> None:
+    """Runs the server until it is stopped; `more` goes to `app`.
+
+    One process serves a study: sessions in its memory are what makes it fast, and hundreds of listeners do not fill a core. Behind a proxy
+    on the same machine, the addresses and the scheme that it forwards are believed.
+    """
+    import torch
+    import uvicorn
+
+    torch.set_num_threads(1)  # making a sound must not take every core from those who wait for a reply
+    site = app(study_path, database_url, **more)
+    uvicorn.run(site, host=host, port=port, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=75, backlog=4096)
+
+
+def _routes(sessions: Sessions) -> APIRouter:
+    routes = APIRouter(responses=PROBLEMS)
+
+    @routes.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(WEB / "page.html", headers={"Cache-Control": "no-cache"})
+
+    @routes.post("/api/begin", response_model=State)
+    async def begin(request: Request, body: Begin) -> Response:
+        """Begins, or goes on where this listener was."""
+        storable(body.parameters)
+        key = await run_in_threadpool(sessions.begin, body.parameters, _key(request))
+        return _known(request, as_json(await run_in_threadpool(sessions.state, key)), key)
+
+    @routes.get("/api/state", response_model=State)
+    async def state(request: Request) -> Response:
+        """The screen that this listener is at."""
+        return as_json(await run_in_threadpool(sessions.state, _needed(request)))
+
+    @routes.post("/api/answer", response_model=Stored)
+    async def answer(request: Request, body: Answer) -> Response:
+        """Stores the answer to a screen, once; the reply comes after the commit."""
+        key, playback = _needed(request), [p.model_dump() for p in body.playback]
+        given = (body.screen, body.attempt, body.answer, playback, body.response_ms)
+        return as_json(await run_in_threadpool(sessions.answer, key, *given))
+
+    @routes.post("/api/event", response_model=Noted)
+    async def event(request: Request, body: Event) -> Response:
+        """Notes something that happened on the page: a lost connection, a hidden tab."""
+        storable(body.data)
+        if len(json.dumps(body.data)) > 4000:
+            raise UserError("The data of an event may be 4000 characters long.")
+        key = _needed(request)
+        await run_in_threadpool(lambda: sessions.store.event(sessions.find(key).id, body.kind, body.data))
+        return as_json({"stored": True})
+
+    @routes.get("/audio/{opaque}", response_class=Response, responses={200: {"content": {"audio/wav": {}}}})
+    async def audio(request: Request, opaque: Opaque) -> Response:
+        """A sound of the listener's present screen."""
+        key = _needed(request)
+        try:
+            sound = sessions.audio_at_once(key, opaque) or await run_in_threadpool(sessions.audio, key, opaque)
+        except Unknown:
+            raise
+        except UserError as error:  # the message names the file, which a listener must not know
+            LOG.error("A sound cannot be made: %s", error)
+            raise HTTPException(500, "This sound cannot be played. Please tell those who run the study.") from None
+        if sound is None:
+            raise HTTPException(404, "There is no such sound on your present screen.")
+        return Response(sound, media_type="audio/wav", headers={"Cache-Control": "no-store"})
+
+    @routes.get("/resume/{key}", status_code=303, response_class=Response)
+    async def resume(request: Request, key: Opaque) -> Response:
+        """Goes on, on another device, where the listener was."""
+        try:
+            await run_in_threadpool(sessions.find, key)
+        except Unknown:
+            raise HTTPException(404, "Nobody is known by this address. Check that it is complete.") from None
+        return _known(request, RedirectResponse("/", 303), key)
+
+    return routes
+
+
+def _key(request: Request) -> str | None:
+    return cookie(dict(request.scope["headers"]), "limen")
+
+
+def _needed(request: Request) -> str:
+    key = _key(request)
+    if not key:
+        raise Unknown("Nobody is known by this browser. Open the study's address to begin.")
+    return key
+
+
+def _known(request: Request, response: Response, key: str) -> Response:
+    response.set_cookie("limen", key, max_age=YEAR_S, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    return response
+
+
+def _quietly(job: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            job()
+        except UserError as error:
+            LOG.error("Sounds could not be prepared: %s", error)
+
+    return run
+
+
+async def _user_error(_: Request, error: Exception) -> Response:
+    status = 401 if isinstance(error, Unknown) else 403 if isinstance(error, DoorClosed) else 422
+    return as_json({"error": str(error)}, status)
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return as_json({"error": str(error.detail)}, error.status_code, dict(error.headers or {}))
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(ascii(part)[:60].strip("'") for part in first["loc"] if part != "body")
+    if first["type"] == "json_invalid":
+        return as_json({"error": "The body of the request is no JSON."}, 400)
+    return as_json({"error": f"{place or 'The request'}: {first['msg']}; {short(first.get('input'))} came."}, 422)
+
+
+async def _unavailable(_: Request, error: Exception) -> Response:
+    return as_json({"error": "The answer could not be stored. Try again in a moment."}, 503, {"Retry-After": "2"})
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return as_json({"error": "Something went wrong on the server."}, 500)
+
+
+HANDLERS: dict[type[Exception], Any] = {
+    UserError: _user_error,
+    HTTPException: _http_error,
+    RequestValidationError: _invalid,
+    SQLAlchemyError: _unavailable,
+    Exception: _failed,
+}

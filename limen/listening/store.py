@@ -1,0 +1,271 @@
+"""What is known of a study's listeners and their answers: the only state there is. SQLite or PostgreSQL.
+
+Answers are only ever added, at most one per listener and position, and `append` returns after the commit. Everything else about a session
+is computed from them again.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from limen.errors import UserError
+from limen.listening.study import Study
+from limen.listening.tables import answers, events, listeners, meta, open_engine, personal, recruits
+from limen.listening.writer import Writer
+
+MOST_EVENTS = 1000
+"""Events kept of one listener."""
+
+# statements of every answer, built once: building them takes longer than running them
+LOCK = select(meta.c.value).where(meta.c.key == "closed_at").with_for_update()
+SEEN = update(listeners).where(listeners.c.id == bindparam("who")).values(seen_at=bindparam("now"))
+FINISHED = SEEN.values(finished_at=bindparam("now"))
+KEEP_PERSONAL = insert(personal)
+COPIED = [c.name for c in answers.c if c.name not in ("id", "received_at")]
+
+
+class DoorClosed(UserError):
+    """The study takes no new listeners, or no answers any more."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """An answer as it is stored."""
+
+    listener: int
+    position: int
+    attempt: str
+    step: int
+    kind: str
+    role: str
+    answer: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    truth: Mapping[str, Any]
+    correct: bool | None
+    playback: list[dict[str, Any]]
+    response_ms: float | None
+    personal: bool = False
+    """The answer goes to the table that can be erased."""
+    last: bool = False
+    """It is the listener's last: they have finished."""
+
+
+class Store:
+    def __init__(self, where: str | Path, patience_min: float = 60):
+        """`where`: a file of SQLite or a database URL; a listener not seen for `patience_min` minutes has dropped out."""
+        self.engine = open_engine(where)
+        self.patience_s = patience_min * 60
+        self._closed = ""
+        """When the study was closed, as read at the beginning of the transaction that the writer is in."""
+        self._writer = Writer(self.engine, self._open)
+        insert_new = sqlite_insert if self.engine.dialect.name == "sqlite" else postgresql_insert
+        self._insert_meta = insert_new(meta).on_conflict_do_nothing()
+        self._insert_answer = insert_new(answers).on_conflict_do_nothing().returning(answers.c.id)
+        self.secret = bytes.fromhex(self._writer.run(self._begin_meta))
+
+    def close(self) -> None:
+        """Waits for what is being written and lets go of the database."""
+        self._writer.close()
+        self.engine.dispose()
+
+    def _open(self, connection: Connection) -> None:
+        """Whoever writes waits here for other servers of the same study."""
+        self._closed = connection.scalar(LOCK) or ""
+
+    def _begin_meta(self, connection: Connection) -> str:
+        connection.execute(self._insert_meta, [{"key": "secret", "value": secrets.token_hex(32)}, {"key": "closed_at", "value": ""}])
+        return str(connection.scalar(select(meta.c.value).where(meta.c.key == "secret")))
+
+    # ---- the study
+
+    def bind(self, study: Study) -> None:
+        """Records the fingerprint of the study; a changed study is refused once there are answers."""
+
+        def job(connection: Connection) -> None:
+            known = dict(connection.execute(select(meta.c.key, meta.c.value)).tuples().all())
+            fresh = {"study": study.fingerprint(), "name": study.name}
+            if known.get("study") == fresh["study"]:
+                return
+            if connection.scalar(select(exists().where(answers.c.id > 0))):
+                raise UserError(
+                    f"The database holds answers to {known['name']} (fingerprint {known['study'][:12]}), but the study file now has the "
+                    f"fingerprint {fresh['study'][:12]}. Take back the change, or give the changed study a database of its own."
+                )
+            connection.execute(delete(meta).where(meta.c.key.in_(list(fresh))))
+            connection.execute(insert(meta), [{"key": k, "value": v} for k, v in fresh.items()])
+
+        self._writer.run(job)
+
+    def fingerprint(self) -> str | None:
+        """Of the study as recorded before the first answer."""
+        return self._meta("study")
+
+    def close_study(self) -> None:
+        """No new listeners and no answers from now on; closing again changes nothing."""
+
+        def job(connection: Connection) -> None:
+            self._closed = self._closed or str(time.time())
+            connection.execute(update(meta).where(meta.c.key == "closed_at").values(value=self._closed))
+
+        self._writer.run(job)
+
+    def closed(self) -> bool:
+        return bool(self._meta("closed_at"))
+
+    def _meta(self, key: str) -> str | None:
+        with self.engine.connect() as connection:
+            return connection.scalar(select(meta.c.value).where(meta.c.key == key))
+
+    # ---- listeners
+
+    def find(self, key_hash: str) -> Row[Any] | None:
+        """The listener with this key."""
+        with self.engine.connect() as connection:
+            return connection.execute(select(listeners).where(listeners.c.key_hash == key_hash)).first()
+
+    def join(self, study: Study, key_hash: str, returning_hash: str | None, parameters: Mapping[str, str],
+             choose: Callable[[Study, Mapping[str, int]], str], seed: Callable[[str, int], int]) -> Row[Any]:  # fmt: skip
+        """The listener who returns, or a new one in the group that `choose` names given how many finished or are still at it."""
+
+        def job(connection: Connection) -> Row[Any]:
+            if returning_hash and (
+                old := connection.execute(select(listeners).where(listeners.c.returning_hash == returning_hash)).first()
+            ):
+                return old
+            if self._closed:
+                raise DoorClosed("This study is closed.")
+            counts = _counted(connection, self._here())
+            if sum(counts.values()) >= study.listeners:
+                raise DoorClosed("This study has all the listeners it needs. Thank you for coming.")
+            group = choose(study, {cell: counts.get(cell, 0) for cell in study.cells})
+            last = connection.scalar(select(func.max(listeners.c.number)).where(listeners.c.group_ == group))
+            number = 0 if last is None else last + 1
+            values = {"key_hash": key_hash, "returning_hash": returning_hash, "group_": group, "number": number,
+                      "seed": seed(group, number), "started_at": time.time(), "seen_at": time.time()}  # fmt: skip
+            new = connection.execute(insert(listeners).values(values).returning(*listeners.c)).one()
+            if parameters:
+                connection.execute(insert(recruits).values(listener=new.id, data=dict(parameters)))
+            return new
+
+        return self._writer.run(job)
+
+    def _here(self) -> Any:
+        """Condition: has finished, or is still at it."""
+        return listeners.c.finished_at.is_not(None) | (listeners.c.seen_at > time.time() - self.patience_s)
+
+    def seen(self, listener: int) -> None:
+        """Notes that the listener is there; does not wait for the commit."""
+        self._writer.start(lambda connection: connection.execute(SEEN, {"who": listener, "now": time.time()}))
+
+    def finish(self, listener: int) -> None:
+        unfinished = (listeners.c.id == listener) & listeners.c.finished_at.is_(None)
+        self._writer.run(lambda connection: connection.execute(update(listeners).where(unfinished).values(finished_at=time.time())))
+
+    def parameters(self, listener: int) -> dict[str, str]:
+        """What the recruitment site said of a listener; empty once erased."""
+        with self.engine.connect() as connection:
+            return connection.scalar(select(recruits.c.data).where(recruits.c.listener == listener)) or {}
+
+    def erase(self, listener: int) -> None:
+        """Deletes what is personal: answers about the person, recruitment parameters and the hash of them. Other answers stay."""
+
+        def job(connection: Connection) -> None:
+            if not connection.execute(update(listeners).where(listeners.c.id == listener).values(returning_hash=None)).rowcount:
+                raise UserError(f"There is no listener {listener}.")
+            connection.execute(delete(personal).where(personal.c.listener == listener))
+            connection.execute(delete(recruits).where(recruits.c.listener == listener))
+
+        self._writer.run(job)
+
+    # ---- answers
+
+    def append(self, record: Record) -> bool:
+        """Stores an answer and returns after the commit: True, or False if there already is one of this listener and position."""
+
+        def job(connection: Connection) -> bool:
+            if self._closed:
+                raise DoorClosed("This study is closed: no answers are taken any more.")
+            now = time.time()
+            row = {name: getattr(record, name) for name in COPIED} | {"received_at": now}
+            if record.personal:
+                row["answer"] = {}
+            if connection.execute(self._insert_answer, row).first() is None:
+                return False
+            if record.personal:
+                connection.execute(KEEP_PERSONAL, {"listener": record.listener, "position": record.position, "data": record.answer})
+            connection.execute(FINISHED if record.last else SEEN, {"who": record.listener, "now": now})
+            return True
+
+        return self._writer.run(job)
+
+    def history(self, listener: int) -> list[Row[Any]]:
+        """Position, answer and facts of each answer, by position."""
+        columns = (answers.c.position, answers.c.answer, answers.c.facts)
+        with self.engine.connect() as connection:
+            return list(connection.execute(select(*columns).where(answers.c.listener == listener).order_by(answers.c.position)))
+
+    def event(self, listener: int, kind: str, data: Mapping[str, Any]) -> None:
+        """Notes something that happened to a listener; beyond MOST_EVENTS nothing is kept."""
+
+        def job(connection: Connection) -> None:
+            if (connection.scalar(select(func.count()).where(events.c.listener == listener)) or 0) < MOST_EVENTS:
+                connection.execute(insert(events).values(listener=listener, at=time.time(), kind=kind, data=dict(data)))
+
+        self._writer.run(job)
+
+    # ---- what is read out
+
+    def answers(self) -> list[dict[str, Any]]:
+        """All answers, in the order in which they were stored."""
+        return self._rows(select(answers).order_by(answers.c.id))
+
+    def listeners(self) -> list[dict[str, Any]]:
+        """All listeners, in the order in which they came; `group` is their group."""
+        columns = [c.label(c.name.rstrip("_")) for c in listeners.c if c.name not in ("key_hash", "returning_hash")]
+        return self._rows(select(*columns).order_by(listeners.c.id))
+
+    def personal(self) -> list[dict[str, Any]]:
+        return self._rows(select(personal).order_by(personal.c.listener, personal.c.position))
+
+    def recruits(self) -> list[dict[str, Any]]:
+        return self._rows(select(recruits).order_by(recruits.c.listener))
+
+    def events(self) -> list[dict[str, Any]]:
+        return self._rows(select(events).order_by(events.c.id))
+
+    def progress(self) -> dict[str, Any]:
+        """Listeners by group: finished, active and dropped out; answers; whether the study is closed."""
+        finished = listeners.c.finished_at.is_not(None)
+        with self.engine.connect() as connection:
+            groups = {
+                name: dict(zip(("finished", "active", "dropped"), numbers, strict=True))
+                for name, *numbers in connection.execute(
+                    select(
+                        listeners.c.group_,
+                        func.count().filter(finished),
+                        func.count().filter(~finished & self._here()),
+                        func.count().filter(~self._here()),
+                    )
+                    .group_by(listeners.c.group_)
+                    .order_by(listeners.c.group_)
+                )
+            }
+            given, last = connection.execute(select(func.count(), func.max(answers.c.received_at)).select_from(answers)).one()
+        sums = {name: sum(group[name] for group in groups.values()) for name in ("finished", "active", "dropped")}
+        return {**sums, "groups": groups, "answers": given, "last_answer_at": last, "closed": self.closed()}
+
+    def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
+        with self.engine.connect() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _counted(connection: Connection, here: Any) -> dict[str, int]:
+    query = select(listeners.c.group_, func.count()).where(here).group_by(listeners.c.group_)
+    return dict(connection.execute(query).tuples().all())

@@ -1,0 +1,175 @@
+"""The tables of a study's database, and how SQLite and PostgreSQL are opened. Times are seconds since 1970, UTC."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    URL,
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Float,
+    ForeignKey,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    create_engine,
+    event,
+    make_url,
+)
+from sqlalchemy.exc import ArgumentError, DatabaseError
+
+from limen.errors import UserError, missing_package
+
+metadata = MetaData()
+_id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER counts up by itself in SQLite
+
+meta = Table("meta", metadata, Column("key", String(64), primary_key=True), Column("value", Text, nullable=False))
+"""study: fingerprint, recorded before the first listener. name, secret, closed_at."""
+
+listeners = Table(
+    "listeners",
+    metadata,
+    Column("id", _id, primary_key=True),
+    Column("key_hash", String(64), nullable=False, unique=True),
+    Column("returning_hash", String(64), unique=True),
+    Column("group_", String(200), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("started_at", Float(53), nullable=False),
+    Column("finished_at", Float(53)),
+    Column("seen_at", Float(53), nullable=False),
+    UniqueConstraint("group_", "number"),
+)
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("id", _id, primary_key=True),
+    Column("listener", _id, ForeignKey("listeners.id"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("attempt", String(64), nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("kind", String(64), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("answer", JSON, nullable=False),
+    Column("facts", JSON, nullable=False),
+    Column("truth", JSON, nullable=False),
+    Column("correct", Boolean),
+    Column("playback", JSON, nullable=False),
+    Column("response_ms", Float(53)),
+    Column("received_at", Float(53), nullable=False),
+    UniqueConstraint("listener", "position"),
+)
+"""Append-only: triggers refuse to change or delete a row."""
+
+personal = Table(
+    "personal",
+    metadata,
+    Column("listener", _id, ForeignKey("listeners.id"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("data", JSON, nullable=False),
+)
+"""Answers about the listener's person; can be erased."""
+
+recruits = Table(
+    "recruits",
+    metadata,
+    Column("listener", _id, ForeignKey("listeners.id"), primary_key=True, autoincrement=False),
+    Column("data", JSON, nullable=False),
+)
+"""Parameters of the recruitment site; can be erased."""
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", _id, primary_key=True),
+    Column("listener", _id, ForeignKey("listeners.id"), nullable=False, index=True),
+    Column("at", Float(53), nullable=False),
+    Column("kind", String(64), nullable=False),
+    Column("data", JSON, nullable=False),
+)
+
+REFUSED = "answers are append-only"
+SQLITE_TRIGGERS = [
+    f"CREATE TRIGGER IF NOT EXISTS answers_no_{verb} BEFORE {verb.upper()} ON answers BEGIN SELECT RAISE(ABORT, '{REFUSED}'); END"
+    for verb in ("update", "delete")
+]
+POSTGRES_TRIGGERS = [
+    f"CREATE OR REPLACE FUNCTION answers_refuse() RETURNS trigger AS $$ BEGIN RAISE EXCEPTION '{REFUSED}'; END $$ LANGUAGE plpgsql",
+    "CREATE OR REPLACE TRIGGER answers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON answers "
+    "FOR EACH STATEMENT EXECUTE FUNCTION answers_refuse()",
+]
+
+
+def open_engine(where: str | Path) -> Engine:
+    """An engine for a file of SQLite or a URL (sqlite:///study.db, postgresql://user@host/database); its tables are made if missing."""
+    url = _url(where)
+    if url.get_backend_name() == "sqlite":
+        _private_file(Path(str(url.database)))
+        engine = create_engine(url, json_serializer=_json, pool_size=20, max_overflow=20)
+        event.listen(engine, "connect", _sqlite_connection)
+        event.listen(engine, "begin", _sqlite_begin)
+    else:
+        engine = create_engine(url, json_serializer=_json, pool_size=10, max_overflow=20, pool_pre_ping=True)
+    try:
+        with engine.connect().execution_options(write=True) as connection, connection.begin():
+            if url.get_backend_name() == "postgresql":
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(5104)")  # two servers that start at once make the tables once
+            metadata.create_all(connection)
+            for statement in SQLITE_TRIGGERS if url.get_backend_name() == "sqlite" else POSTGRES_TRIGGERS:
+                connection.exec_driver_sql(statement)
+    except DatabaseError as error:
+        raise UserError(f"{url.render_as_string()} cannot be used as the database of a study: {error.orig}") from None
+    return engine
+
+
+def _private_file(path: Path) -> None:
+    """It holds the secret and what listeners said: nobody else may read it, nor the log that SQLite makes beside it with the same mode."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise UserError(f"{path} cannot be opened as the database of a study: {error.strerror}.") from None
+
+
+def _url(where: str | Path) -> URL:
+    if isinstance(where, Path):
+        return URL.create("sqlite", database=str(where))
+    try:
+        url = make_url(where)
+        backend = url.get_backend_name()
+    except ArgumentError:
+        raise UserError(f"{where!r} is no database URL. Expected sqlite:///study.db or postgresql://user:password@host/database.") from None
+    if backend not in ("sqlite", "postgresql") or (backend == "sqlite" and url.database in (None, "", ":memory:")):
+        raise UserError(f"{url.render_as_string()!r}: answers are kept in a file of SQLite (sqlite:///study.db) or in PostgreSQL.")
+    if backend == "postgresql":
+        try:
+            import psycopg  # noqa: F401
+        except ImportError:
+            raise missing_package("A study in PostgreSQL", "psycopg", "listen") from None
+        url = url.set(drivername="postgresql+psycopg")
+    return url
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _sqlite_connection(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # the driver would begin transactions by itself, and too late for BEGIN IMMEDIATE
+    # FULL: a commit is on the disk when it returns, also after a power cut
+    for pragma in ("busy_timeout=20000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _sqlite_begin(connection: Connection) -> None:
+    """A writer takes its lock at once: what it reads cannot change before it writes."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("write") else "BEGIN")

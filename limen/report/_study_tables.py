@@ -1,0 +1,203 @@
+"""Tables of a listening study's results page, ready for the template."""
+
+from typing import Any
+
+from limen.listening._parts import Choices, Estimate, Preference, Rated, Share, Thresholds, Transcriptions, Where
+from limen.report import _study_words as words
+from limen.report._words import DASH, fmt, listed
+
+Table = dict[str, Any]
+
+
+def table(title: str, headings: list[tuple[str, str]], rows: list[list[Any]], caption: str = "", names: int = 1) -> Table:
+    """Headings are (heading, meaning); the first `names` columns hold words."""
+    return {"title": title, "headings": headings, "names": names, "rows": rows, "caption": caption}
+
+
+def _where(where: Where) -> tuple[str, str]:
+    """What answers are sorted by, and its value."""
+    return listed(where.keys) or "all", str(where) if where.keys else ""
+
+
+def p_cell(p: float | None) -> str:
+    return DASH if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def choices(part: Choices) -> list[Table]:
+    out = [_shares(part)]
+    if any(s.sure for s in part.shares):
+        out.append(_confidence(part))
+    if part.mixed:
+        rows = [
+            [name, words.number_interval(e, "2f"), p_cell(p)]
+            for name, e, p in zip(part.mixed.names, part.mixed.log_odds, part.mixed.p, strict=True)
+        ]
+        caption = (
+            "Log odds of a right answer, 95 % Wald intervals; 0 is even odds. Standard deviation between listeners "
+            f"{fmt(part.mixed.listener_sd, '2f')}, between items {fmt(part.mixed.item_sd, '2f')}."
+        )
+        out.append(
+            table("Mixed-effects logistic model", [("Compared", ""), ("Log odds", "95 % interval in brackets"), ("p", "")], rows, caption)
+        )
+    if part.others:
+        out.append(table("Free answers", [("Typed", ""), ("Times", "")], [[text, n] for text, n in part.others]))
+    return out
+
+
+def _shares(part: Choices) -> Table:
+    detect = any(s.d_prime.value is not None for s in part.shares)
+    equal = any(s.p_equivalent is not None for s in part.shares)
+    headings = [
+        ("By", "what the answers are sorted by"),
+        ("Value", ""),
+        ("n", "answers"),
+        ("Right", ""),
+        ("Share", ""),
+        ("95 % interval", "Clopper-Pearson"),
+        ("Clustered", "95 % interval from a bootstrap over listeners and items"),
+        ("p better", "exact binomial against chance, one-sided"),
+        ("p two-sided", "exact binomial against chance"),
+    ]
+    headings += [(f"p within ±{100 * part.shares[0].bound:.0f}", "equivalence with chance, two one-sided exact tests")] if equal else []
+    headings += [("d′", "sensitivity, 95 % interval over listeners"), ("Bias c", "0: neither answer is preferred")] if detect else []
+    return table(
+        "Right answers", headings, [_share(s, detect, equal) for s in part.shares], f"Chance is {fmt(part.shares[0].chance, '%')}.", names=2
+    )
+
+
+def _share(s: Share, detect: bool, equal: bool) -> list[Any]:
+    row = [
+        *_where(s.where),
+        fmt(s.n, "n"),
+        fmt(s.right, "n"),
+        fmt(s.share.value, "%"),
+        _range(s.share),
+        _range(s.clustered),
+        p_cell(s.p_greater),
+        p_cell(s.p_two_sided),
+    ]
+    row += [p_cell(s.p_equivalent)] if equal else []
+    return row + ([words.number_interval(s.d_prime, "2f"), fmt(None if s.bias is None else round(s.bias, 2) + 0.0, "2f")] if detect else [])
+
+
+def _range(e: Estimate) -> str:
+    return words.ends(e, "1f", 100) or DASH
+
+
+def _confidence(part: Choices) -> Table:
+    rows = []
+    for s in part.shares:
+        if s.where.keys in ((), ("condition",)) or (len(s.where.keys) == 1 and s.where.keys[0] != "group"):
+            rows += [
+                [*_where(s.where), c.confidence, c.n, fmt(c.of_all, "%"), c.right,
+                 fmt(c.share.value, "%") if c.share.value is not None else DASH, _range(c.share)]
+                for c in s.sure
+            ]  # fmt: skip
+    headings = [
+        ("By", ""),
+        ("Value", ""),
+        ("Confidence", ""),
+        ("n", ""),
+        ("Of all answers", ""),
+        ("Right", ""),
+        ("Share right", ""),
+        ("95 % interval", ""),
+    ]
+    return table("Confidence and accuracy", headings, rows, "Of the answers of each confidence, the share that was right.", names=3)
+
+
+def notes(part: Choices) -> list[str]:
+    return [words.agreement(part.agreement)] if part.agreement.value is not None else []
+
+
+def rated(part: Rated) -> list[Table]:
+    steps = [(fmt(level), f"ratings of {fmt(level)}") for level in part.levels]
+    headings = [("By", ""), ("Value", ""), ("n", ""), *steps, ("Mean", "95 % interval in brackets")]
+    headings += [] if steps else [("Median", ""), ("Quartiles", "")]
+    headings += [(f"≥ {fmt(part.good_from)}", "Clopper-Pearson interval in brackets"), (f"≤ {fmt(part.bad_to)}", "")]
+    rows = [
+        [*_where(r.where), fmt(r.n, "n"), *r.counts, words.number_interval(r.mean, "2f" if steps else "1f"),
+         *([] if steps else [fmt(r.median), f"{fmt(r.quartiles[0])}{DASH}{fmt(r.quartiles[1])}"]),
+         words.percent_interval(r.good), fmt(r.bad_n / r.n, "%")]
+        for r in part.ratings
+    ]  # fmt: skip
+    interval = (
+        "Means of conditions: Student’s interval over listeners."
+        if not steps
+        else "Intervals of means: bootstrap over listeners and items."
+    )
+    out = [table("Ratings", headings, rows, interval, names=2)]
+    if part.comparisons:
+        lines = [
+            [str(c.where), f"{c.conditions[1]} against {c.conditions[0]}", words.number_interval(c.difference, "2f"), p_cell(c.p),
+             fmt(c.error, "2g") if c.error else "exact" if "exact" in c.method else DASH, p_cell(c.p_within), c.method]
+            for c in part.comparisons
+        ]  # fmt: skip
+        out.append(
+            table(
+                "Do conditions differ?",
+                [("Of", ""), ("Compared", ""), ("Difference of means", "95 % interval in brackets"), ("p", ""),
+                 ("Error", "of a simulated p"), ("p within", "conditions exchanged within listeners only"), ("Test", "")],
+                lines,
+                "The test asks whether the whole distributions differ, not only their means. p within holds also where answers of one "
+                "listener resemble each other.",
+                names=2,
+            )
+        )  # fmt: skip
+    return out
+
+
+def preference(part: Preference) -> list[Table]:
+    rows = [
+        [f"{p.first} against {p.second}", p.n, fmt(p.wins), p.ties, words.percent_interval(p.share), p_cell(p.p_two_sided)]
+        for p in part.pairs
+    ]
+    headings = [
+        ("Compared", ""),
+        ("n", ""),
+        ("For the first", "a tie counts half"),
+        ("Ties", ""),
+        ("Share", "of those who chose"),
+        ("p two-sided", ""),
+    ]
+    out = [table("Pairs", headings, rows, "Shares are of those who chose one of the two, with Clopper-Pearson intervals.")]
+    if part.worth:
+        worth = [[name, words.number_interval(e, "2f")] for name, e in part.worth]
+        out.append(
+            table("Bradley-Terry scale", [("Condition", ""), ("Log worth", "95 % interval over listeners")], worth, "0 is the mean of all.")
+        )
+    return out
+
+
+def transcriptions(part: Transcriptions) -> list[Table]:
+    rows = [
+        [
+            *_where(c.where),
+            c.n,
+            words.percent_interval(c.exact),
+            words.percent_interval(c.wer),
+        ]
+        for c in part.cells
+    ]
+    headings = [("By", ""), ("Value", ""), ("n", ""), ("Word for word", "Clopper-Pearson"), ("Word error rate", "bootstrap over listeners")]
+    out = [table("Transcripts", headings, rows, "Lower case, only letters, digits and apostrophes are compared.", names=2)]
+    if part.worst:
+        out.append(table("Most frequent mistakes", [("Said", ""), ("Typed", ""), ("Times", "")], [list(w) for w in part.worst], names=2))
+    return out
+
+
+def thresholds(part: Thresholds) -> list[Table]:
+    headings = [("Axis", ""), ("Listeners", ""), ("Trials", ""), ("Threshold", "strength heard half the time; 95 % interval"),
+                ("Spread", "standard deviation between listeners"), ("False alarms", "“different” of equal clips")]  # fmt: skip
+    rows = [
+        [
+            a.axis,
+            a.listeners,
+            a.trials,
+            words.number_interval(a.threshold),
+            words.number_interval(a.spread),
+            words.percent_interval(a.false_alarms),
+        ]
+        for a in part.axes
+    ]
+    return [table("Thresholds", headings, rows, "Strengths go from 0 (unchanged) to 100. Intervals are credible intervals.")]

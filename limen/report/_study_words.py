@@ -1,0 +1,176 @@
+"""What a listening study found, in sentences that carry their numbers."""
+
+from collections.abc import Sequence
+
+from limen.listening._parts import Choices, Comparison, Estimate, Part, Preference, Rated, Share, Thresholds, Transcriptions
+from limen.listening._results import Answered, Results
+from limen.report._words import DASH, THIN, fmt, listed, many
+
+NAMES = {
+    "abx": "ABX",
+    "naturalness": "Naturalness",
+    "identification": "Identification",
+    "same_different": "Same or different",
+    "preference": "Preference",
+    "mushra": "MUSHRA",
+    "transcription": "Transcription",
+}
+
+
+def name_of(kind: str) -> str:
+    return NAMES.get(kind, kind.replace("_", " ").capitalize())
+
+
+def p_text(p: float | None) -> str:
+    """p = 0.205, p < 0.001."""
+    if p is None:
+        return DASH
+    text = "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.0995 else f"p = {p:.2f}"
+    return text.replace(" ", THIN)
+
+
+def ends(e: Estimate, how: str = "1f", scale: float = 1.0) -> str:
+    """43.4–67.3, never broken across lines; "to" where a minus sign would stand beside the dash."""
+    if e.low is None or e.high is None:
+        return ""
+    join = f"\u2060{DASH}\u2060" if e.low >= 0 else " to "
+    return fmt(scale * e.low + 0.0, how) + join + fmt(scale * e.high + 0.0, how)
+
+
+def percent_interval(e: Estimate) -> str:
+    """55.6 % (43.4–67.3)."""
+    if e.value is None:
+        return DASH
+    return fmt(e.value, "%") + (f" ({ends(e, '1f', 100)})" if e.low is not None else "")
+
+
+def number_interval(e: Estimate, how: str = "1f") -> str:
+    if e.value is None:
+        return DASH
+    return fmt(e.value, how) + (f" ({ends(e, how)})" if e.low is not None else "")
+
+
+def who(results: Results) -> str:
+    out = results.exclusions
+    left = len(out.excluded)
+    counted = "nobody was left out" if not left else f"{many(left, 'was', 'were')} left out by the rules of the study file"
+    return (
+        f"{many(results.listeners, 'person', 'people')} listened and {fmt(results.finished, 'n')} reached the end; {counted}, so "
+        f"{many(results.answers, 'answer')} of {many(out.kept, 'listener')} count."
+    )
+
+
+def found(results: Results, part: Part) -> list[str]:
+    """What a trial type found, in a few sentences."""
+    if isinstance(part, Choices):
+        return choices(part, main_key(results, part))
+    if isinstance(part, Rated):
+        return rated(part)
+    if isinstance(part, Preference):
+        return preference(part)
+    return transcriptions(part) if isinstance(part, Transcriptions) else thresholds(part)
+
+
+def main_key(results: Results, part: Choices) -> tuple[str, ...]:
+    """What a trial type's results are mainly read by: the key its hypotheses ask for, else the first factor, else condition or group."""
+    single = list(dict.fromkeys(s.where.keys for s in part.shares if len(s.where.keys) == 1))
+    asked = [h.where.keys for h in results.hypotheses if h.trial == part.kind and h.where.keys]
+    factors = [k for k in single if k[0] not in ("group", "condition")]
+    return next((k for k in [*asked, *factors, ("condition",), ("group",)] if k in single), ())
+
+
+def choices(part: Choices, key: tuple[str, ...]) -> list[str]:
+    whole, *_ = part.shares
+    out = [
+        f"{name_of(part.kind)}: {fmt(whole.right, 'n')} of {many(whole.n, 'answer')} were right, {percent_interval(whole.share)}; guessing "
+        f"gives {fmt(whole.chance, '%')}."
+    ]
+    split = [s for s in part.shares if s.where.keys == key and key]
+    if split:
+        shown = listed([f"{s.where} {percent_interval(s.share)}" for s in split[:6]])
+        out.append(f"By {key[0]}: {shown}{', ...' if len(split) > 6 else ''}.")
+    out += [_chance(s) for s in (split or [whole]) if s.p_greater >= 0.05]
+    return out
+
+
+def _chance(s: Share) -> str:
+    """Not better than chance is not the same as inaudible."""
+    about = f"For {s.where} they" if s.where.keys else "They"
+    said = f"{about} were not reliably better than guessing (one-sided {p_text(s.p_greater)}, n{THIN}={THIN}{s.n})"
+    if s.p_equivalent is None:
+        return f"{said}."
+    if s.p_equivalent < 0.05:
+        return f"{said}, and lie within {100 * s.bound:.0f} points of it (equivalence {p_text(s.p_equivalent)})."
+    top = f"the interval still reaches {fmt(s.share.high, '%')}" if s.share.high is not None else "the interval is wide"
+    return (
+        f"{said}; that is no proof that nothing is heard, {top} (equivalence within {100 * s.bound:.0f} points: {p_text(s.p_equivalent)})."
+    )
+
+
+def rated(part: Rated) -> list[str]:
+    split = [r for r in part.ratings if r.where.keys == ("condition",)] or [r for r in part.ratings if not r.where.keys]
+    if part.levels:
+        scale = f"{fmt(part.good_from)} or more"
+        shown = listed([f"{percent_interval(r.good)} of {r.where} (n{THIN}={THIN}{r.n})" for r in split])
+        out = [f"{name_of(part.kind)}: {scale} of {fmt(part.levels[-1])} was given to {shown}."]
+    else:
+        shown = listed([f"{r.where} {number_interval(r.mean)}" for r in sorted(split, key=lambda r: -(r.mean.value or 0))])
+        out = [f"{name_of(part.kind)}, mean ratings: {shown}."]
+    whole = [c for c in part.comparisons if not c.where.keys]
+    if part.levels or not whole:
+        return out + [comparison(c) for c in whole]
+    against = listed([f"{c.conditions[1]} {p_text(c.p)}" for c in whole])
+    return [*out, f"Compared with {whole[0].conditions[0]} ({whole[0].method}): {against}."]
+
+
+def comparison(c: Comparison) -> str:
+    verdict = "differ" if c.p < 0.05 else "do not reliably differ"
+    error = f" ± {c.error:.2g}" if c.error else ""
+    return f"The ratings of {listed(c.conditions)} {verdict} ({c.method}, {p_text(c.p)}{error})."
+
+
+def preference(part: Preference) -> list[str]:
+    shown = [
+        f"{p.first} was preferred to {p.second} in {fmt(p.wins)} of {p.n} comparisons, {percent_interval(p.share)}, {p_text(p.p_two_sided)}"
+        for p in sorted(part.pairs, key=lambda p: p.p_two_sided)[:3]
+    ]
+    return [f"{name_of(part.kind)}: {'; '.join(shown)}."] if shown else []
+
+
+def thresholds(part: Thresholds) -> list[str]:
+    return [
+        f"{name_of(part.kind)}, {a.axis}: a difference is heard half the time at a strength of {number_interval(a.threshold)} of 100 "
+        f"({many(a.listeners, 'listener')}, {many(a.trials, 'trial')}; listeners spread by {number_interval(a.spread)})."
+        for a in part.axes
+    ]
+
+
+def transcriptions(part: Transcriptions) -> list[str]:
+    whole, *_ = part.cells
+    split = [c for c in part.cells if c.where.keys == ("condition",)]
+    shown = listed([f"{c.where} {percent_interval(c.wer)}" for c in split])
+    return [
+        f"{name_of(part.kind)}: {percent_interval(whole.wer)} of the words were typed wrongly ({many(whole.n, 'answer')})"
+        + (f"; by condition: {shown}." if shown else ".")
+    ]
+
+
+def agreement(e: Estimate) -> str:
+    return f"Agreement between listeners (Krippendorff’s alpha): {number_interval(e, '2f')}; 1 is perfect, 0 is chance."
+
+
+def hypotheses(answers: Sequence[Answered]) -> str:
+    if not answers:
+        return ""
+    held, lost = sum(bool(h.holds) for h in answers), sum(h.holds is None for h in answers)
+    several = " after correction for asking several" if len(answers) > 1 else ""
+    empty = f"; {fmt(lost, 'n')} had no answers to judge by" if lost else ""
+    return f"Of {many(len(answers), 'question')} fixed before the first answer, {fmt(held, 'n')} can be answered with yes{several}{empty}."
+
+
+def cite(results: Results) -> str:
+    return (
+        f"{results.title} ({results.study}): listening study, {many(results.exclusions.kept, 'listener')}, "
+        f"{many(results.answers, 'answer')}, {' to '.join(dict.fromkeys((results.first[:10], results.last[:10])))}. "
+        f"Study file sha256{THIN}{results.fingerprint}. Analysed with Limen, seed {results.seed}."
+    )

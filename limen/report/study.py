@@ -1,0 +1,189 @@
+"""The results page of a listening study: one file that needs nothing else. First what was found, then how sure that is, then everything."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from limen.listening._parts import Choices, Preference, Rated, Thresholds, Transcriptions
+from limen.listening._results import Results
+from limen.listening.export import COLUMNS
+from limen.report import _study_figures as figures
+from limen.report import _study_people as people
+from limen.report import _study_tables as tables
+from limen.report import _study_words as words
+from limen.report._build import HERE, _environment
+from limen.report._words import duration, fmt, many
+
+Rows = Sequence[Mapping[str, Any]]
+
+METHODS = {
+    "Interval of a share": "Clopper-Pearson: exact, never too narrow for answers that are independent. “Clustered” intervals come from "
+    "drawing listeners, and items, with replacement, because answers of one listener, and to one item, resemble each other; with fewer "
+    "than about ten listeners they are too narrow.",
+    "Against chance": "Exact binomial test, one-sided (better than guessing) and two-sided. It takes answers as independent; where the "
+    "clustered interval is much wider, believe that one.",
+    "Equivalence": "Two one-sided exact binomial tests: whether the share lies within the bound of chance. Only this can say “not heard”; "
+    "a large p against chance cannot.",
+    "d′ and bias": "Signal detection theory, differencing model (every trial brings another clip); shares with Hautus’s log-linear "
+    "correction; the interval comes from drawing listeners with replacement. Bias c is 0 where neither answer is preferred.",
+    "Ratings": "Exact test of the two distributions (Freeman-Halton), by simulation with its error where tables are too many to count; and "
+    "a permutation test that exchanges conditions within listeners only.",
+    "MUSHRA": "Scores averaged within listeners, Student’s interval over listeners, Wilcoxon’s signed-rank test against the hidden "
+    "reference, Holm-corrected.",
+    "Preference": "Exact two-sided binomial test of each pair, ties left out; Bradley-Terry scale, a tie half a win for each, with "
+    "intervals from drawing listeners.",
+    "Thresholds": "A cumulative Gaussian with false alarms and lapses, fitted to each listener and axis on a grid (flat priors); the "
+    "study’s threshold is the mean of the population, every listener entering with their whole likelihood. The band of a curve is "
+    "that of the threshold.",
+    "Mixed model": "Logistic regression of right answers with random intercepts of listeners and items.",
+    "Agreement": "Krippendorff’s alpha between listeners who judged the same item and condition: 1 is perfect, 0 is chance.",
+    "Several questions": "Holm’s correction over all questions of the study file.",
+}
+
+
+def build_study(results: Results, rows: Rows, path: str | Path) -> Path:
+    """Write the page of `analyse`'s results and return its path; `rows` are the answers they come from."""
+    path = Path(path)
+    page = _environment().get_template("study.html.j2").render(_context(results, rows))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".part")
+    beside.write_bytes(page.encode("utf-8", errors="replace"))
+    os.replace(beside, path)
+    return path
+
+
+def sentences(results: Results) -> list[str]:
+    """What was found, as the first screen of the page says it."""
+    return [words.who(results), *(" ".join(found) for part in results.parts if (found := words.found(results, part)))]
+
+
+def _context(results: Results, rows: Rows) -> dict[str, Any]:
+    parts = _parts(results, rows)
+    used = _methods(results)
+    return {
+        "name": results.study,
+        "title": results.title,
+        "css": (HERE / "page.css").read_text(encoding="utf-8"),
+        "js": (HERE / "page.js").read_text(encoding="utf-8"),
+        "dates": " to ".join(dict.fromkeys(d[:10] for d in (results.first, results.last) if d)),
+        "who": words.who(results),
+        "alarm": _alarm(results),
+        "found": [p["found"] for p in parts if p["found"]] or [["No answer counts yet."]],
+        "hypotheses": people.hypotheses(results),
+        "parts": parts,
+        "excluded": people.excluded(results),
+        "playback": _playback(results),
+        "times": people.times(results),
+        "people": people.people(results),
+        "methods": [(k, v) for k, v in METHODS.items() if k in used],
+        "notes": results.notes,
+        "facts": _facts(results, rows),
+        "cite": words.cite(results),
+        "columns": list(COLUMNS.items()),
+        "count": fmt(len(rows), "n"),
+    }
+
+
+def _alarm(results: Results) -> tuple[str, str] | None:
+    out = results.exclusions
+    if out.same is False:
+        return (
+            "The study file was changed after the first answer.",
+            f"Recorded: {str(out.recorded)[:16]}…, now: {out.fingerprint[:16]}…. Rules and questions are no longer those fixed beforehand.",
+        )
+    if out.listeners and not out.kept:
+        return "Every listener is left out by the rules of the study file.", "There is nothing to report; the reasons stand below."
+    return None
+
+
+def _parts(results: Results, rows: Rows) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = []
+    for part in results.parts:
+        name = words.name_of(part.kind)
+        section = {"id": f"part-{len(out) + 1}", "title": name, "intro": [], "figures": [], "tables": [], "notes": []}
+        out.append(section | {"found": words.found(results, part)} | _FILL[type(part)](results, part, name, rows))
+    return out
+
+
+def _choices(results: Results, part: Choices, name: str, rows: Rows) -> dict[str, Any]:
+    key = words.main_key(results, part)
+    whole = part.shares[0]
+    return {
+        "intro": [f"{many(whole.n, 'answer')} of {many(whole.listeners, 'listener')} to {many(whole.items, 'item')}."],
+        "figures": [*figures.shares(part, name), *figures.confidence(part, name, key), *figures.confusions(part, name)],
+        "tables": tables.choices(part),
+        "notes": tables.notes(part),
+    }
+
+
+def _rated(results: Results, part: Rated, name: str, rows: Rows) -> dict[str, Any]:
+    return {
+        "figures": figures.ratings(part, name, rows),
+        "tables": tables.rated(part),
+        "notes": [words.agreement(part.agreement)] if part.agreement.value is not None else [],
+    }
+
+
+def _preference(results: Results, part: Preference, name: str, rows: Rows) -> dict[str, Any]:
+    return {"figures": figures.worth(part, name), "tables": tables.preference(part)}
+
+
+def _transcriptions(results: Results, part: Transcriptions, name: str, rows: Rows) -> dict[str, Any]:
+    return {"tables": tables.transcriptions(part)}
+
+
+def _thresholds(results: Results, part: Thresholds, name: str, rows: Rows) -> dict[str, Any]:
+    return {
+        "figures": [*figures.curves(part, name), *figures.thresholds(part, name)],
+        "tables": tables.thresholds(part),
+    }
+
+
+_FILL: dict[type, Any] = {
+    Choices: _choices,
+    Rated: _rated,
+    Preference: _preference,
+    Transcriptions: _transcriptions,
+    Thresholds: _thresholds,
+}
+
+
+def _methods(results: Results) -> set[str]:
+    """Which methods this page needs words for."""
+    used = {"Interval of a share"}
+    if results.choices:
+        used |= {"Against chance", "Equivalence", "Agreement", "d′ and bias"}
+        used |= {"Mixed model"} if any(c.mixed for c in results.choices) else set()
+    used |= {"MUSHRA" if r.kind == "mushra" else "Ratings" for r in results.rated} | ({"Agreement"} if results.rated else set())
+    used |= {"Preference"} if results.preference else set()
+    used |= {"Thresholds"} if results.thresholds else set()
+    return used | ({"Several questions"} if results.hypotheses else set())
+
+
+def _playback(results: Results) -> str:
+    p = results.playback
+    if not p.trials:
+        return "No screen with sounds was answered."
+    rates = ", ".join(f"{rate} Hz ({n})" for rate, n in p.rates_hz) or "unknown"
+    return (
+        f"Of {many(p.trials, 'answered screen')} with sounds, {fmt(p.heard, 'n')} ({fmt(p.heard / p.trials, '%')}) come with proof that "
+        f"every sound was played: the page decoded the very samples that were sent. {fmt(p.plays, '1f')} plays per screen. "
+        f"Rate of the devices: {rates}."
+    )
+
+
+def _facts(results: Results, rows: Rows) -> list[tuple[str, str]]:
+    out = results.exclusions
+    checked = {None: "was not recorded", True: "is the one recorded before the first answer", False: "is NOT the one recorded"}[out.same]
+    minutes = [p.minutes for p in results.people if p.minutes is not None]
+    return [
+        ("study", results.study),
+        ("fingerprint", f"{results.fingerprint[:16]}… {checked}"),
+        ("rows", fmt(len(rows), "n")),
+        ("first answer", results.first or "–"),
+        ("last answer", results.last or "–"),
+        ("listeners", f"{results.listeners} of {results.wanted} wanted"),
+        ("median duration", duration(60 * sorted(minutes)[len(minutes) // 2]) if minutes else "–"),
+        ("seed of the analysis", str(results.seed)),
+    ]

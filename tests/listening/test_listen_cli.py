@@ -1,0 +1,119 @@
+"""`limen listen` as a person types it: from a run to a study, from answers to results and to a table that trains a metric."""
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from studies import JND, write
+from typer.testing import CliRunner
+
+from limen.cli import app
+from limen.listening.jnd import read_jnd
+
+RUNNER = CliRunner()
+
+
+def listen(*arguments: object) -> str:
+    done = RUNNER.invoke(app, ["listen", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def refused(*arguments: object) -> str:
+    """The message that a mistake ends with."""
+    done = subprocess.run([sys.executable, "-m", "limen.cli", "listen", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 2, done.stdout
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def jnd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A finished just-noticeable-difference study with its database."""
+    folder = tmp_path_factory.mktemp("jnd")
+    write(folder, JND, listeners=6, hypotheses=[])
+    database = f"sqlite:///{folder / 'simulated.db'}"
+    assert "6 simulated listeners finished" in listen("simulate", folder)
+    return folder, database
+
+
+def test_a_finished_study_becomes_a_results_page_with_its_numbers_beside_it(jnd):
+    folder, database = jnd
+    said = listen("analyze", folder, "--database", database)
+    assert "6 people listened" in said
+    assert "noise" in (folder / "results.html").read_text()
+    assert json.loads((folder / "results.json").read_text())["finished"] == 6
+
+
+def test_a_finished_study_becomes_a_table_of_pairs_that_trains_a_metric(jnd, tmp_path):
+    folder, database = jnd
+    listen("export", folder, tmp_path / "answers.csv", "--jnd", tmp_path / "pairs", "--database", database)
+    judgments = read_jnd(tmp_path / "pairs" / "judgments.tsv")
+    with (tmp_path / "answers.csv").open() as file:
+        answers = [row for row in csv.DictReader(file) if (row["kind"], row["role"]) == ("same_different", "trial")]
+    assert len(judgments) == len(answers) > 6 * 4
+    assert sum(j.label for j in judgments) == sum(row["choice"] == "different" for row in answers)
+    assert all(j.reference.is_file() and j.test.is_file() for j in judgments)
+
+
+def test_progress_is_shown_and_a_closed_study_says_so(jnd):
+    folder, database = jnd
+    assert "6 of 6 listeners finished" in listen("monitor", folder, "--database", database)
+    listen("close", folder, "--database", database)
+    assert "closed" in listen("monitor", folder, "--database", database)
+
+
+def test_a_study_without_answers_says_how_to_get_some(tmp_path):
+    write(tmp_path)
+    assert "limen listen serve" in refused("analyze", tmp_path)
+    assert not list(tmp_path.glob("*.db"))
+
+
+def test_a_study_that_is_not_there_says_how_to_write_one(tmp_path):
+    assert "limen listen new" in refused("check", tmp_path / "none")
+
+
+def test_templates_are_listed():
+    assert all(name in listen("new", "x", "--template", "help") for name in ("abx", "mushra", "seed000", "same_different_jnd"))
+
+
+def test_errors_of_a_study_are_printed_and_end_with_exit_code_2(tmp_path):
+    path = write(tmp_path)
+    (tmp_path / "audio" / "zebra_7f_0.wav").unlink()
+    done = RUNNER.invoke(app, ["listen", "check", str(path)])
+    assert done.exit_code == 2
+    assert "error" in done.output
+    assert "zebra_7f_0.wav" in done.output
+    assert "cannot be served" in refused("serve", tmp_path)
+
+
+def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
+    write(tmp_path)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "limen.cli", "listen", "serve", str(tmp_path), "--port", str(port), "--token", "sesame"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        for _ in range(600):
+            try:
+                page = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).read().decode()
+                break
+            except OSError:
+                assert server.poll() is None, "the server ended by itself"
+                time.sleep(0.1)
+        assert "<html" in page
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/admin/progress", headers={"Authorization": "Bearer sesame"})
+        assert json.load(urllib.request.urlopen(asked, timeout=5))["finished"] == 0
+    finally:
+        server.send_signal(signal.SIGINT)
+        said = server.communicate(timeout=30)[0]
+    assert f"http://localhost:{port}/" in said

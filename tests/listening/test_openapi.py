@@ -1,0 +1,68 @@
+"""Requests made from the server's own description, right ones and wrong ones: none ends in a server error, and replies are as described."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+import studies
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
+
+from limen.listening.guard import Limits
+from limen.listening.server import app
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+OPERATIONS = {
+    "/api/begin": "POST",
+    "/api/state": "GET",
+    "/api/answer": "POST",
+    "/api/event": "POST",
+    "/audio/{opaque}": "GET",
+    "/resume/{key}": "GET",
+    "/api/admin/progress": "GET",
+    "/api/admin/export.csv": "GET",
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    endless = {f"{who}_{what}": 10**6 for who in ("listener", "address", "begin", "token") for what in ("per_s", "burst")}
+    made = app(studies.write(Path(tmp_path_factory.mktemp("api")), listeners=100_000), limits=Limits(**endless))
+    yield made
+    made.state.sessions.store.close()
+
+
+@pytest.fixture(scope="module")
+def listener(site: Any) -> dict[str, str]:
+    client = TestClient(site, headers={"X-Limen": "1"})
+    client.post("/api/begin", json={})
+    return {"limen": client.cookies["limen"]}
+
+
+@pytest.fixture(scope="module")
+def schema(site: Any) -> Any:
+    return schemathesis.openapi.from_asgi("/api/openapi.json", site)
+
+
+def test_the_description_names_every_path(site):
+    assert sorted(site.openapi()["paths"]) == sorted(OPERATIONS)
+
+
+@pytest.mark.parametrize(
+    ("path", "mode"),
+    [(path, mode) for path, method in OPERATIONS.items() for mode in GenerationMode if method == "POST" or mode is GenerationMode.POSITIVE],
+)
+def test_no_request_ends_in_a_server_error(path, mode, schema, site, listener):
+    operation = schema[path][OPERATIONS[path]]
+
+    @seed(5)
+    @settings(max_examples=40, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def run(case: Any) -> None:
+        case.call_and_validate(headers={"X-Limen": "1", "Authorization": f"Bearer {site.state.token}"}, cookies=listener, checks=CHECKS)
+
+    run()
