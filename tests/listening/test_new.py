@@ -69,7 +69,7 @@ def test_a_clip_attacked_twice_is_heard_once():
 
 
 def test_an_attack_that_the_run_does_not_have_is_named_with_those_it_has(run):
-    with pytest.raises(UserError, match='no attack "cw".*pgd'):
+    with pytest.raises(UserError, match=r'no attack "cw".*pgd'):
         pairs(run, "cw")
 
 
