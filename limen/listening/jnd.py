@@ -1,7 +1,7 @@
 """Judgments of a same/different study as a table of pairs, ready for training a metric, and such tables read back.
 
-One line per answer: reference, test, label (1: "different" was said), listener, axis, strength, excluded. The clips are the very samples
-that were played, after every effect, as 16-bit WAV files named by their content; equal clips are written once. Tables with only the first
+One line per answer: reference, test, label (1: "different" was said), listener, axis, strength, excluded. The clips are the samples that
+were played, after every effect but dither, as 16-bit WAV files named by their content; equal clips are written once. Tables with only the first
 three columns, with or without a heading, separated by tabs or commas, are read too: those of Manocha et al. 2020,
 https://arxiv.org/abs/2001.04460.
 """
@@ -47,7 +47,8 @@ def jnd_table(rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Stud
     mine = [row for row in rows if row["kind"] == "same_different" and row["role"] == "trial" and row["choice"] is not None]
     if not mine:
         raise UserError(f"{study.name}: holds no same/different answers, so there are no judgments of pairs to write.")
-    stimuli = Stimuli(study, Path(source), Path(source) / ".limen_sounds")  # where the server keeps those it made
+    exact = study.model_copy(update={"dither": False})
+    stimuli = Stimuli(exact, Path(source), Path(source) / ".limen_sounds")  # where the server keeps those it made
     planned: dict[int, list[Screen]] = {}
     lines = []
     for row in mine:

@@ -48,7 +48,7 @@ def test_every_trial_is_a_line_and_sentinels_and_teaching_are_none(written: Any)
 
 def test_the_clips_are_the_samples_that_were_played(written: Any) -> None:
     path, plan, table, source = written
-    stimuli = Stimuli(plan, source, source / "other_cache")
+    stimuli = Stimuli(plan.model_copy(update={"dither": False}), source, source / "other_cache")
     trials = [row for row in table if row["role"] == "trial"]
     for row, j in list(zip(trials, read_jnd(path), strict=True))[:5]:
         screen = screens(plan, row["group"], row["number"])[row["position"]].at(row["strength"])
