@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from limen.attacks._problem import Problem
+from limen.budgets._balls import L0Ball, expand, from_largest
 
 
 def project_l1(active: Problem, x_adv: Tensor) -> Tensor:
@@ -19,24 +20,28 @@ def project_l1(active: Problem, x_adv: Tensor) -> Tensor:
     size = flat.abs()
     # how far each coordinate could go at most: as far as it wants to, or to the end of the range
     room = (active.clip(x_adv) - active.x).flatten(1).abs().minimum(size)
-    # the norm as a function of theta is piecewise linear: one more coordinate shrinks below each |d_i|, one less below |d_i| - room_i
+
+    def threshold(top: Tensor, where: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        theta = _threshold(top, room[rows].gather(1, where), active.ball.radius[rows, None])
+        return theta, (theta >= top[:, -1:]).squeeze(1)  # what is smaller than all of these is gone anyway
+
+    theta = from_largest(size, threshold)
+    return active.clip(active.x + (flat.sign() * (size - theta).clamp_min(0).minimum(room)).view_as(x_adv))
+
+
+def _threshold(size: Tensor, room: Tensor, radius: Tensor) -> Tensor:
+    """(B, 1) the theta of these coordinates. The norm as a function of it is piecewise linear: one more coordinate shrinks below each
+    |d_i|, one less below |d_i| - room_i."""
     bends, order = torch.cat([size, size - room], 1).sort(dim=1, descending=True)
-    slopes = torch.where(order < size.shape[1], 1, -1).cumsum(1).to(flat.dtype)
+    slopes = torch.where(order < size.shape[1], 1, -1).cumsum(1).to(size.dtype)
     drops = bends - torch.cat([bends[:, 1:], torch.zeros_like(bends[:, :1])], 1)
     norms = (slopes * drops).cumsum(1)  # at the next bend; at theta = 0 in the last column
-    radius = active.ball.radius[:, None]
-    first = (
-        (norms <= radius).sum(1, keepdim=True).clamp_max(norms.shape[1] - 1)
-    )  # the norm passes the radius before the bend after this one
+    first = (norms <= radius).sum(1, keepdim=True).clamp_max(norms.shape[1] - 1)  # it passes the radius before the bend after this one
     theta = bends.gather(1, first) - (radius - (norms - slopes * drops).gather(1, first)) / slopes.gather(1, first).clamp_min(1)
-    theta = torch.where(norms[:, -1:] <= radius, 0, theta.clamp_min(0))
-    return active.clip(active.x + (flat.sign() * (size - theta).clamp_min(0).minimum(room)).view_as(x_adv))
+    return torch.where(norms[:, -1:] <= radius, 0, theta.clamp_min(0))
 
 
 def steepest(gradient: Tensor, count: Tensor, size: Tensor) -> Tensor:
     """A change of L1 norm `size` (B,), spread evenly over the `count` (B,) steepest coordinates."""
-    flat = gradient.flatten(1)
-    order = flat.abs().argsort(dim=1, descending=True, stable=True)
-    kept = torch.arange(flat.shape[1], device=flat.device) < count[:, None]
-    signs = torch.zeros_like(flat).scatter_(1, order, flat.gather(1, order).sign() * kept)
-    return (signs * (size / signs.abs().sum(1).clamp_min(1))[:, None]).view_as(gradient)
+    signs = L0Ball(count).project(gradient).sign_()
+    return signs.mul_(expand(size / signs.flatten(1).abs().sum(1).clamp_min(1), signs))

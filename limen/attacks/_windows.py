@@ -15,20 +15,29 @@ from limen.attacks._problem import Problem
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of the sizes `tall` x `side` (B, 1); the cells of smaller ones come more than once."""
+    """n windows of each sample, of the sizes `tall` x `side` (B, 1); the cells of smaller ones come more than once."""
 
-    cells: Tensor
-    """(B, k) numbers of the pixels, row after row."""
+    corners: Tensor
+    """(B, n) number of the first pixel; they are counted row after row."""
+    offsets: Tensor
+    """(B, k) from there to every cell."""
     i: Tensor
     j: Tensor
     """(1, k) row and column inside the window."""
     tall: Tensor
     side: Tensor
 
+    def cells(self, n: int) -> Tensor:
+        """(B, 1, k) numbers of the pixels of every sample's n-th window."""
+        return (self.corners[:, n, None] + self.offsets)[:, None]
+
     @property
     def valid(self) -> Tensor:
-        """(B, k) bool: false for what comes a second time."""
-        return (self.i < self.tall) & (self.j < self.side)
+        """(B, 1, k) bool: false for what comes a second time."""
+        return ((self.i < self.tall) & (self.j < self.side))[:, None]
+
+    def rows(self, keep: Tensor) -> "Windows":
+        return Windows(self.corners[keep], self.offsets[keep], self.i, self.j, self.tall[keep], self.side[keep])
 
 
 def grid(x: Tensor) -> Tensor:
@@ -42,12 +51,12 @@ def widths(active: Problem) -> Tensor:
     return all_of_it if active.lengths is None else active.lengths.to(all_of_it)[:, None]
 
 
-def window(u: Tensor, tall: Tensor, side: Tensor, high: int, width: Tensor, wide: int) -> Windows:
-    """Where the two random numbers u (B, 2) put windows in samples of `high` rows and `width` (B, 1) of `wide` columns."""
-    top, left = (_place(u[:, n : n + 1], room) for n, room in enumerate((high - tall, width - side)))
+def windows(u: Tensor, tall: Tensor, side: Tensor, high: int, width: Tensor, wide: int) -> Windows:
+    """Where the pairs of random numbers u (B, n, 2) put windows in samples of `high` rows and `width` (B, 1) of `wide` columns."""
+    top, left = (_place(u[:, :, k], room) for k, room in enumerate((high - tall, width - side)))
     rows, columns = (torch.arange(int(size.max()), device=u.device) for size in (tall, side))
     i, j = rows.repeat_interleave(len(columns))[None], columns.repeat(len(rows))[None]
-    return Windows((top + i.minimum(tall - 1)) * wide + left + j.minimum(side - 1), i, j, tall, side)
+    return Windows(top * wide + left, i.minimum(tall - 1) * wide + j.minimum(side - 1), i, j, tall, side)
 
 
 def _place(u: Tensor, room: Tensor) -> Tensor:

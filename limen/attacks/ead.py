@@ -33,7 +33,7 @@ class EAD(Options):
     """Weight of the L1 norm beside the squared L2 norm; 0 leaves the latter alone."""
     decision: Literal["en", "l1"] = "en"
     """Of all successes the one of smallest ||delta||_2^2 + beta * ||delta||_1 is kept, or of smallest ||delta||_1."""
-    steps: int = Field(default=30, ge=1)
+    steps: int = Field(default=25, ge=1)
     """Gradients of one search step."""
     search_steps: int = Field(default=9, ge=1)
     """Values of c tried."""

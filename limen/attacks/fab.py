@@ -14,13 +14,13 @@ pass that gives its gradients; there is no final search. With a budget, a sample
 is far from it.
 """
 
-import math
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks._hopeless import Hopeless
 from limen.attacks._hyperplane import onto_hyperplane
 from limen.attacks._problem import Problem, need_classes
 from limen.attacks._smallest import BALLS, DUALS, Smallest, clear_margin, clearly_reached, room, sizes
@@ -74,7 +74,7 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
     x = _random_start(active, norm, best.size[left]) if random else active.x
     short = torch.zeros_like(best.size[left])  # steps in a row that did not cross the boundary
     nearest = torch.full_like(short, torch.inf)  # the smallest change of this run, as a multiple of the budget
-    before, checks = nearest, [options.steps // 8, options.steps // 4, options.steps // 2]
+    hopeless = Hopeless(options.give_up, options.steps, [options.steps // 8, options.steps // 4, options.steps // 2])
     for step in range(1, options.steps + 1):
         f, w, success = _boundary(active, x, pick, norm)
         best.take(left, x, sizes(x - active.x, norm), success)
@@ -87,14 +87,14 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
             done = _inside(active, best.x[left], best.size[left])
             if options.give_up:
                 nearest = torch.where(success, nearest.minimum(active.ball.norm(x - active.x) / active.ball.radius), nearest)
-            if options.give_up and step in checks:
-                if step > checks[0]:
-                    fall = (before - nearest).nan_to_num(0.0, posinf=torch.inf)
-                    done = done | (nearest - options.give_up * fall * math.log2(options.steps / step) > 1)
-                before = nearest
+                done = done | hopeless.at(step, nearest - 1)
             if bool(done.any()):
                 stay = ~done
-                active, left, pick, short, nearest, before = active.rows(stay), *(t[stay] for t in (left, pick, short, nearest, before))
+                active, hopeless, left, pick, short, nearest = (
+                    active.rows(stay),
+                    hopeless.rows(stay),
+                    *(t[stay] for t in (left, pick, short, nearest)),
+                )
                 x, success = x[stay], success[stay]
                 if not len(left):
                     break

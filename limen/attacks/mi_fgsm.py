@@ -28,16 +28,20 @@ class MIFGSM(Options):
 
 @torch.no_grad()
 def mi_fgsm(problem: Problem, options: MIFGSM) -> Tensor:
-    alpha = problem.ball.radius * (options.step_size or 1 / options.steps)
-    x_adv, g, active = problem.x.clone(), torch.zeros_like(problem.x), problem
+    alpha, active, found = problem.ball.radius * (options.step_size or 1 / options.steps), problem, problem.x.clone()
+    x_adv, g = problem.x, torch.zeros_like(problem.x)
     left = torch.arange(len(problem), device=problem.x.device)
     for _ in range(options.steps):
-        gradient, _, reached = active.gradient(x_adv[left])
+        gradient, _, reached = active.gradient(x_adv)
         if options.early_stop and active.certain and bool(reached.any()):
+            found[left[reached]] = x_adv[reached]
             stay = ~reached
-            active, left, gradient, g = active.rows(stay), left[stay], gradient[stay], g[stay]
+            active, left, x_adv, gradient, g, alpha = active.rows(stay), left[stay], x_adv[stay], gradient[stay], g[stay], alpha[stay]
             if not len(left):
                 break
-        g = options.decay * g + gradient / expand(gradient.flatten(1).abs().sum(1).clamp_min(torch.finfo(g.dtype).tiny), g)
-        x_adv[left] = active.step(x_adv[left], g, alpha[left])
-    return x_adv
+        norm = gradient.flatten(1).norm(p=1, dim=1).clamp_min(torch.finfo(g.dtype).tiny)
+        g = g.mul_(options.decay).addcdiv_(gradient, expand(norm, g))
+        del gradient  # memory
+        x_adv = active.step(x_adv, g, alpha)
+    found[left] = x_adv
+    return found

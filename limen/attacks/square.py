@@ -12,14 +12,15 @@ Departs from the paper: a point that differs in nothing from the best one so far
 `give_up`, hopeless samples leave early.
 """
 
-import math
+from dataclasses import dataclass
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks._hopeless import Hopeless
 from limen.attacks._problem import Problem
-from limen.attacks._windows import grid, pyramids, widths, window
+from limen.attacks._windows import Windows, grid, pyramids, widths, windows
 from limen.budgets._balls import L0Ball, L1Ball, LinfBall, expand
 from limen.options import Options
 from limen.seeds import uniform_like
@@ -28,8 +29,8 @@ SHRINKS_AT = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 """Of 10,000 points, those after which the share of the sample that a square covers is halved. Section 4 of the paper."""
 BLOCK = 128
 """Points whose random numbers are drawn at once."""
-FIRST_CHECK = 100
-"""Points after which `give_up` first looks at the margins; what it compares with it sees at the second look."""
+FIRST_LOOK = 100
+"""Points after which `give_up` first looks at the margins."""
 
 
 class Square(Options):
@@ -48,35 +49,95 @@ class Square(Options):
 def square(problem: Problem, options: Square) -> Tensor:
     found, active = problem.x.clone(), problem
     rows = torch.arange(len(problem), device=found.device)
-    x, loss, draws = found, torch.full_like(problem.ball.radius, -torch.inf), found.new_empty(len(rows), 0)
-    before, doubled = loss.clone(), FIRST_CHECK
+    x, loss, moves, ends = found.clone(), torch.full_like(problem.ball.radius, -torch.inf), None, _ends(problem)
+    hopeless = Hopeless(options.give_up, options.queries, [FIRST_LOOK * 2**k for k in range(options.queries.bit_length())])
     _, reached = problem.look(found)
     for query in range(1, options.queries):
         done = reached if active.certain else torch.zeros_like(reached)
-        if options.give_up and query == doubled and problem.model.output == "class":
-            gain = options.give_up * (loss - before) * math.log2(options.queries / query)
-            done, before, doubled = done | (loss + gain < 0), loss.clone(), 2 * doubled
+        if options.give_up and problem.model.output == "class":
+            done = done | hopeless.at(query, -loss)
         if bool(done.any()):
+            found[rows[done]] = x[done]
             stay = (~done).nonzero().squeeze(1)
-            active, rows, x, loss, before, draws = active.rows(stay), rows[stay], x[stay], loss[stay], before[stay], draws[stay]
+            active, rows, x, loss, ends, hopeless = active.rows(stay), rows[stay], x[stay], loss[stay], ends[stay], hopeless.rows(stay)
+            moves = None if moves is None else moves.rows(stay)
         if not len(rows):
             break
         if query == 1:
-            fresh, z = torch.arange(len(rows), device=rows.device), _first(active)
+            fresh, z = None, _first(active)
         else:
-            if (query - 2) % BLOCK == 0:
-                draws = uniform_like(x.new_empty(len(x), BLOCK, 5 + grid(x).shape[1]), active.generators)
-            share = options.share / 2 ** sum((query - 2) * (10000 / options.queries if options.rescale else 1) > n for n in SHRINKS_AT)
-            fresh, z = _changed(active, x, draws[:, (query - 2) % BLOCK], share)
+            n = (query - 2) % BLOCK
+            share = options.share / 2 ** sum((query - 2) * (10000 / options.queries if options.rescale else 1) > k for k in SHRINKS_AT)
+            if moves is None or n == 0:
+                moves = _moves(active, uniform_like(x.new_empty(len(x), BLOCK, 5 + grid(x).shape[1]), active.generators), share)
+            elif share != moves.share:
+                moves = _moves(active, moves.u, share)
+            fresh, z = _inside(x, moves, n, ends) if isinstance(active.ball, LinfBall) else _changed(active, x, moves, n)
+        if fresh is None:
+            value, reached = active.look(z, active.goal.margin if problem.model.output == "class" else None)
+            i = ((value > loss) | reached).nonzero().squeeze(1)
+            x[i], loss[i] = z[i], value[i]
+            continue
         reached = torch.zeros_like(rows, dtype=torch.bool)
         if len(fresh):
-            asked = active if len(fresh) == len(x) else active.rows(fresh)
-            value, reached[fresh] = asked.look(z, asked.goal.margin if asked.model.output == "class" else None)
+            asked = active.rows(fresh)
+            value, reached[fresh] = asked.look(z, asked.goal.margin if problem.model.output == "class" else None)
             better = ((value > loss[fresh]) | reached[fresh]).nonzero().squeeze(1)
             i = fresh[better]
-            x, loss[i] = x.index_copy(0, i, z[better]), value[better]
-            found[rows[i]] = z[better]
+            x[i], loss[i] = z[better], value[better]
+    found[rows] = x
     return found
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """The next changes of every sample, whatever comes of them."""
+
+    u: Tensor
+    """(B, n, 5 + C) random numbers."""
+    share: float
+    """Of the sample that a square covers."""
+    one: Windows
+    other: Windows
+    """L0, L1, L2: where the budget is taken from."""
+    up: Tensor
+    """(B, n, C, 1) bool: the direction of each channel."""
+
+    def rows(self, keep: Tensor) -> "_Moves":
+        return _Moves(self.u[keep], self.share, self.one.rows(keep), self.other.rows(keep), self.up[keep])
+
+
+def _moves(active: Problem, u: Tensor, share: float) -> _Moves:
+    ball, (_, channels, high, wide), width = active.ball, grid(active.x).shape, widths(active)
+    side = (share * width).round() if high == 1 else torch.full_like(width, round((share * high * wide) ** 0.5))
+    if isinstance(ball, L0Ball):  # no larger than the budget
+        side = side.minimum(ball.radius[:, None] if high == 1 else (ball.radius[:, None] / channels).sqrt().floor())
+    elif not isinstance(ball, LinfBall):  # room for a pair of pyramids
+        side = 2 * (side.clamp_min(3) // 2) + 1
+    side = side.to(width).clamp_min(1).minimum(width if high == 1 else width.clamp_max(high))
+    tall = torch.ones_like(side) if high == 1 else side
+    one, other = (windows(u[:, :, k : k + 2], tall, side, high, width, wide) for k in (0, 2))
+    return _Moves(u, share, one, other, u[:, :, 5:, None] >= 0.5)
+
+
+def _ends(problem: Problem) -> Tensor:
+    """(B, C, 2 * cells) the least and the most that every value can become; only linf looks at them."""
+    if not isinstance(problem.ball, LinfBall):
+        return problem.x
+    radius = expand(problem.ball.radius, problem.x)
+    return torch.cat([grid(problem.clip(problem.x + sign * radius)).flatten(2) for sign in (-1, 1)], 2)
+
+
+def _inside(x_adv: Tensor, moves: _Moves, n: int, ends: Tensor) -> tuple[Tensor | None, Tensor]:
+    """Samples with the n-th square changed, and whose they are (None: all): without those that would stay as they are."""
+    x, cells = grid(x_adv).flatten(2), moves.one.cells(n)
+    new = ends.gather(2, cells + moves.up[:, n] * x.shape[2])
+    cells = cells.expand_as(new)
+    fresh = (new != x.gather(2, cells)).flatten(1).any(1)
+    if bool(fresh.all()):
+        return None, x.scatter(2, cells, new).view_as(x_adv)
+    i = fresh.nonzero().squeeze(1)
+    return i, x[i].scatter_(2, cells[i], new[i]).view(-1, *x_adv.shape[1:])
 
 
 def _first(active: Problem) -> Tensor:
@@ -101,26 +162,12 @@ def _first(active: Problem) -> Tensor:
     return active.clip(active.x + ball.fill((pattern[:, None] * signs).view_as(active.x)))
 
 
-def _changed(active: Problem, x_adv: Tensor, u: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """Samples with one square changed, and whose they are: without those that would stay as they are. u (B, 5 + C): random numbers."""
-    ball, (_, channels, high, wide) = active.ball, grid(x_adv).shape
-    x, clean, width = grid(x_adv).flatten(2), grid(active.x).flatten(2), widths(active)
-    side = (share * width).round() if high == 1 else torch.full_like(width, round((share * high * wide) ** 0.5))
-    if isinstance(ball, L0Ball):  # no larger than the budget
-        side = side.minimum(ball.radius[:, None] if high == 1 else (ball.radius[:, None] / channels).sqrt().floor())
-    elif not isinstance(ball, LinfBall):  # room for a pair of pyramids
-        side = 2 * (side.clamp_min(3) // 2) + 1
-    side = side.to(width).clamp_min(1).minimum(width if high == 1 else width.clamp_max(high))
-    tall = torch.ones_like(side) if high == 1 else side
-    one = window(u[:, :2], tall, side, high, width, wide)
-    cells, signs = one.cells[:, None].expand(-1, channels, -1), torch.where(u[:, 5:, None] < 0.5, -1.0, 1.0).to(x)
-    if isinstance(ball, LinfBall):
-        down, up = (grid(active.clip(active.x + sign * expand(ball.radius, active.x))).flatten(2).gather(2, cells) for sign in (-1, 1))
-        new = torch.where(signs > 0, up, down)
-        fresh = (new != x.gather(2, cells)).flatten(1).any(1).nonzero().squeeze(1)
-        return fresh, x[fresh].scatter_(2, cells[fresh], new[fresh]).view(-1, *x_adv.shape[1:])
-    other = window(u[:, 2:4], tall, side, high, width, wide).cells[:, None].expand(-1, channels, -1)
-    delta, mine = x - clean, one.valid[:, None]
+def _changed(active: Problem, x_adv: Tensor, moves: _Moves, n: int) -> tuple[Tensor | None, Tensor]:
+    """The same in the other norms."""
+    ball, one, x, clean = active.ball, moves.one, grid(x_adv).flatten(2), grid(active.x).flatten(2)
+    channels, signs = x.shape[1], torch.where(moves.up[:, n], 1.0, -1.0).to(x)
+    cells, other = (w.cells(n).expand(-1, channels, -1) for w in (one, moves.other))
+    delta, mine = x - clean, one.valid
     rest = delta.scatter(2, other, 0.0).scatter_(2, cells, 0.0)
     if isinstance(ball, L0Ball):
         z = active.project(active.clip((clean + rest.scatter_add_(2, cells, signs * ball.reach * mine)).view_as(x_adv)))
@@ -129,11 +176,11 @@ def _changed(active: Problem, x_adv: Tensor, u: Tensor, share: float) -> tuple[T
         mass = lambda t: t.abs().pow(p).sum(2, keepdim=True)  # noqa: E731
         before = mass(delta)
         free = (ball.radius**p - before.sum((1, 2))).clamp_min(0) / channels
-        pattern = pyramids(one.i, one.j, tall, side, u[:, 4:5] < 0.5, 2 * (3 - p), x.dtype)[:, None] * mine
+        pattern = pyramids(one.i, one.j, one.tall, one.side, moves.u[:, n, 4:5] < 0.5, 2 * (3 - p), x.dtype)[:, None] * mine
         new = signs * pattern / mass(pattern).pow(1 / p).clamp_min(tiny)
         old = delta.gather(2, cells) * mine
         new = new + old / mass(old).pow(1 / p).clamp_min(tiny)
         new = new * ((expand(free, x) + before - mass(rest)).clamp_min(0) / mass(new).clamp_min(tiny)).pow(1 / p)
         z = active.clip(active.x + ball.fill(rest.scatter_add_(2, cells, new)).view_as(x_adv))
-    fresh = (z != x_adv).flatten(1).any(1).nonzero().squeeze(1)
-    return fresh, z if len(fresh) == len(z) else z[fresh]
+    fresh = (z != x_adv).flatten(1).any(1)
+    return (None, z) if bool(fresh.all()) else (fresh.nonzero().squeeze(1), z[fresh])

@@ -36,7 +36,7 @@ class UAP(Options):
 @torch.no_grad()
 def craft(problem: Problem, options: UAP) -> dict[str, Tensor]:
     shape, best, rates = nothing(problem), nothing(problem), []
-    inner = options.inner or {"name": "ddn" if problem.goal.targeted else "deepfool"}
+    inner = options.inner or ({"name": "ddn"} if problem.goal.targeted else {"name": "deepfool", "nearer": 0})
     for _ in range(options.epochs):
         for chunk in shuffled(problem).split(options.at_once):
             rows = problem.rows(chunk)

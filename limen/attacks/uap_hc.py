@@ -44,7 +44,8 @@ def craft(problem: Problem, options: UAPHC) -> dict[str, Tensor]:
 
 
 def _climb(problem: Problem, options: UAPHC) -> tuple[Shape, Tensor]:
-    inner = {"name": "deepfool", "steps": options.steps, "overshoot": options.overshoot, "k_classes": options.k_classes}
+    inner = {"name": "deepfool", "steps": options.steps, "overshoot": options.overshoot, "k_classes": options.k_classes,
+             "nearer": 0}  # fmt: skip
     shape = nothing(problem)
     now = fooled(problem, shape)
     assert now is not None

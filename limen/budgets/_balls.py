@@ -4,7 +4,7 @@ A ball gives an exact projection, the steepest step and a random start. Rows nev
 creates change where there was none, so padding that is not perturbed stays untouched.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
@@ -107,12 +107,15 @@ class L1Ball(Ball):
         r"""Soft threshold with the one theta for which the norm is the radius. Duchi et al. 2008, https://doi.org/10.1145/1390156.1390191:
         theta = (sum_{j<=rho} u_j - radius) / rho, u the sorted magnitudes, rho = max{j : u_j > (sum_{r<=j} u_r - radius) / j}."""
         flat = delta.flatten(1)
-        u = flat.abs().sort(dim=1, descending=True).values
-        ranks = torch.arange(1, u.shape[1] + 1, device=u.device, dtype=u.dtype)
-        thetas = (u.cumsum(1) - self.radius[:, None]) / ranks
-        rho = (u > thetas).sum(1, keepdim=True).clamp_min(1)
-        theta = thetas.gather(1, rho - 1).clamp_min(0)
-        return (flat.sign() * (flat.abs() - theta).clamp_min(0)).view_as(delta)
+        size = flat.abs()
+
+        def threshold(u: Tensor, where: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+            ranks = torch.arange(1, u.shape[1] + 1, device=u.device, dtype=u.dtype)
+            thetas = (u.cumsum(1) - self.radius[rows, None]) / ranks
+            above = u > thetas.clamp_min(0)
+            return thetas.gather(1, above.sum(1, keepdim=True).clamp_min(1) - 1).clamp_min(0), ~above[:, -1]
+
+        return flat.sign().mul_(size.sub(from_largest(size, threshold)).clamp_min_(0)).view_as(delta)
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
         """All of the change on the one steepest coordinate."""
@@ -140,10 +143,14 @@ class L0Ball(Ball):
 
     def project(self, delta: Tensor) -> Tensor:
         """Keep the largest entries; of equal ones, the first."""
-        flat = delta.flatten(1)
-        order = flat.abs().argsort(dim=1, descending=True, stable=True)
-        keep = torch.arange(flat.shape[1], device=flat.device) < self.radius[:, None]
-        return torch.zeros_like(flat).scatter_(1, order, flat.gather(1, order) * keep).view_as(delta)
+        size = delta.flatten(1).abs()
+        count = self.radius[:, None].ceil().clamp_max(size.shape[1])
+        if not len(delta):
+            return delta.clone()
+        last = size.topk(max(1, int(count.max()))).values.gather(1, (count.long() - 1).clamp_min(0))
+        above, level = size > last, size == last
+        keep = above | (level & (level.cumsum(1) <= count - above.sum(1, keepdim=True)))
+        return delta * (keep & (count > 0)).view_as(delta)
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
         """The `size` steepest coordinates pushed as far as a sample can go."""
@@ -156,6 +163,20 @@ class L0Ball(Ball):
     def fill(self, delta: Tensor) -> Tensor:
         """As many of the largest changes as the budget allows."""
         return self.project(delta)
+
+
+def from_largest(size: Tensor, threshold: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]) -> Tensor:
+    """(B, 1) a number per row of `size` (B, n) that in most rows hangs on the few largest entries alone, so that not all need be sorted.
+
+    `threshold` gets the largest entries of some rows in falling order, where they stand, and the row numbers; it gives the numbers, and
+    whether they are final (B,). Rows that are not come again with four times as many entries."""
+    found, rows, k = size.new_empty(len(size), 1), torch.arange(len(size), device=size.device), 64
+    while len(rows):
+        left = size if len(rows) == len(size) else size[rows]
+        top, where = left.topk(k) if k < size.shape[1] else left.sort(dim=1, descending=True)
+        found[rows], final = threshold(top, where, rows)
+        rows, k = rows[~final] if k < size.shape[1] else rows[:0], 4 * k
+    return found
 
 
 def _signed(like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None) -> Tensor:

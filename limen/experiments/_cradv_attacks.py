@@ -97,7 +97,7 @@ def _mi_fgsm(p: schema.MiFgsm) -> Search:
 
 
 def _deepfool(p: schema.DeepFool) -> Search:
-    options = {"steps": p.max_iter, "overshoot": p.eps, "k_classes": p.k_classes}
+    options = {"steps": p.max_iter, "overshoot": p.eps, "k_classes": p.k_classes, "nearer": 0, "refine": 6}
     return Search("deepfool", options, LABEL, limited=bool(p.max_2_norm or p.dissimilarity))
 
 

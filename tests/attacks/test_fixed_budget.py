@@ -209,7 +209,7 @@ def test_nobody_leaves_budget_or_range_and_all_get_alone_what_they_get_together(
 
 def test_the_projection_onto_l1_ball_and_range_is_the_nearest_point():
     draw = torch.Generator().manual_seed(0)
-    x = torch.rand(40, 1, 1, 30, generator=draw, dtype=torch.float64).mul_(1.2).sub_(0.1).clamp_(0, 1)  # some at the ends of the range
+    x = torch.rand(40, 1, 1, 300, generator=draw, dtype=torch.float64).mul_(1.2).sub_(0.1).clamp_(0, 1)  # some at the ends of the range
     radius = torch.rand(40, generator=draw, dtype=torch.float64) * 3 + 0.1
     radius[:3] = 1000.0  # only the range binds
     point = x + torch.randn(x.shape, generator=draw, dtype=torch.float64)

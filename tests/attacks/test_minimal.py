@@ -1,31 +1,64 @@
 """DeepFool and C&W find the smallest change there is, where it is known."""
 
+import numpy
 import pytest
+import scipy.optimize
 import torch
 from exact import linear, run, smallest
 
 from limen.errors import UserError
+from limen.models._model import Model
+from limen.types import Batch
 
 
 @pytest.mark.parametrize(("norm", "dual", "p"), [("l2", 2.0, 2.0), ("linf", 1.0, torch.inf)])
 def test_deepfool_goes_exactly_the_shortest_way_and_its_overshoot(norm, dual, p):
     model, batch, weights, gaps = linear()
-    result = run(model, batch, name="deepfool", norm=norm, overshoot=0.001)
+    result = run(model, batch, name="deepfool", norm=norm, overshoot=0.001, nearer=0)
     assert result.success.all()
     exact = smallest(weights, gaps, batch.y, dual)
     torch.testing.assert_close((result.x_adv - batch.x).flatten(1).norm(p=p, dim=1), 1.001 * exact, rtol=1e-6, atol=0)
-    assert (result.calls.forward == 3 + 7).all()  # the classes, the gradients, the check: one step suffices; then the way back
+    assert (result.calls.forward == 3 + 4).all()  # the classes, the gradients, the check: one step suffices; then the way back
     assert (result.calls.backward == 3).all()  # one per other class
 
 
 def test_deepfool_looks_at_the_likeliest_classes_only():
     model, batch, weights, gaps = linear(classes=8)
-    result = run(model, batch, name="deepfool", k_classes=2, overshoot=0.001)
+    result = run(model, batch, name="deepfool", k_classes=2, overshoot=0.001, nearer=0)
     second = gaps.scatter(1, batch.y[:, None], torch.inf).argmin(1)
     rows = torch.arange(len(batch))
     exact = gaps[rows, second] / (weights[second] - weights[batch.y]).norm(dim=1)
     assert (result.calls.backward == 1).all()
     torch.testing.assert_close((result.x_adv - batch.x).flatten(1).norm(dim=1), 1.001 * exact, rtol=1e-6, atol=0)
+
+
+class Bowl(Model):
+    """Class a inside a ball around the middle of the picture's range that is stretched along one axis, b outside."""
+
+    kind, classes = "picture", ["a", "b"]
+    centre, axes = torch.full((4,), 0.5, dtype=torch.float64), torch.tensor([0.25, 0.35, 0.4, 0.45], dtype=torch.float64)
+
+    def forward(self, x, lengths=None, generators=None):
+        value = ((x.flatten(1) - self.centre) / self.axes).square().sum(1) - 1
+        return torch.stack([-value, value], 1)
+
+
+def test_deepfool_slides_along_a_curved_boundary_to_where_it_is_nearest():
+    x = 0.5 + torch.tensor([[0.05, 0.2, 0.1, 0.02], [-0.02, 0.1, -0.1, 0.15], [0.1, 0.02, 0.05, -0.2]], dtype=torch.float64)
+    batch = Batch("picture", list("abc"), x.view(3, 1, 2, 2), torch.zeros(3, dtype=torch.long))
+    exact = torch.tensor([_to_ellipsoid((row - Bowl.centre).numpy(), Bowl.axes.numpy()) for row in x])
+    short, slid = ((run(Bowl(), batch, name="deepfool", overshoot=1e-4, nearer=n).x_adv - batch.x).flatten(1).norm(dim=1) for n in (0, 30))
+    assert (slid <= short).all()
+    assert (short > 1.02 * exact).any()
+    assert (slid >= exact * (1 - 1e-9)).all()
+    assert (slid <= 1.01 * exact).all()
+
+
+def _to_ellipsoid(point, axes):
+    """Distance from a point inside: at the nearest point y of the ellipsoid y_i = a_i^2 p_i / (a_i^2 + t), and t < 0 solves one equation
+    (the shortest axis bounds it)."""
+    t = scipy.optimize.brentq(lambda t: ((axes * point / (axes**2 + t)) ** 2).sum() - 1, -(axes.min() ** 2) * (1 - 1e-9), 0)
+    return float(numpy.linalg.norm(point * axes**2 / (axes**2 + t) - point))
 
 
 def test_deepfool_takes_no_target():

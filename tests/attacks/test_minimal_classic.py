@@ -77,7 +77,7 @@ def test_values_at_the_ends_of_the_range_are_used_as_far_as_they_go(name, norm, 
     exact = least(model, batch, "en") if norm == "en" else nearest_in_range(batch.x.flatten(1), w, gap, norm)
     result = run(model, batch, name=name, **options)
     assert result.success.all()
-    assert (size(result.x_adv - batch.x, norm) >= exact * (1 - 1e-4)).all()
+    assert (size(result.x_adv - batch.x, norm) >= exact * (1 - 1e-4) - 1e-5).all()
     assert (size(result.x_adv - batch.x, norm) <= exact * (1 + 2 * (share - 1))).all()
 
 

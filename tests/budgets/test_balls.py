@@ -5,6 +5,7 @@ import itertools
 import cvxpy
 import numpy as np
 import pytest
+import scipy.optimize
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,6 +36,21 @@ def test_the_projection_is_the_nearest_point_that_a_convex_solver_finds(kind):
             v = cvxpy.Variable(9)
             cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(v - d)), [cvxpy.norm(v, ORDER[kind]) <= radius]).solve(solver="CLARABEL")
             np.testing.assert_allclose(p, v.value, atol=1e-5)
+
+
+def test_projections_of_many_values_are_those_of_a_full_sort():
+    """Few of them matter in one row, nearly all in the next, and equal ones come in the order in which they stand."""
+    draw = np.random.default_rng(1)
+    delta = draw.normal(size=(6, 700)) * (draw.random((6, 700)) < np.array([0.01, 0.1, 0.5, 1, 1, 1])[:, None])
+    delta[5] = delta[5].round()
+    radius = np.array([0.5, 40.0, 3.0, 500.0, 2.0, 90.0])
+    sparse, few = (kind(torch.from_numpy(radius)).project(torch.from_numpy(delta)).numpy() for kind in (L1Ball, L0Ball))
+    for d, r, p, q in zip(delta, radius, sparse, few, strict=True):
+        size = np.abs(d)
+        theta = scipy.optimize.brentq(lambda t: np.maximum(size - t, 0).sum() - r, 0, size.max()) if size.sum() > r else 0  # noqa: B023
+        np.testing.assert_allclose(p, np.sign(d) * np.maximum(size - theta, 0), atol=1e-9)
+        kept = np.argsort(-size, kind="stable")[: int(np.ceil(r))]
+        np.testing.assert_array_equal(q, np.where(np.isin(np.arange(700), kept), d, 0))
 
 
 def test_the_l0_projection_is_the_best_of_all_supports():
