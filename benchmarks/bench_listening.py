@@ -84,7 +84,7 @@ def measured(listeners: int, kills: int, arrive_s: float, think_s: tuple[float, 
             "kills": kills,
             "seconds": seconds,
             "cpu": cpu_s / seconds,
-            "others": others_s / (time.perf_counter() - begun),
+            "others": max(0.0, others_s / (time.perf_counter() - begun)),
             **compared(study, told),
             **times(told),
         }

@@ -4,9 +4,11 @@ Both are functions of the study file, the listener's group and number, and the a
 requests, and after a crash the same screens are made again.
 """
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from limen.components import parse
@@ -62,12 +64,19 @@ def following(study: Study, planned: Sequence[Screen], answers: Sequence[Answere
             return position, screen
         if screen.track in stopped:
             continue
-        options = adaptive.Options.model_validate(screen.facts["adaptive"])
+        options = _adaptive(json.dumps(screen.facts["adaptive"]))
         level = adaptive.next_level(options, history(planned, answers, screen.track), seeds.number(seed, screen.track))
         if level is not None:
             return position, screen.at(level)
         stopped.add(screen.track)
     return None
+
+
+@cache
+def _adaptive(options: str) -> Any:
+    from limen.perception import adaptive
+
+    return adaptive.Options.model_validate_json(options)
 
 
 def history(planned: Sequence[Screen], answers: Sequence[Answered], track: str) -> list[tuple[float, bool]]:

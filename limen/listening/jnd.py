@@ -1,8 +1,8 @@
 """Judgments of a same/different study as a table of pairs, ready for training a metric, and such tables read back.
 
 One line per answer: reference, test, label (1: "different" was said), listener, axis, strength, excluded. The clips are the samples that
-were played, after every effect but dither, as 16-bit WAV files named by their content; equal clips are written once. Tables with only the first
-three columns, with or without a heading, separated by tabs or commas, are read too: those of Manocha et al. 2020,
+were played, after every effect but dither, as 16-bit WAV files named by their content; equal clips are written once. Tables with only the
+first three columns, with or without a heading, separated by tabs or commas, are read too: those of Manocha et al. 2020,
 https://arxiv.org/abs/2001.04460.
 """
 

@@ -3,10 +3,14 @@
 uvicorn runs `app(...)`; every answer is acknowledged after its commit, so the process may be killed at any moment.
 """
 
+import asyncio
+import gc
 import json
 import logging
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,7 +63,6 @@ def app(study_path: str | Path, database_url: str | None = None, *, token: str |
         # listeners do not wait for it; a sound that is not ready yet is made when it is asked for
         threading.Thread(target=_quietly(sessions.prepare), daemon=True).start()
         yield
-        store.close()
 
     limits = limits or Limits()
     site = FastAPI(
@@ -90,13 +93,24 @@ def serve(study_path: str | Path, database_url: str | None = None, *, host: str 
     import torch
     import uvicorn
 
+    sys.setswitchinterval(0.001)  # replies wait for the lock of the interpreter behind whoever makes a sound: not for long
     torch.set_num_threads(1)  # making a sound must not take every core from those who wait for a reply
     site = app(study_path, database_url, **more)
-    uvicorn.run(site, host=host, port=port, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=75, backlog=4096)
+    # looking through everything for garbage stops all replies for a good part of a second, several times a minute, and finds none
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 1000)
+    try:
+        uvicorn.run(
+            site, host=host, port=port, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=75, backlog=4096
+        )
+    finally:
+        site.state.sessions.store.close()
 
 
 def _routes(sessions: Sessions) -> APIRouter:
     routes = APIRouter(responses=PROBLEMS)
+    makers = ThreadPoolExecutor(1, "sounds")  # one of their own: whoever waits for a sound must not keep answers waiting
 
     @routes.get("/", include_in_schema=False)
     async def page() -> FileResponse:
@@ -107,7 +121,7 @@ def _routes(sessions: Sessions) -> APIRouter:
         """Begins, or goes on where this listener was."""
         storable(body.parameters)
         key = await run_in_threadpool(sessions.begin, body.parameters, _key(request))
-        return _known(request, as_json(await run_in_threadpool(sessions.state, key)), key)
+        return _known(request, as_json(await run_in_threadpool(sessions.state, key, False)), key)
 
     @routes.get("/api/state", response_model=State)
     async def state(request: Request) -> Response:
@@ -118,8 +132,12 @@ def _routes(sessions: Sessions) -> APIRouter:
     async def answer(request: Request, body: Answer) -> Response:
         """Stores the answer to a screen, once; the reply comes after the commit."""
         key, playback = _needed(request), [p.model_dump() for p in body.playback]
-        given = (body.screen, body.attempt, body.answer, playback, body.response_ms)
-        return as_json(await run_in_threadpool(sessions.answer, key, *given))
+        given = (key, body.screen, body.attempt, body.answer, playback, body.response_ms)
+        # most answers need no thread but the writer's: threads that wait for each other are what makes hundreds of listeners wait
+        offer = sessions.offer(*given) if sessions.at_hand(key, body.screen) else await run_in_threadpool(sessions.offer, *given)
+        if offer.stored is not None and await asyncio.wrap_future(offer.stored) and offer.following is not None:
+            return as_json(sessions.settle(offer))
+        return as_json(await run_in_threadpool(sessions.settle, offer))
 
     @routes.post("/api/event", response_model=Noted)
     async def event(request: Request, body: Event) -> Response:
@@ -136,7 +154,7 @@ def _routes(sessions: Sessions) -> APIRouter:
         """A sound of the listener's present screen."""
         key = _needed(request)
         try:
-            sound = sessions.audio_at_once(key, opaque) or await run_in_threadpool(sessions.audio, key, opaque)
+            sound = sessions.audio_at_once(key, opaque) or await asyncio.wrap_future(makers.submit(sessions.audio, key, opaque))
         except Unknown:
             raise
         except UserError as error:  # the message names the file, which a listener must not know

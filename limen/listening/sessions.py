@@ -11,7 +11,6 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +19,7 @@ from limen.errors import UserError
 from limen.listening import design
 from limen.listening.answers import checked
 from limen.listening.design import Answered
+from limen.listening.places import Offer, Place, Session
 from limen.listening.sounds import Sounds
 from limen.listening.store import Record, Store
 from limen.listening.study import Study
@@ -32,32 +32,6 @@ KEPT = 2000
 
 class Unknown(UserError):
     """Nobody with this key."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """The screen that a listener is at. Replaced as a whole: whoever looks sees one place or the next, never a mixture."""
-
-    position: int
-    screen: Screen
-    shown: Mapping[str, Any]
-    """The screen as the page knows it."""
-    sounds: Mapping[str, int]
-    """Index of each of its sounds, by opaque id."""
-
-
-class Session:
-    """One listener as computed from the store."""
-
-    def __init__(self, row: Any, planned: Sequence[Screen], answered: list[Answered]):
-        self.id, self.group, self.number, self.seed = int(row.id), str(row.group_), int(row.number), int(row.seed)
-        self.finished = row.finished_at is not None
-        self.planned, self.answered = planned, answered
-        self.place: Place | None = None
-        """None: at the end."""
-        self.positions: dict[str, int] = {}
-        """Position of every screen shown so far, by the opaque id the page knows it by."""
-        self.lock = threading.Lock()
 
 
 class Sessions:
@@ -83,16 +57,24 @@ class Sessions:
         """The key of the listener who begins or returns: known by a recruitment parameter, else by `key`, else new."""
         recruitment = {name: parameters[name] for name in self.study.recruitment.parameters if parameters.get(name)}
         identity = next(iter(recruitment.items()), None)
-        if identity is None and key is not None and self.store.find(_hashed(key)):
+        if identity is None and key is not None and self._knows(key):
             return key
         returning = None if identity is None else self._sign("returning", *identity).hex()
         # a listener sent by a recruitment site has the same key on every device
         fresh = secrets.token_bytes(24) if returning is None else self._sign("key", returning)[:24]
         fresh_key = base64.urlsafe_b64encode(fresh).decode()
-        self.store.join(
+        row = self.store.join(
             self.study, _hashed(fresh_key), returning, recruitment, design.least_filled, lambda *who: number(self.study.seed, *who)
         )
+        self._keep(_hashed(fresh_key), self._read(row))
         return fresh_key
+
+    def _knows(self, key: str) -> bool:
+        try:
+            self.store.seen(self.find(key, fresh=True).id)
+        except Unknown:
+            return False
+        return True
 
     def find(self, key: str, fresh: bool = False) -> Session:
         """The session of a key; `fresh` reads it from the store whatever is in memory."""
@@ -104,7 +86,9 @@ class Sessions:
         row = self.store.find(hashed)
         if row is None:
             raise Unknown("Nobody is known by this key. Open the study's address to begin.")
-        session = self._read(row)
+        return self._keep(hashed, self._read(row))
+
+    def _keep(self, hashed: str, session: Session) -> Session:
         with self._lock:
             self._kept[hashed] = session
             while len(self._kept) > KEPT:
@@ -142,6 +126,9 @@ class Sessions:
         session = self.find(key, fresh)
         if fresh:
             self.store.seen(session.id)
+        return self._told(session, key)
+
+    def _told(self, session: Session, key: str) -> dict[str, Any]:
         about = {"study": {"title": self.study.title, "contact": self.study.contact}, "total": len(session.planned)}
         place = session.place
         if place is None:
@@ -177,38 +164,52 @@ class Sessions:
     def answer(self, key: str, screen: str, attempt: str, answer: Any, playback: Sequence[Mapping[str, Any]] = (),
                response_ms: float | None = None) -> dict[str, Any]:  # fmt: skip
         """Stores an answer once, and returns after the commit; an answer to a screen that has one changes nothing."""
+        return self.settle(self.offer(key, screen, attempt, answer, playback, response_ms))
+
+    def at_hand(self, key: str, screen: str) -> bool:
+        """Whether `offer` needs neither disk nor thought: the session and its sounds are in memory, and no level must be chosen."""
+        session = self._kept.get(_hashed(key))
+        place = session.place if session else None
+        if session is None or place is None or session.positions.get(screen) != place.position:
+            return False
+        coming = session.planned[place.position + 1 : place.position + 2]
+        return not any(s.track for s in coming) and (not place.screen.sounds or self.sounds.ready(place.screen) is not None)
+
+    def offer(self, key: str, screen: str, attempt: str, answer: Any, playback: Sequence[Mapping[str, Any]],
+              response_ms: float | None) -> Offer:  # fmt: skip
+        """Checks an answer and hands it to the store, which is still writing when this returns."""
         session = self.find(key)
         if screen not in session.positions:
             session = self.find(key, fresh=True)
-        with session.lock:
-            if screen not in session.positions:
-                raise UserError("This answer belongs to no screen of yours that was shown. Load the page again.")
-            place = session.place
-            again = place is None or session.positions[screen] != place.position
-            if place and not again:
-                again = not self._append(session, place, attempt, answer, playback, response_ms)
-        if again:
-            session = self.find(key, fresh=True)
-        told = self._feedback(session, session.positions[screen])
-        return {"stored": True, "again": again, "feedback": told, "state": self.state(key, fresh=False)}
-
-    def _append(
-        self, session: Session, place: Place, attempt: str, answer: Any, playback: Sequence[Mapping[str, Any]], response_ms: float | None
-    ) -> bool:
-        position, screen = place.position, place.screen
-        given = checked(screen, answer)
-        kept = Answered(position, {} if screen.personal else given, screen.facts)
+        if screen not in session.positions:
+            raise UserError("This answer belongs to no screen of yours that was shown. Load the page again.")
+        place = session.place
+        if place is None or session.positions[screen] != place.position:
+            return Offer(key, screen, session)
+        position, asked = place.position, place.screen
+        given = checked(asked, answer)
+        kept = Answered(position, {} if asked.personal else given, asked.facts)
         following = self._following(session, [kept])
         record = Record(
-            session.id, position, attempt, screen.step, screen.kind, screen.role, given, screen.facts, screen.truth, screen.correct(given),
-            self.sounds.proved(screen, playback), response_ms, personal=screen.personal, last=following is None,
+            session.id, position, attempt, asked.step, asked.kind, asked.role, given, asked.facts, asked.truth, asked.correct(given),
+            self.sounds.proved(asked, playback), response_ms, personal=asked.personal, last=following is None,
         )  # fmt: skip
-        if not self.store.append(record):
-            return False
-        session.answered.append(kept)
-        session.finished = following is None
-        self._go(session, following)
-        return True
+        return Offer(key, screen, session, place, kept, following, self.store.start_append(record))
+
+    def settle(self, offer: Offer) -> dict[str, Any]:
+        """Waits for the store and says what became of an answer. Of two that were offered at once the store has taken one."""
+        session, again = offer.session, offer.stored is None or not offer.stored.result()
+        if again or offer.kept is None:
+            session = self.find(offer.key, fresh=True)
+        else:
+            with session.lock:
+                if session.place is offer.place:
+                    session.answered.append(offer.kept)
+                    session.finished = offer.following is None
+                    self._go(session, offer.following)
+            self._keep(_hashed(offer.key), session)  # a page that was loaded meanwhile may have put an older one there
+        told = self._feedback(session, session.positions[offer.screen])
+        return {"stored": True, "again": again, "feedback": told, "state": self._told(session, offer.key)}
 
     def _feedback(self, session: Session, position: int) -> dict[str, Any] | None:
         screen = session.planned[position]

@@ -23,7 +23,7 @@ from limen.listening.sessions import Sessions
 from limen.listening.stimuli import digest
 from limen.listening.store import Store
 from limen.listening.study import read_study
-from limen.listening.visits import Visit, visit
+from limen.listening.visits import Pace, Visit, visit
 from limen.options import Options
 from limen.seeds import number
 from limen.trials._screen import Screen, Widget
@@ -77,28 +77,29 @@ class Simulated:
 
 
 def simulate(study_path: str | Path, listeners: int, url: str | None = None, seed: int = 0, hearing: Hearing | None = None, *,
-             database_url: str | None = None, cache: Path | None = None, think_s: tuple[float, float] = (0.0, 0.0),
-             audio: bool = True, informed: bool = True) -> list[Simulated]:  # fmt: skip
+             database_url: str | None = None, cache: Path | None = None, audio: bool = True, informed: bool = True,
+             arrive_s: float = 0.0, think_s: tuple[float, float] = (0.0, 0.0)) -> list[Simulated]:  # fmt: skip
     """Takes the study with so many listeners.
 
-    Without `url` in this process, into a database of their own (NAME_simulated.db, or `database_url`). With `url` over HTTP, all at once,
-    each thinking for a time within `think_s` before an answer; `informed` listeners hear by the models, for which the server's database
-    (NAME.db, or `database_url`) must be readable here; others answer at random. `audio`: sounds are fetched and proved to be played.
+    Without `url` in this process, into a database of their own (NAME_simulated.db, or `database_url`). With `url` over HTTP: all come
+    within `arrive_s` seconds and think for a time within `think_s` before each answer; `informed` listeners hear by the models, for which
+    the server's database (NAME.db, or `database_url`) must be readable here; others answer at random. `audio`: sounds are fetched and
+    proved to be played.
     """
     study_path = Path(study_path)
-    study = read_study(study_path)
+    study, hearing, pace = read_study(study_path), hearing or Hearing(), Pace(arrive_s, think_s, audio)
     default = study_path.parent / (f"{study.name}.db" if url else f"{study.name}_simulated.db")
     if url and not informed:
-        visits = asyncio.run(_all_visits(url, listeners, seed, think_s, audio, None, hearing or Hearing()))
-        return [Simulated(0, "", k, seed, hearing or Hearing(), answers=len(v.acknowledged), visit=v) for k, (v, _) in enumerate(visits)]
+        visits = asyncio.run(_all_visits(url, listeners, seed, pace, None, hearing))
+        return [Simulated(0, "", k, seed, hearing, answers=len(v.acknowledged), visit=v) for k, (v, _) in enumerate(visits)]
     store = Store(database_url or default)
     try:
         sessions = Sessions(study, study_path.parent, store, cache)
         if url:
-            known = asyncio.run(_all_visits(url, listeners, seed, think_s, audio, sessions, hearing or Hearing()))
+            known = asyncio.run(_all_visits(url, listeners, seed, pace, sessions, hearing))
             return [person for _, person in known if person is not None]
         keys = [sessions.begin({"participant": f"simulated {seed} {k}"}) for k in range(listeners)]
-        people = [_person(sessions, key, seed, hearing or Hearing()) for key in keys]
+        people = [_person(sessions, key, seed, hearing) for key in keys]
         with ThreadPoolExecutor(8) as pool:  # answers that wait for the disk together are committed together
             list(pool.map(partial(_take, sessions, audio=audio), people, keys))
         return people
@@ -131,8 +132,9 @@ def _time_s(hearing: Hearing, chance: random.Random) -> float:
     return hearing.response_s * chance.lognormvariate(0, 0.4)
 
 
-async def _all_visits(url: str, listeners: int, seed: int, think_s: tuple[float, float], audio: bool, sessions: Sessions | None,
-                      hearing: Hearing) -> list[tuple[Visit, Simulated | None]]:  # fmt: skip
+async def _all_visits(
+    url: str, listeners: int, seed: int, pace: Pace, sessions: Sessions | None, hearing: Hearing
+) -> list[tuple[Visit, Simulated | None]]:
     people: dict[int, Simulated] = {}
 
     async def answer(visitor: Visit, shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,7 +149,7 @@ async def _all_visits(url: str, listeners: int, seed: int, think_s: tuple[float,
         return respond(people[visitor.number], session.place.screen, chance)
 
     chances = [random.Random(number(seed, "pace", k)) for k in range(listeners)]
-    visits = await asyncio.gather(*(visit(url, Visit(k), answer, chances[k], think_s, audio) for k in range(listeners)))
+    visits = await asyncio.gather(*(visit(url, Visit(k), answer, chances[k], pace) for k in range(listeners)))
     for k, person in people.items():
         person.visit = visits[k]
     return [(v, people.get(v.number)) for v in visits]

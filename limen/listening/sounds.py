@@ -44,6 +44,8 @@ class Sounds:
 
     def of(self, screen: Screen) -> Made:
         """The sounds of a screen, from memory, from the disk, or made now."""
+        if (made := self.ready(screen)) is not None:
+            return made
         recipe = _recipe(screen)
         # a page asks for all sounds of a screen at once: they are made together, once
         with self._makers[hash(recipe) % len(self._makers)]:

@@ -93,7 +93,7 @@ class Stimuli:
     def _content(self, stimulus: Stimulus) -> list[str]:
         """Hashes of all files that a sound is made of."""
         files = [stimulus.file, *(v for e in stimulus.effects for v in _files(e.axis).values())]
-        return ["" if f.startswith("limen:") else _hash(p := inside(self.folder, f), p.stat().st_mtime_ns, p.stat().st_size) for f in files]
+        return ["" if f.startswith("limen:") else _hash(*_stamp(inside(self.folder, f))) for f in files]
 
     def _make(self, stimuli: Sequence[Stimulus], seed: int) -> list[bytes]:
         rate_hz = max((self._rate_hz(s.file) for s in stimuli), default=RATE_HZ)
@@ -106,15 +106,12 @@ class Stimuli:
         return [_wav(F.pad(x.expand(channels, -1), (0, longest - x.shape[1])) * gain, rate_hz) for x in clips]
 
     def _rate_hz(self, file: str) -> int:
-        return RATE_HZ if file.startswith("limen:") else min(max(clip_header(self._short(file))[0], LOWEST_HZ), HIGHEST_HZ)
+        return RATE_HZ if file.startswith("limen:") else min(max(_header(*_stamp(self._short(file)))[0], LOWEST_HZ), HIGHEST_HZ)
 
     def _short(self, file: str) -> Path:
         """The path of a file that can be read and does not last too long."""
-        import soundfile
-
         path = inside(self.folder, file)
-        own_hz, _ = clip_header(path)
-        if (seconds := soundfile.info(str(path)).frames / own_hz) > LONGEST_S:
+        if (seconds := _header(*_stamp(path))[1]) > LONGEST_S:
             raise UserError(f"{file}: lasts {seconds:.0f} s; a clip of a study may last up to {LONGEST_S:.0f} s.")
         return path
 
@@ -122,7 +119,7 @@ class Stimuli:
         """(channels, T) before its power is set."""
         if stimulus.file.startswith("limen:"):
             return made(stimulus.file, USUAL_DBFS if self.study.power_dbfs is None else self.study.power_dbfs)
-        x = read_clip(self._short(stimulus.file), rate_hz).double()
+        x = _clip(*_stamp(self._short(stimulus.file)), rate_hz).double()
         return self._through(x, stimulus, rate_hz, seed, level=False)[None]
 
     def _level(self, x: Tensor, stimulus: Stimulus, rate_hz: int, seed: int) -> Tensor:
@@ -160,6 +157,27 @@ def _files(axis: Mapping[str, Any]) -> dict[str, str]:
 
 def _key(stimulus: Stimulus) -> str:
     return json.dumps(asdict(stimulus), sort_keys=True)
+
+
+def _stamp(path: Path) -> tuple[Path, int, int]:
+    """A file and what tells whether it has changed: what is read from it is kept under this."""
+    stat = path.stat()
+    return path, stat.st_mtime_ns, stat.st_size
+
+
+@lru_cache(maxsize=4096)
+def _header(path: Path, changed: int, size: int) -> tuple[int, float]:
+    """Sample rate and duration."""
+    import soundfile
+
+    own_hz, _ = clip_header(path)
+    return own_hz, soundfile.info(str(path)).frames / own_hz
+
+
+@lru_cache(maxsize=32)
+def _clip(path: Path, changed: int, size: int, rate_hz: int) -> Tensor:
+    """An adaptive track degrades the same clip again and again."""
+    return read_clip(path, rate_hz)
 
 
 @lru_cache(maxsize=4096)

@@ -6,55 +6,40 @@ is computed from them again.
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from limen.errors import UserError
 from limen.listening.study import Study
-from limen.listening.tables import answers, events, listeners, meta, open_engine, personal, recruits
+from limen.listening.tables import (
+    COPIED,
+    FINISHED,
+    LOCK,
+    SEEN,
+    TAKEN,
+    Record,
+    answers,
+    events,
+    listeners,
+    meta,
+    open_engine,
+    personal,
+    recruits,
+)
 from limen.listening.writer import Writer
 
 MOST_EVENTS = 1000
 """Events kept of one listener."""
 
-# statements of every answer, built once: building them takes longer than running them
-LOCK = select(meta.c.value).where(meta.c.key == "closed_at").with_for_update()
-SEEN = update(listeners).where(listeners.c.id == bindparam("who")).values(seen_at=bindparam("now"))
-FINISHED = SEEN.values(finished_at=bindparam("now"))
-KEEP_PERSONAL = insert(personal)
-COPIED = [c.name for c in answers.c if c.name not in ("id", "received_at")]
-
 
 class DoorClosed(UserError):
     """The study takes no new listeners, or no answers any more."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """An answer as it is stored."""
-
-    listener: int
-    position: int
-    attempt: str
-    step: int
-    kind: str
-    role: str
-    answer: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    truth: Mapping[str, Any]
-    correct: bool | None
-    playback: list[dict[str, Any]]
-    response_ms: float | None
-    personal: bool = False
-    """The answer goes to the table that can be erased."""
-    last: bool = False
-    """It is the listener's last: they have finished."""
 
 
 class Store:
@@ -64,10 +49,9 @@ class Store:
         self.patience_s = patience_min * 60
         self._closed = ""
         """When the study was closed, as read at the beginning of the transaction that the writer is in."""
-        self._writer = Writer(self.engine, self._open)
+        self._writer = Writer[Record](self.engine, self._open, self._append_all)
         insert_new = sqlite_insert if self.engine.dialect.name == "sqlite" else postgresql_insert
         self._insert_meta = insert_new(meta).on_conflict_do_nothing()
-        self._insert_answer = insert_new(answers).on_conflict_do_nothing().returning(answers.c.id)
         self.secret = bytes.fromhex(self._writer.run(self._begin_meta))
 
     def close(self) -> None:
@@ -138,6 +122,7 @@ class Store:
             if returning_hash and (
                 old := connection.execute(select(listeners).where(listeners.c.returning_hash == returning_hash)).first()
             ):
+                connection.execute(SEEN, {"who": [old.id], "now": time.time()})
                 return old
             if self._closed:
                 raise DoorClosed("This study is closed.")
@@ -162,11 +147,10 @@ class Store:
 
     def seen(self, listener: int) -> None:
         """Notes that the listener is there; does not wait for the commit."""
-        self._writer.start(lambda connection: connection.execute(SEEN, {"who": listener, "now": time.time()}))
+        self._writer.start(lambda connection: connection.execute(SEEN, {"who": [listener], "now": time.time()}))
 
     def finish(self, listener: int) -> None:
-        unfinished = (listeners.c.id == listener) & listeners.c.finished_at.is_(None)
-        self._writer.run(lambda connection: connection.execute(update(listeners).where(unfinished).values(finished_at=time.time())))
+        self._writer.run(lambda connection: connection.execute(FINISHED, {"who": [listener], "now": time.time()}))
 
     def parameters(self, listener: int) -> dict[str, str]:
         """What the recruitment site said of a listener; empty once erased."""
@@ -174,10 +158,14 @@ class Store:
             return connection.scalar(select(recruits.c.data).where(recruits.c.listener == listener)) or {}
 
     def erase(self, listener: int) -> None:
-        """Deletes what is personal: answers about the person, recruitment parameters and the hash of them. Other answers stay."""
+        """Deletes what is personal: answers about the person and recruitment parameters. Other answers stay.
+
+        The hashes that tell the listener when they return go too: nothing leads from the person to the answers any more.
+        """
 
         def job(connection: Connection) -> None:
-            if not connection.execute(update(listeners).where(listeners.c.id == listener).values(returning_hash=None)).rowcount:
+            unknown = {"returning_hash": None, "key_hash": f"erased {secrets.token_hex(16)}"}
+            if not connection.execute(update(listeners).where(listeners.c.id == listener).values(unknown)).rowcount:
                 raise UserError(f"There is no listener {listener}.")
             connection.execute(delete(personal).where(personal.c.listener == listener))
             connection.execute(delete(recruits).where(recruits.c.listener == listener))
@@ -188,22 +176,31 @@ class Store:
 
     def append(self, record: Record) -> bool:
         """Stores an answer and returns after the commit: True, or False if there already is one of this listener and position."""
+        return self.start_append(record).result()
 
-        def job(connection: Connection) -> bool:
-            if self._closed:
-                raise DoorClosed("This study is closed: no answers are taken any more.")
-            now = time.time()
-            row = {name: getattr(record, name) for name in COPIED} | {"received_at": now}
-            if record.personal:
-                row["answer"] = {}
-            if connection.execute(self._insert_answer, row).first() is None:
-                return False
-            if record.personal:
-                connection.execute(KEEP_PERSONAL, {"listener": record.listener, "position": record.position, "data": record.answer})
-            connection.execute(FINISHED if record.last else SEEN, {"who": record.listener, "now": now})
-            return True
+    def start_append(self, record: Record) -> "Future[bool]":
+        """The same without waiting."""
+        return self._writer.add(record)
 
-        return self._writer.run(job)
+    def _append_all(self, connection: Connection, records: Sequence[Record]) -> list[bool]:
+        """Stores those that are new, the first of each listener and position, and says which."""
+        if self._closed:
+            raise DoorClosed("This study is closed: no answers are taken any more.")
+        places = [(r.listener, r.position) for r in records]
+        taken = set(connection.execute(TAKEN, {"places": list(set(places))}).tuples())
+        new = [place not in taken and places.index(place) == k for k, place in enumerate(places)]
+        fresh, now = [r for r, is_new in zip(records, new, strict=True) if is_new], time.time()
+        rows = [{name: getattr(r, name) for name in COPIED} | {"received_at": now} | ({"answer": {}} if r.personal else {}) for r in fresh]
+        about = [{"listener": r.listener, "position": r.position, "data": r.answer} for r in fresh if r.personal]
+        ended = [r.listener for r in fresh if r.last]
+        if fresh:
+            connection.execute(insert(answers), rows)
+            connection.execute(SEEN, {"who": [r.listener for r in fresh], "now": now})
+        if about:
+            connection.execute(insert(personal), about)
+        if ended:
+            connection.execute(FINISHED, {"who": ended, "now": now})
+        return new
 
     def history(self, listener: int) -> list[Row[Any]]:
         """Position, answer and facts of each answer, by position."""

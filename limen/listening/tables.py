@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,13 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    bindparam,
     create_engine,
     event,
     make_url,
+    select,
+    tuple_,
+    update,
 )
 from sqlalchemy.exc import ArgumentError, DatabaseError
 
@@ -97,6 +103,38 @@ events = Table(
     Column("kind", String(64), nullable=False),
     Column("data", JSON, nullable=False),
 )
+
+# statements of every answer, built once: building them takes longer than running them
+LOCK = select(meta.c.value).where(meta.c.key == "closed_at").with_for_update()
+SEEN = update(listeners).where(listeners.c.id.in_(bindparam("who", expanding=True))).values(seen_at=bindparam("now"))
+FINISHED = SEEN.where(listeners.c.finished_at.is_(None)).values(finished_at=bindparam("now"))
+TAKEN = select(answers.c.listener, answers.c.position).where(
+    tuple_(answers.c.listener, answers.c.position).in_(bindparam("places", expanding=True))
+)
+COPIED = [c.name for c in answers.c if c.name not in ("id", "received_at")]
+
+
+@dataclass(frozen=True)
+class Record:
+    """An answer as it is stored."""
+
+    listener: int
+    position: int
+    attempt: str
+    step: int
+    kind: str
+    role: str
+    answer: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    truth: Mapping[str, Any]
+    correct: bool | None
+    playback: list[dict[str, Any]]
+    response_ms: float | None
+    personal: bool = False
+    """The answer goes to the table that can be erased."""
+    last: bool = False
+    """It is the listener's last: they have finished."""
+
 
 REFUSED = "answers are append-only"
 SQLITE_TRIGGERS = [

@@ -79,33 +79,44 @@ class Client:
         self._stream = None
 
 
-async def visit(url: str, visitor: Visit, respond: Respond, chance: random.Random, think_s: tuple[float, float], audio: bool) -> Visit:
+@dataclass(frozen=True)
+class Pace:
+    arrive_s: float = 0.0
+    """All come within this time, evenly."""
+    think_s: tuple[float, float] = (0.0, 0.0)
+    """Between hearing a screen and answering it, drawn evenly."""
+    audio: bool = True
+    """Sounds are fetched and proved to be played."""
+
+
+async def visit(url: str, visitor: Visit, respond: Respond, chance: random.Random, pace: Pace) -> Visit:
     """Goes from the first screen to the end; a break of the connection is waited out."""
     client = Client(url)
     try:
-        await asyncio.sleep(chance.uniform(0, think_s[1]))  # nobody comes at the same moment
+        await asyncio.sleep(chance.uniform(0, pace.arrive_s))
         state = (await _patiently(client, visitor, "POST", "/api/begin", {"parameters": {"participant": uuid.uuid4().hex}}))[0]
         visitor.key = client.cookie
         while not state["done"]:
-            state = await _one_screen(client, visitor, state, respond, chance, think_s, audio)
+            state = await _one_screen(client, visitor, state, respond, chance, pace)
         visitor.code = state["code"]
     finally:
         client.close()
     return visitor
 
 
-async def _one_screen(client: Client, visitor: Visit, state: dict[str, Any], respond: Respond, chance: random.Random,
-                      think_s: tuple[float, float], audio: bool) -> dict[str, Any]:  # fmt: skip
+async def _one_screen(
+    client: Client, visitor: Visit, state: dict[str, Any], respond: Respond, chance: random.Random, pace: Pace
+) -> dict[str, Any]:
     from limen.listening.stimuli import digest
 
     screen, playback, began = state["screen"], [], time.perf_counter()
-    for sound in screen["sounds"] if audio else []:
+    for sound in screen["sounds"] if pace.audio else []:
         wav, took_s, _ = await _patiently(client, visitor, "GET", sound["url"])
         visitor.audio_s.append(took_s)
         seconds = (len(wav) - 44) / 2 / int.from_bytes(wav[24:28], "little")
         playback.append({"label": sound["label"], "digest": digest(wav), "rate_hz": 48_000, "plays": 1, "played_s": seconds})
     answer = await respond(visitor, screen)
-    await asyncio.sleep(chance.uniform(*think_s))
+    await asyncio.sleep(chance.uniform(*pace.think_s))
     body = {"screen": screen["id"], "attempt": uuid.uuid4().hex, "answer": answer, "playback": playback,
             "response_ms": 1000 * (time.perf_counter() - began)}  # fmt: skip
     reply, took_s, tries = await _patiently(client, visitor, "POST", "/api/answer", body)

@@ -109,6 +109,7 @@ class Person:
     def hear(self, *labels: str) -> None:
         """Plays sounds to their end, one after another; all of the screen if none is named."""
         self.page.bring_to_front()  # a page behind another is slow
+        self.page.get_by_role("button", name="Continue").wait_for()  # of a page that was loaded again the screen comes a little later
         known = self.page.locator(".tile .name").all_inner_texts()
         for label in labels or known:
             tile = f"document.querySelectorAll('.tile')[{known.index(label)}]"

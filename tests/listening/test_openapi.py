@@ -1,5 +1,6 @@
 """Requests made from the server's own description, right ones and wrong ones: none ends in a server error, and replies are as described."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import schemathesis
 import studies
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
@@ -60,9 +62,36 @@ def test_no_request_ends_in_a_server_error(path, mode, schema, site, listener):
     operation = schema[path][OPERATIONS[path]]
 
     @seed(5)
-    @settings(max_examples=40, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=120, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))
     def run(case: Any) -> None:
         case.call_and_validate(headers={"X-Limen": "1", "Authorization": f"Bearer {site.state.token}"}, cookies=listener, checks=CHECKS)
+
+    run()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def test_no_answer_to_a_screen_that_is_shown_ends_in_a_server_error(site):
+    client = TestClient(site, headers={"X-Limen": "1"})
+    state = client.post("/api/begin", json={}).json()
+    while not state["screen"]["sounds"]:
+        body = {"screen": state["screen"]["id"], "attempt": "a", "answer": studies.replies(state["screen"])}
+        state = client.post("/api/answer", json=body).json()["state"]
+    names = [w["name"] for w in state["screen"]["widgets"]]
+
+    @seed(5)
+    @settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(answer=st.dictionaries(st.sampled_from(names) | st.text(max_size=3), JSON, max_size=3) | JSON, playback=JSON)
+    def run(answer: Any, playback: Any) -> None:
+        body = {"screen": state["screen"]["id"], "attempt": "a", "answer": answer, "playback": playback}
+        reply = client.post("/api/answer", content=json.dumps(body), headers={"Content-Type": "application/json"})
+        assert reply.status_code in (400, 413, 422), reply.text
+        assert reply.json()["error"]
 
     run()

@@ -191,8 +191,7 @@ def test_sounds_are_wav_files_of_equal_length_and_their_hash_is_proof_of_playbac
     for label, reply in wavs.items():
         with wave.open(io.BytesIO(reply.content)) as file:
             hashes[label] = hashlib.sha256(file.readframes(file.getnframes())).hexdigest()
-    assert hashes["X"] in (hashes["A"], hashes["B"])
-    assert hashes["A"] != hashes["B"]
+    assert len(set(hashes.values())) == 3  # not even the samples tell which of them X is
     playback = [{"label": label, "digest": h, "rate_hz": 48000, "plays": 1, "played_s": 0.3} for label, h in hashes.items()]
     playback[0]["digest"] = "0" * 64
     playback[1]["plays"] = 0

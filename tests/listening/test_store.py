@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import insert, text, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, ResourceClosedError
 
 from limen.errors import UserError
 from limen.listening import tables
@@ -183,6 +183,8 @@ def test_personal_answers_are_kept_apart_and_erased_without_touching_the_others(
     assert store.recruits() == [{"listener": other, "data": {"PROLIFIC_PID": "l"}}]
     assert store.parameters(who) == {}
     assert store.answers() == before
+    again = join(store, study(), "k", "k", {"PROLIFIC_PID": "k"})
+    assert again.id not in (who, other)  # nothing leads from the person to the answers any more
     with pytest.raises(UserError, match="no listener 999"):
         store.erase(999)
 
@@ -218,6 +220,14 @@ def test_the_secret_stays_the_same_for_a_database_and_differs_between_two(new_da
         made.close()
 
 
+def test_a_closed_store_refuses_to_write_rather_than_to_wait(database):
+    made = Store(database)
+    who = join(made, study(), "k").id
+    made.close()
+    with pytest.raises(ResourceClosedError):
+        made.append(record(who, 0))
+
+
 def test_events_of_a_listener_are_kept_up_to_a_limit(store):
     who = join(store, study(), "k").id
     store.event(who, "hidden", {"s": 3})
@@ -238,8 +248,8 @@ def test_neither_hashes_of_keys_nor_the_secret_are_read_out(store):
 
 @pytest.mark.parametrize(
     ("where", "message"),
-    [("nonsense", "no database URL"), ("mysql://u@h/d", "SQLite"), ("sqlite://", "SQLite"), ("sqlite:////no/such/folder/a.db", "cannot be opened"),
-     ("postgresql://limen@/x?host=/no/such/folder", "cannot be used")],
+    [("nonsense", "no database URL"), ("mysql://u@h/d", "SQLite"), ("sqlite://", "SQLite"),
+     ("sqlite:////no/such/folder/a.db", "cannot be opened"), ("postgresql://limen@/x?host=/no/such/folder", "cannot be used")],
 )  # fmt: skip
 def test_a_database_that_cannot_be_opened_is_named(where, message):
     with pytest.raises(UserError, match=message):

@@ -1,0 +1,52 @@
+"""Where a listener is in a study, and an answer on its way into the store."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from limen.listening.design import Answered
+from limen.trials._screen import Screen
+
+
+@dataclass(frozen=True)
+class Place:
+    """The screen that a listener is at. Replaced as a whole: whoever looks sees one place or the next, never a mixture."""
+
+    position: int
+    screen: Screen
+    shown: Mapping[str, Any]
+    """The screen as the page knows it."""
+    sounds: Mapping[str, int]
+    """Index of each of its sounds, by opaque id."""
+
+
+class Session:
+    """One listener as computed from the store."""
+
+    def __init__(self, row: Any, planned: Sequence[Screen], answered: list[Answered]):
+        self.id, self.group, self.number, self.seed = int(row.id), str(row.group_), int(row.number), int(row.seed)
+        self.finished = row.finished_at is not None
+        self.planned, self.answered = planned, answered
+        self.place: Place | None = None
+        """None: at the end."""
+        self.positions: dict[str, int] = {}
+        """Position of every screen shown so far, by the opaque id the page knows it by."""
+        self.lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An answer that was handed to the store."""
+
+    key: str
+    screen: str
+    """Opaque id of the screen it is an answer to."""
+    session: Session
+    place: Place | None = None
+    kept: Answered | None = None
+    following: tuple[int, Screen] | None = None
+    """What comes after it; None: the end."""
+    stored: "Future[bool] | None" = None
+    """Done after the commit: whether it was stored, or there was one already. None: there was one before it was offered."""
