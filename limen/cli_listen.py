@@ -75,17 +75,19 @@ def serve(
 ) -> None:
     """Serve the study to listeners until Ctrl-C. Stopping, a crash or a restart loses no answer that a listener saw stored."""
     file = _file(place)
-    uvicorn = _package("uvicorn")
+    _package("uvicorn")
     from limen.listening.check import check_study
-    from limen.listening.server import app as make
+    from limen.listening.server import serve as run
 
     if errors := [f.text for f in check_study(file) if f.level == "error"]:
         raise UserError(f"{file} cannot be served:\n" + "\n".join(errors))
-    application = make(file, database, token=token)
     shown = f"http://{'localhost' if host in ('127.0.0.1', '0.0.0.0') else host}:{port}"
-    out().print(f"listeners: {shown}/", markup=False, soft_wrap=True)
-    out().print(f"progress:  {shown}/admin  (token: {application.state.token})", markup=False, soft_wrap=True)
-    uvicorn.run(application, host=host, port=port, log_level="warning")
+
+    def announce(site: Any) -> None:
+        out().print(f"listeners: {shown}/", markup=False, soft_wrap=True)
+        out().print(f"progress:  {shown}/admin  (token: {site.state.token})", markup=False, soft_wrap=True)
+
+    run(file, database, host=host, port=port, announce=announce, token=token)
 
 
 @app.command()

@@ -46,14 +46,16 @@ class Event(Message):
     data: Annotated[dict[str, Any], Field(max_length=50)] = {}
 
 
-class Problem(Message):
-    error: str
-    """What is wrong, in a sentence."""
-
-
 class Named(Message):
     title: str
     contact: str
+
+
+class Problem(Message):
+    error: str
+    """What is wrong, in a sentence."""
+    study: Named | None = None
+    """What the study is called: whoever is not known yet is greeted by it."""
 
 
 class SoundAddress(Message):

@@ -84,8 +84,9 @@ def app(study_path: str | Path, database_url: str | None = None, *, token: str |
     return site
 
 
-def serve(study_path: str | Path, database_url: str | None = None, *, host: str = "127.0.0.1", port: int = 8000, **more: Any) -> None:
-    """Runs the server until it is stopped; `more` goes to `app`.
+def serve(study_path: str | Path, database_url: str | None = None, *, host: str = "127.0.0.1", port: int = 8000,
+          announce: Callable[[FastAPI], None] = lambda site: None, **more: Any) -> None:  # fmt: skip
+    """Runs the server until it is stopped; `announce` gets the application before it begins, `more` goes to `app`.
 
     One process serves a study: sessions in its memory are what makes it fast, and hundreds of listeners do not fill a core. Behind a proxy
     on the same machine, the addresses and the scheme that it forwards are believed.
@@ -100,6 +101,7 @@ def serve(study_path: str | Path, database_url: str | None = None, *, host: str 
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 1000)
+    announce(site)
     try:
         uvicorn.run(
             site, host=host, port=port, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=75, backlog=4096
@@ -202,9 +204,10 @@ def _quietly(job: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
-async def _user_error(_: Request, error: Exception) -> Response:
+async def _user_error(request: Request, error: Exception) -> Response:
     status = 401 if isinstance(error, Unknown) else 403 if isinstance(error, DoorClosed) else 422
-    return as_json({"error": str(error)}, status)
+    study = request.app.state.sessions.study
+    return as_json({"error": str(error), "study": {"title": study.title, "contact": study.contact}}, status)
 
 
 async def _http_error(_: Request, error: Exception) -> Response:

@@ -100,8 +100,8 @@ class Study(Options):
     power_dbfs: float | None = Field(default=-26.0, le=0)
     """Mean power every sound is set to, in dB of full scale; null leaves sounds as they are."""
     dither: bool = True
-    """Where a screen plays several sounds, each gets noise of its own of one 16-bit step (93 dB below full scale), so that files do not tell
-    that X is A again; false plays the exact samples."""
+    """Where a screen plays several sounds, each gets noise of its own of one 16-bit step (93 dB below full scale), so that files do not
+    tell that X is A again; false plays the exact samples."""
     recruitment: Recruitment = Recruitment()
     exclude: list[Rule] = Field(default=[Rule(name="incomplete")])
     hypotheses: list[Hypothesis] = Field(default_factory=list)

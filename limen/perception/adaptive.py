@@ -60,7 +60,7 @@ class Options(base.Options):
 
     @model_validator(mode="after")
     def _in_order(self) -> "Options":
-        if self.min_trials > self.max_trials:
+        if self.stop_sd is not None and self.min_trials > self.max_trials:
             raise ValueError(f"min_trials ({self.min_trials}) must not be larger than max_trials ({self.max_trials}).")
         return self
 

@@ -139,7 +139,7 @@ def test_it_stops_once_the_threshold_is_known_well_enough_but_not_before_the_few
 
 def test_fewest_trials_above_most_trials_are_refused():
     with pytest.raises(UserError, match="min_trials"):
-        parse_options(Options, {"min_trials": 40}, "adaptive")
+        parse_options(Options, {"min_trials": 40, "stop_sd": 5}, "adaptive")
 
 
 def test_psi_measures_better_than_random_levels_and_than_a_staircase_as_usually_read_and_its_intervals_hold():
