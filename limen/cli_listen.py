@@ -11,12 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from limen.errors import UserError, missing_package
+from limen.whole import write_whole
 
 if TYPE_CHECKING:
     from limen.listening.store import Store
     from limen.listening.study import Study
 
 app = typer.Typer(no_args_is_help=True, help="Listening studies: write, check, serve, watch, export and analyse one.")
+out = Console(highlight=False)
 
 Place = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of the study, or its study.yaml.")]
 Database = Annotated[
@@ -26,10 +28,6 @@ Database = Annotated[
         help="Where answers are kept: sqlite:///PATH or postgresql+psycopg://USER@HOST/NAME. Default: NAME.db beside the study file.",
     ),
 ]
-
-
-def out() -> Console:
-    return Console(highlight=False)
 
 
 @app.command()
@@ -45,11 +43,11 @@ def new(
 
     if template == "help":
         for name, about in templates().items():
-            out().print(f"  {name:<20} {about}", markup=False)
+            out.print(f"  {name:<20} {about}", markup=False)
         return
     path = new_study(study, template, run, attack, seed)
-    out().print(f"written: {path}", markup=False, soft_wrap=True)
-    out().print(f"next: limen listen check {study} | limen listen serve {study}", markup=False, soft_wrap=True)
+    out.print(f"written: {path}", markup=False, soft_wrap=True)
+    out.print(f"next: limen listen check {study} | limen listen serve {study}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -60,7 +58,7 @@ def check(place: Place) -> None:
     findings = check_study(_file(place))
     colours = {"error": "red", "warning": "yellow", "note": ""}
     for finding in findings:
-        out().print(f"{finding.level:<8}{finding.text}", style=colours[finding.level], markup=False, soft_wrap=True)
+        out.print(f"{finding.level:<8}{finding.text}", style=colours[finding.level], markup=False, soft_wrap=True)
     if any(f.level == "error" for f in findings):
         raise typer.Exit(2)
 
@@ -84,8 +82,8 @@ def serve(
     shown = f"http://{'localhost' if host in ('127.0.0.1', '0.0.0.0') else host}:{port}"
 
     def announce(site: Any) -> None:
-        out().print(f"listeners: {shown}/", markup=False, soft_wrap=True)
-        out().print(f"progress:  {shown}/admin  (token: {site.state.token})", markup=False, soft_wrap=True)
+        out.print(f"listeners: {shown}/", markup=False, soft_wrap=True)
+        out.print(f"progress:  {shown}/admin  (token: {site.state.token})", markup=False, soft_wrap=True)
 
     run(file, database, host=host, port=port, announce=announce, token=token)
 
@@ -105,7 +103,7 @@ def simulate(
     count = listeners or read_study(file).listeners
     database = database or f"sqlite:///{file.resolve().parent / 'simulated.db'}"
     took = run(file, count, seed=seed, database_url=database)
-    out().print(f"{len(took)} simulated listeners finished. Results: limen listen analyze {place} --database {database}", markup=False,
+    out.print(f"{len(took)} simulated listeners finished. Results: limen listen analyze {place} --database {database}", markup=False,
                 soft_wrap=True)  # fmt: skip
 
 
@@ -123,13 +121,13 @@ def monitor(place: Place, database: Database = None) -> None:
         table.add_column(name, justify="left" if name == "group" else "right")
     for group, counts in progress["groups"].items():
         table.add_row(group or "all", *(str(counts[name]) for name in ("finished", "active", "dropped")))
-    out().print(table)
+    out.print(table)
     closed = ", closed" if progress["closed"] else ""
-    out().print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{closed}", markup=False)
+    out.print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{closed}", markup=False)
     for look in found:
         says = "answered with yes, listening may stop for it" if look.decided else "still open"
         share = f"{look.right} of {look.n} right, between {100 * look.low:.0f} and {100 * look.high:.0f} % at all times"
-        out().print(f"{look.hypothesis} {look.where}: {says} ({share})", markup=False, soft_wrap=True)
+        out.print(f"{look.hypothesis} {look.where}: {says} ({share})", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -148,10 +146,10 @@ def export(
     file = _file(place)
     study, rows, _ = _rows(file, database)
     write(rows, to)
-    out().print(f"written: {to} ({len(rows)} rows)", markup=False, soft_wrap=True)
+    out.print(f"written: {to} ({len(rows)} rows)", markup=False, soft_wrap=True)
     if jnd is not None:
         table = jnd_table(rows, jnd, study, file.parent)
-        out().print(f"written: {table}", markup=False, soft_wrap=True)
+        out.print(f"written: {table}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -163,17 +161,16 @@ def analyze(
 ) -> None:
     """Write the results page and, beside it, all its numbers as JSON."""
     from limen.listening.analysis import analyse
-    from limen.listening.export import atomic
     from limen.report.study import build_study, sentences
 
     file = _file(place)
     study, rows, recorded = _rows(file, database)
     results = analyse(study, rows, seed=seed, recorded=recorded)
     page = build_study(results, rows, to or file.with_name("results.html"))
-    atomic(page.with_suffix(".json"), json.dumps(results.as_dict(), indent=1, ensure_ascii=False).encode())
+    write_whole(page.with_suffix(".json"), json.dumps(results.as_dict(), indent=1, ensure_ascii=False).encode())
     for line in sentences(results):
-        out().print(line, markup=False, soft_wrap=True)
-    out().print(f"results: {page}", markup=False, soft_wrap=True)
+        out.print(line, markup=False, soft_wrap=True)
+    out.print(f"results: {page}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -181,7 +178,7 @@ def close(place: Place, database: Database = None) -> None:
     """Freeze the study: no more listeners, no more answers."""
     with _store(_file(place), database) as (_, store):
         store.close_study()
-    out().print("closed: no listener and no answer is taken from now on", markup=False)
+    out.print("closed: no listener and no answer is taken from now on", markup=False)
 
 
 @app.command()
@@ -193,7 +190,7 @@ def erase(
     """Erase what is known of a listener's person; the answers stay, and no longer belong to anybody."""
     with _store(_file(place), database) as (_, store):
         store.erase(listener)
-    out().print(f"erased: personal data of listener {listener}", markup=False)
+    out.print(f"erased: personal data of listener {listener}", markup=False)
 
 
 def _file(place: Path) -> Path:

@@ -11,6 +11,7 @@ ORDER = [
     "seeds",
     "options",
     "yaml",
+    "whole",
     "types",
     "components",
     "statistics",

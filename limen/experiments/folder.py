@@ -25,6 +25,7 @@ from limen.metrics._metric import Column
 from limen.metrics._summary import summarise
 from limen.tasks._cell import Example, Outcome
 from limen.tasks._export import write_picture
+from limen.whole import write_whole
 
 TASK_COLUMNS = {
     "success": Column("the attack reached its goal", better="lower", binary=True),
@@ -41,9 +42,7 @@ TASK_COLUMNS = {
 
 def write_json(path: Path, content: Any) -> None:
     """Whole or not at all."""
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(json.dumps(content, indent=1, ensure_ascii=False, default=_plain), encoding="utf-8")
-    os.replace(beside, path)
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False, default=_plain).encode())
 
 
 def _plain(value: Any) -> Any:

@@ -76,17 +76,10 @@ def _listen(path: Path) -> Heard:
 
     rate_hz, channels = clip_header(path)
     x = read_clip(path, rate_hz)
-    full = (x.abs() >= 32767 / 32768).int()
+    below = (x.abs() < 32767 / 32768).nonzero()[:, 0]
+    between = torch.cat([below.new_tensor([-1]), below, below.new_tensor([len(x)])])
     power = float(x.square().mean().clamp(min=1e-12))
-    return Heard(rate_hz, channels, len(x) / rate_hz, 10 * float(torch.log10(torch.tensor(power))), _longest_run(full.tolist()))
-
-
-def _longest_run(flags: list[int]) -> int:
-    longest = run = 0
-    for flag in flags:
-        run = run + 1 if flag else 0
-        longest = max(longest, run)
-    return longest
+    return Heard(rate_hz, channels, len(x) / rate_hz, 10 * float(torch.log10(torch.tensor(power))), int(between.diff().max()) - 1)
 
 
 def _item(study: Study, item: Item, heard: dict[str, Heard]) -> Iterator[Finding]:

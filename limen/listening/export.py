@@ -7,7 +7,6 @@ known. Personal answers and what a recruitment site sent are never in a row.
 import csv
 import io
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from limen.errors import UserError
 from limen.listening.exclusions import exclusions
 from limen.listening.study import Study
 from limen.trials._screen import Screen, Widget
+from limen.whole import write_whole
 
 COLUMNS: dict[str, str] = {
     "study": "name of the study",
@@ -163,15 +163,8 @@ def write(table: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     makers = {".csv": _csv, ".json": _json, ".jsonl": _jsonl, ".parquet": _parquet}
     if path.suffix.lower() not in makers:
         raise UserError(f"{path}: answers are written as {', '.join(makers)}, but this name ends in {path.suffix or 'nothing'}.")
-    return atomic(path, makers[path.suffix.lower()](table))
-
-
-def atomic(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    beside.write_bytes(content)
-    os.replace(beside, path)
-    return path
+    return write_whole(path, makers[path.suffix.lower()](table))
 
 
 def columns(table: Sequence[Mapping[str, Any]]) -> list[str]:

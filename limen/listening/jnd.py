@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from limen.errors import UserError
-from limen.listening.export import atomic, safe
+from limen.listening.export import safe
 from limen.listening.study import Study
 from limen.trials._screen import Screen
+from limen.whole import write_whole
 
 TABLE = "judgments.tsv"
 
@@ -49,6 +50,7 @@ def jnd_table(rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Stud
         raise UserError(f"{study.name}: holds no same/different answers, so there are no judgments of pairs to write.")
     exact = study.model_copy(update={"dither": False})
     stimuli = Stimuli(exact, Path(source), Path(source) / ".limen_sounds")  # where the server keeps those it made
+    folder.mkdir(parents=True, exist_ok=True)
     planned: dict[int, list[Screen]] = {}
     lines = []
     for row in mine:
@@ -59,7 +61,7 @@ def jnd_table(rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Stud
         for sound, wav in zip(screen.sounds, stimuli.sounds(screen, study.seed), strict=True):
             names[sound.condition] = f"{digest(wav)[:24]}.wav"
             if not (folder / names[sound.condition]).is_file():
-                atomic(folder / names[sound.condition], wav)
+                write_whole(folder / names[sound.condition], wav)
         label = int(row["choice"] == "different")
         found = (names["reference"], names["test"], label, row["listener"], row["axis"], row["strength"], row["excluded"])
         lines.append(dict(zip(COLUMNS, found, strict=True)))
@@ -67,7 +69,7 @@ def jnd_table(rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Stud
     writer = csv.DictWriter(text, COLUMNS, delimiter="\t")
     writer.writeheader()
     writer.writerows({name: safe(value) for name, value in line.items()} for line in lines)
-    return atomic(folder / TABLE, text.getvalue().encode())
+    return write_whole(folder / TABLE, text.getvalue().encode())
 
 
 def read_jnd(path: str | Path) -> list[Judgment]:

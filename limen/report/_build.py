@@ -1,7 +1,6 @@
 """Puts the page together: words, tables, charts and examples into one file that needs nothing else."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from limen.report import (
 )
 from limen.report._run import Cell, Run, component, read_run
 from limen.report._words import duration, fmt, interval, listed, many, place, threats
+from limen.whole import write_whole
 
 HERE = Path(__file__).parent
 THINGS = {("picture", "class"): "Pictures", ("clip", "class"): "Clips", ("clip", "transcript"): "Speech to text"}
@@ -43,12 +43,13 @@ def build(run_folder: Path, out: Path | None = None, *, examples: int = 3, megab
     run = read_run(Path(run_folder))
     path = Path(out) if out is not None else run.folder / "report.html"
     page = _environment().get_template("page.html.j2").render(_context(run, examples, megabytes))
+    return write_page(path, page)
+
+
+def write_page(path: Path, page: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
     # an error message may hold half a character (a lone surrogate): shown as a question mark, never a crash
-    beside.write_bytes(page.encode("utf-8", errors="replace"))
-    os.replace(beside, path)
-    return path
+    return write_whole(path, page.encode("utf-8", errors="replace"))
 
 
 def _environment() -> Any:

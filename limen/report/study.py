@@ -1,6 +1,5 @@
 """The results page of a listening study: one file that needs nothing else. First what was found, then how sure that is, then everything."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from limen.report import _study_figures as figures
 from limen.report import _study_people as people
 from limen.report import _study_tables as tables
 from limen.report import _study_words as words
-from limen.report._build import HERE, _environment
+from limen.report._build import HERE, _environment, write_page
 from limen.report._words import duration, fmt, many
 
 Rows = Sequence[Mapping[str, Any]]
@@ -44,13 +43,7 @@ METHODS = {
 
 def build_study(results: Results, rows: Rows, path: str | Path) -> Path:
     """Write the page of `analyse`'s results and return its path; `rows` are the answers they come from."""
-    path = Path(path)
-    page = _environment().get_template("study.html.j2").render(_context(results, rows))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    beside.write_bytes(page.encode("utf-8", errors="replace"))
-    os.replace(beside, path)
-    return path
+    return write_page(Path(path), _environment().get_template("study.html.j2").render(_context(results, rows)))
 
 
 def sentences(results: Results) -> list[str]:

@@ -5,8 +5,8 @@ from typing import Any
 import cvxpy
 import pytest
 import torch
-from exact import Hears, Trap, linear, run, smallest, to_target
-from test_minimal_norm import Waves, clips, cornered, ids, nearest_in_range
+from exact import Hears, linear, run, smallest, to_target
+from test_minimal_norm import cornered, fooled_alone_as_beside_others, ids, nearest_in_range, no_trouble_in_the_trap
 from torch import Tensor, nn
 
 from limen.attacks._penalty import Adam, Weights
@@ -131,25 +131,13 @@ def test_hardly_a_value_more_than_needed_is_changed(classes):
 @pytest.mark.parametrize(("name", "options"), ALL, ids=ids)
 @pytest.mark.parametrize("goal", ["untargeted", TO], ids=["away", "to"])
 def test_clips_are_fooled_alone_as_beside_others_and_padding_stays(name, options, goal):
-    model, batch = Waves(), clips()
-    result = run(model, batch, name=name, goal=goal, **options)
-    assert result.success.all()
-    assert result.x_adv.abs().max() <= 1
-    for i, n in enumerate(batch.lengths.tolist()):
-        assert (result.x_adv[i, n:] == 0).all()
-        alone = Batch("clip", [batch.ids[i]], batch.x[i : i + 1, :n], batch.y[i : i + 1], batch.lengths[i : i + 1])
-        torch.testing.assert_close(run(model, alone, name=name, goal=goal, **options).x_adv[0], result.x_adv[i, :n], atol=1e-6, rtol=0)
+    fooled_alone_as_beside_others(name, options, goal)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("name", "options"), ALL, ids=ids)
 def test_dead_gradients_and_saturated_answers_make_no_trouble(name, options, dtype):
-    x = torch.full((3, 1, 2, 3), 0.4, dtype=dtype)
-    x[0, 0, 0, 0], x[1, 0, 0, 0] = 0.1, 0.2
-    result = run(Trap(), Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long)), name=name, **options)
-    assert torch.isfinite(result.x_adv).all()
-    assert result.x_adv.dtype == dtype
-    assert result.success.tolist() == [False, False, True]
+    no_trouble_in_the_trap(name, options, dtype)
 
 
 @pytest.mark.parametrize("scale", [2.0**14, 2.0**-20])

@@ -166,6 +166,10 @@ def clips() -> Batch:
 @pytest.mark.parametrize(("name", "options"), ALL, ids=ids)
 @pytest.mark.parametrize("goal", ["untargeted", {"name": "target_class", "target": 2}], ids=["away", "to"])
 def test_clips_are_fooled_alone_as_beside_others_and_padding_stays(name, options, goal):
+    fooled_alone_as_beside_others(name, options, goal)
+
+
+def fooled_alone_as_beside_others(name: str, options: dict[str, Any], goal: Any) -> None:
     model, batch = Waves(), clips()
     result = run(model, batch, name=name, goal=goal, **options)
     assert result.success.all()
@@ -179,6 +183,10 @@ def test_clips_are_fooled_alone_as_beside_others_and_padding_stays(name, options
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("name", "options"), ALL, ids=ids)
 def test_dead_gradients_and_saturated_answers_make_no_trouble(name, options, dtype):
+    no_trouble_in_the_trap(name, options, dtype)
+
+
+def no_trouble_in_the_trap(name: str, options: dict[str, Any], dtype: torch.dtype) -> None:
     x = torch.full((3, 1, 2, 3), 0.4, dtype=dtype)
     x[0, 0, 0, 0], x[1, 0, 0, 0] = 0.1, 0.2
     result = run(Trap(), Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long)), name=name, **options)

@@ -1,33 +1,22 @@
 """A study on a server of its own, and somebody in front of its page in a real browser."""
 
 import re
-import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
 
 import uvicorn
 import yaml
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
 from studies import tone
 
 from limen.listening.guard import Limits
 from limen.listening.server import app
 from limen.listening.sessions import Sessions
 
-ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-]
 DESK: dict[str, Any] = {"viewport": {"width": 1100, "height": 900}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 PATIENCE_MS = 60_000
@@ -57,15 +46,6 @@ class Served:
 
     def answers(self) -> list[dict[str, Any]]:
         return self.sessions.store.answers()
-
-
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    executable = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=ARGS)
-        yield browser
-        browser.close()
 
 
 class Person:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import PATIENCE_MS, PHONE, Person, Served, chromium, nameless, seed000, small
+from browsing import PATIENCE_MS, PHONE, Person, Served, nameless, seed000, small
 from playwright.sync_api import Browser, Response, expect
 from studies import SECRETS, write
 
@@ -23,12 +23,6 @@ EVERY: list[Any] = [
     {"name": "mushra", "trials": 1}, {"name": "transcription", "trials": 1}, "pause", "demographics", "comments",
 ]  # fmt: skip
 """Every kind of screen once."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

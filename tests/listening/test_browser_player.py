@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from browsing import Person, Served, chromium, until
+from browsing import Person, Served, until
 from playwright.sync_api import Browser, Page, expect
 from studies import write
 
@@ -25,12 +25,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     server = Served(write(tmp_path_factory.mktemp("player"), [{"name": "mushra", "trials": 2}], seconds=1.0))
     yield server
     server.stop()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import PATIENCE_MS, Person, Served, chromium
+from browsing import PATIENCE_MS, Person, Served
 from playwright.sync_api import Browser, Dialog, Route, expect
 from studies import write
 
@@ -13,12 +13,6 @@ from limen.listening.guard import Limits
 
 PLAIN: list[Any] = [{"name": "instructions", "title": f"Part {k}", "text": "Words."} for k in (1, 2, 3)]
 ASKED: list[Any] = [{"name": "preference", "trials": 2}]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -2,28 +2,17 @@
 
 import itertools
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fabricated_run import Fabricated
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page
 from speech_run import NETS, SPEECH, TARGET, curve, curve_rows, garbled, language_rows, speech_run, text_rows, transfer_result
-from test_report_page import ARGS, contrast, opened
+from test_report_page import contrast, opened
 
 from limen.report import build
 
 CONSTRAINED = {"name": "constrained_accuracy", "constraint": "snr_db", "how": "auto"}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    executable = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=executable, args=ARGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,13 @@
 
 import html
 import re
-import shutil
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 import studied
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from limen.listening.analysis import analyse
 from limen.report.study import build_study, sentences
@@ -26,14 +24,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     table = studied.taken(plan)
     results = analyse(plan, table, recorded=plan.fingerprint())
     return build_study(results, table, tmp_path_factory.mktemp("study") / "results.html"), results, table
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium") or shutil.which("google-chrome"), args=ARGS)
-        yield chromium
-        chromium.close()
 
 
 def opened(browser: Browser, path: Path, width: int = 1280, scheme: Any = "light") -> tuple[Page, list[str]]:
