@@ -178,7 +178,7 @@ class Problem:
         losses, votes = [], []
         for _ in range(self.draws):
             outputs = self.outputs(x_adv)
-            losses.append(measure(outputs))
+            losses.append(measure(outputs).to(self.x.dtype))
             votes.append(self._reached(outputs))
         return _mean(losses), _all(votes)
 
@@ -200,7 +200,7 @@ class Problem:
                 values = measure(outputs)
                 gradient = _slope(values.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
             gradients.append(self._cleaned(gradient))
-            losses.append(values.detach())
+            losses.append(values.detach().to(self.x.dtype))
             votes.append(self._reached(outputs))
         return _mean(gradients), _mean(losses), _all(votes)
 

@@ -3,19 +3,18 @@
 One success flag per sample, by a fresh forward pass on the exact tensor that is stored.
 """
 
-import copy
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any, Literal, get_args
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from limen import seeds
+from limen.attacks._precision import Precision, prepared
 from limen.attacks._problem import Calls, Problem, Watch
 from limen.attacks._threads import side_by_side
 from limen.attacks._through import Through
@@ -27,8 +26,6 @@ from limen.options import Options, parse_options
 from limen.types import BOUNDS, Batch, Outputs
 
 Store = Literal["float", "int16", "uint8"]
-Precision = Literal["auto", "single", "double"]
-""""auto": recognisers are searched in double precision, everything else in the precision of the samples."""
 SHARED = ("goal", "budget", "precision", *Through.model_fields)
 """Keys of an attack's spec that every attack takes; the others are options of its search."""
 
@@ -92,11 +89,7 @@ class Attack:
         if clean is None:
             with torch.no_grad(), evaluating(model):
                 clean = model(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
-        x, seen = batch.x, model.for_attack
-        if self.precision == "double" or (self.precision == "auto" and model.output == "transcript"):
-            # the path of a search on a recogniser multiplies rounding errors, which hang on the size of the batch, a hundred thousand times
-            # in 20 steps of single precision; in double, a clip gets alone what it gets beside others
-            x, seen = x.double(), doubled(seen)
+        seen, x = prepared(model.for_attack, batch.x, self.precision)
         make_goal, goal_options = self.goal[0].function, self.goal[1]
         goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen), goal_options)
         budget = self.budget[0].function(x, batch.lengths, self.budget[1]) if self.budget else None
@@ -162,18 +155,6 @@ class Attack:
 def _goes_beyond(options: Options) -> bool:
     """True if a search has work to do on samples that reach the goal as they are: it changes everyone, or seeks more than the goal."""
     return getattr(options, "everyone", False) or not getattr(options, "early_stop", True) or getattr(options, "confidence", 0.0) > 0
-
-
-_COPIES: WeakKeyDictionary[Model, tuple[list[int], Model]] = WeakKeyDictionary()
-
-
-def doubled(model: Model) -> Model:
-    """A copy in double precision, kept for the next call until the weights change."""
-    versions = [p._version for p in model.parameters()]
-    kept = _COPIES.get(model)
-    if kept is None or kept[0] != versions:
-        kept = _COPIES[model] = versions, copy.deepcopy(model).double()
-    return kept[1]
 
 
 def check_range(batch: Batch, bounds: tuple[Tensor | float, Tensor | float] | None) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from limen.attacks._problem import Problem
 from limen.attacks._run import quantise
-from limen.budgets._balls import expand
+from limen.budgets._balls import expand, length
 
 DAMPING = 0.1
 
@@ -36,9 +36,8 @@ class Steps:
 
     def _scale(self, values: Tensor) -> Tensor:
         """(B, 1, ...) root mean square over each sample, its padding left out; never 0. In double precision: small squares would vanish."""
-        squares = values.flatten(1).double().square()
-        mean = squares.mean(1) if self.mask is None else squares.sum(1) / self.mask.sum(1).clamp_min(1)
-        return expand(mean.sqrt().to(values.dtype).clamp_min(torch.finfo(values.dtype).tiny), values)
+        count = values[0].numel() if self.mask is None else self.mask.sum(1).clamp_min(1)
+        return expand((length(values.double()) / count**0.5).to(values.dtype).clamp_min(torch.finfo(values.dtype).tiny), values)
 
     def rows(self, keep: Tensor) -> None:
         """Goes on with some of the samples."""

@@ -1,7 +1,9 @@
 """Clips of a recogniser searched side by side, a share of the batch in each thread.
 
 A recurrent layer goes through hundreds of small steps, which do not gain from a second core; two batches in two threads do. Clips of like
-length go together, so that less padding is computed. Rows of a problem never look at each other: a clip gets what it gets alone.
+length go together, so that less padding is computed. Rows of a problem never look at each other: a clip gets what it gets alone. A single
+clip of a steady recogniser takes one thread too: a second one gains nothing there, and on a busy machine the two wait for each other
+at every step.
 """
 
 from bisect import bisect_left
@@ -23,7 +25,7 @@ def side_by_side(problem: Problem, search: Search) -> Tensor:
     threads = torch.get_num_threads()
     # dropout that is left on hangs on hooks of the one model, and a model that looks on keeps one account: nothing for threads
     apart = problem.model.output == "transcript" and not problem.model.random and problem.watch is None and problem.x.device.type == "cpu"
-    if problem.lengths is None or not apart or min(threads, len(problem)) < 2:
+    if problem.lengths is None or not apart or threads < 2 or (len(problem) < 2 and not problem.model.steady):
         return search(problem)
     parts, x_adv, halt = shares(problem.lengths.tolist(), threads), problem.x.clone(), Event()
 

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from limen.attacks._problem import Problem
 from limen.attacks._shrinking import Best, Steps, confirmed, stored
-from limen.budgets._balls import LinfBall, expand
+from limen.budgets._balls import LinfBall, expand, length
 from limen.options import Options
 from limen.perception.masking import STEP
 
@@ -87,7 +87,7 @@ def shrink(problem: Problem, options: CW) -> Best:
                 active, ball = active.rows(stay), ball.rows(stay)
                 rows, decreases, delta, gradient = (t[stay] for t in (rows, decreases, delta, gradient))
                 steps.rows(stay)
-        norm = delta.flatten(1).norm(dim=1).clamp_min(torch.finfo(delta.dtype).tiny)
+        norm = length(delta).clamp_min(torch.finfo(delta.dtype).tiny)
         slope = delta / expand(options.const * norm, delta) - gradient
         way = steps.down(slope.sign() if options.sign else slope)
         x_adv = active.project(active.x + ball.project(delta + way * expand(options.learning_rate * ball.radius, delta)))
@@ -98,7 +98,7 @@ def _record(active: Problem, best: Best, rows: Tensor, x_adv: Tensor, loss: Tens
     """Keeps what is better than before; says which points reach the goal as they will be stored."""
     kept = stored(active, x_adv)
     worked = confirmed(active, reached, kept)
-    size = (kept - active.x).flatten(1).norm(dim=1)
+    size = length(kept - active.x)
     better = torch.where(worked, size < best.size[rows], best.size[rows].isinf() & (loss > best.loss[rows]))
     i = better.nonzero().squeeze(1)
     best.x[rows[i]], best.loss[rows[i]], best.size[rows[i]] = x_adv[i], loss[i], torch.where(worked, size, torch.inf)[i]

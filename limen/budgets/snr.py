@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from limen.budgets._balls import L2Ball
+from limen.budgets._balls import L2Ball, length
 from limen.options import Options
 
 
@@ -13,4 +13,4 @@ class Snr(Options):
 
 def snr(x: Tensor, lengths: Tensor | None, options: Snr) -> L2Ball:
     # padding is zero, so the norm over the padded clip is the norm over its valid samples
-    return L2Ball(x.flatten(1).norm(dim=1) / 10 ** (options.snr_db / 20))
+    return L2Ball(length(x) / 10 ** (options.snr_db / 20))

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from limen.attacks._run import Attack, Precision
+from limen.attacks._precision import Precision
+from limen.attacks._run import Attack
 from limen.components import KINDS, OF_STUDIES, load, named, names
 from limen.errors import UserError
 from limen.options import Options, parse_options

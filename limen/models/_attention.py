@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -64,9 +63,10 @@ class AttentionTranscripts:
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         """With first_weight = lambda, the first of L tokens (END is one) counts 1 + lambda times; the sum is scaled by L / (L + lambda)."""
         logits, tokens = self._teacher_forced(texts)
-        losses = F.cross_entropy(logits.transpose(1, 2), tokens, reduction="none", ignore_index=-1)
-        n = (tokens >= 0).sum(1)
-        return (losses.sum(1) + first_weight * losses[:, 0]) * n / (n + first_weight)
+        likelihoods = logits.log_softmax(2).gather(2, tokens.clamp_min(0)[:, :, None]).squeeze(2)
+        losses, n = -likelihoods.masked_fill(tokens < 0, 0.0), (tokens >= 0).sum(1)
+        total = losses.sum(1, dtype=torch.float64).to(losses.dtype)  # the order of a sum hangs on its length, and that on the neighbours
+        return (total + first_weight * losses[:, 0]) * n / (n + first_weight)
 
     def texts(self) -> list[str]:
         return self._search(self.options.beam or 1)
@@ -110,7 +110,7 @@ class AttentionTranscripts:
         known = self._forced is not None and self._forced[0] == list(texts)
         if not known or (torch.is_grad_enabled() and not self._forced[1].requires_grad):  # type: ignore[index]
             symbols = [self._symbols(text, limit) for text, limit in zip(texts, self.frames.tolist(), strict=True)]
-            longest = max((len(s) for s in symbols), default=0) + 1
+            longest = max(len(s) for s in symbols) + 1
             wanted = torch.tensor([[*s, END, *[-1] * (longest - len(s) - 1)] for s in symbols], device=self.hidden.device)
             given = torch.cat([torch.full_like(wanted[:, :1], END), wanted[:, :-1].clamp_min(0)], 1)
             self._forced = list(texts), self._decoder.forced(given, self._read()), wanted
@@ -146,6 +146,8 @@ class SharedCtc(CtcTranscripts):
 
 class Seq2Seq(Model):
     """`TwoHeads` as a model; the head that is not asked does no work."""
+
+    steady = True
 
     def __init__(self, network: TwoHeads, options: Seq2SeqOptions):
         super().__init__()

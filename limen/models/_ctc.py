@@ -130,6 +130,8 @@ def viterbi(log_probs: np.ndarray, symbols: Sequence[int]) -> list[tuple[int, in
 class Recogniser(Model):
     """A network from (x, lengths) to log-probabilities (B, F, K) and the (B,) frames of each clip, as a model."""
 
+    steady = True
+
     def __init__(self, network: nn.Module, rate_hz: int, alphabet: str = ALPHABET, *, frame_s: float = 0.02, beam: int | None = None):
         super().__init__()
         self.network, self.kind, self.rate_hz, self.alphabet = network, "clip", rate_hz, alphabet

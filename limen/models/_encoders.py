@@ -1,19 +1,19 @@
-"""What encoders of speech share: clips laid end to end, convolutions that thin out the frames, recurrent layers, and blanked padding.
+"""What encoders of speech share: clips laid end to end, convolutions that thin out the frames, recurrent layers.
 
-A clip in a batch gets what it gets alone: padding is blanked after every layer that looks at neighbours, and no statistic spans a batch.
+A clip in a batch gets what it gets alone: zeros stand between clips wherever a layer looks at neighbours, and no statistic spans a batch.
+In single precision it gets the same to the last bit, because every layer computes a row at a time, or a clip at a time, in an order that
+does not hang on how many there are: convolutions are matrix products of windows (torch's own choose their way by the size of the batch).
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from limen.audio.mel import LogMel
-
-
-def blanked(x: Tensor, frames: Tensor) -> Tensor:
-    """(B, F, ...) with zeros after each clip's own frames."""
-    return x * inside(x, frames).view(*x.shape[:2], *[1] * (x.ndim - 2))
+from limen.models._recurrent import Order, both_ways
 
 
 def inside(x: Tensor, frames: Tensor) -> Tensor:
@@ -21,9 +21,11 @@ def inside(x: Tensor, frames: Tensor) -> Tensor:
     return torch.arange(x.shape[1], device=x.device) < frames.to(x.device)[:, None]
 
 
-def without_cudnn(x: Tensor) -> AbstractContextManager[None]:
-    """cuDNN refuses gradients through a recurrent layer in evaluation mode. Its switch is one for all threads: left alone on CPUs."""
-    return torch.backends.cudnn.flags(enabled=False) if x.is_cuda else nullcontext()
+class Dropout(nn.Dropout):
+    """Of clips that lie end to end: whoever leaves dropout on in an attack must know which rows are whose."""
+
+    def forward(self, x: Tensor, frames: list[int] | None = None) -> Tensor:
+        return super().forward(x)
 
 
 class Laid:
@@ -44,32 +46,74 @@ class Laid:
         return Laid([(n + 1) // 2 for n in self.frames], [(n + 1) // 2 for n in self.room])
 
     def features(self, x: Tensor, lengths: Tensor, mel: LogMel) -> Tensor:
-        """Waveforms (B, T) -> (1, F, bands)."""
+        """Waveforms (B, T) -> (F, bands)."""
         needed = [(n - 1) * mel.hop + mel.window_size for n in self.frames]
         own = [min(sizes) for sizes in zip(needed, lengths.tolist(), strict=True)]
         parts = x.flatten().split([size for n in own for size in (n, x.shape[1] - n)])[::2]
         room = [*(n * mel.hop for n in self.room[:-1]), needed[-1]]
         row = [piece for part, n in zip(parts, room, strict=True) for piece in (part, x.new_zeros(n - len(part)))]
-        return self.blanked(mel(torch.cat(row)[None]))
+        return self.blanked(mel(torch.cat(row)))
 
     def blanked(self, x: Tensor) -> Tensor:
-        """(1, F, D) with zeros between the clips."""
+        """(F, ...) with zeros between the clips."""
         if len(self.frames) == 1:
             return x
         own = [torch.arange(room, device=x.device) < n for n, room in zip(self.frames, self.room, strict=True)]
-        return x * torch.cat(own)[:, None]
+        return x * torch.cat(own).view(-1, *[1] * (x.ndim - 1))
 
     def close(self, x: Tensor) -> Tensor:
-        """(1, F, D) -> (N, D): without the zeros between the clips."""
+        """(F, D) -> (N, D): without the zeros between the clips."""
         sizes = [size for n, room in zip(self.frames, self.room, strict=True) for size in (n, room - n)]
-        return torch.cat(x[0].split(sizes)[::2])
+        return torch.cat(x.split(sizes)[::2])
+
+
+def whole(n: int) -> int:
+    """The next multiple of 16. Sums over frames or characters go in blocks; a last block of another size is added up in another order, and
+    a clip beside a longer one would get other bits than alone."""
+    return -(-n // 16) * 16
 
 
 def apart(x: Tensor, frames: list[int]) -> Tensor:
     """Clips end to end, (N, D) -> (B, F, D) with zeros after each clip's own frames."""
-    longest = max(frames)
+    longest = whole(max(frames))
     pieces = [piece for part in x.split(frames) for piece in (part, x.new_zeros(longest - len(part), x.shape[1]))]
     return torch.cat(pieces).view(len(frames), longest, x.shape[1])
+
+
+def joined(x: Tensor, frames: list[int]) -> Tensor:
+    """(B, F, D) -> (N, D): the other way round."""
+    return torch.cat([clip[:n] for clip, n in zip(x, frames, strict=True)])
+
+
+def convolved(x: Tensor, layer: nn.Module) -> Tensor:
+    """The layer over frames x (F, C), or over frames and bands (F, bands, C), as one matrix product of windows."""
+    assert isinstance(layer, nn.Conv1d | nn.Conv2d)
+    weight, one = layer.weight, x.ndim == 2
+    size, stride, padding = ((*v, *w) if one else v for v, w in ((layer.kernel_size, (1,)), (layer.stride, (1,)), (layer.padding, (0,))))
+    windows = _Windows.apply(x[:, None] if one else x, size, stride, padding)
+    out = F.linear(windows.flatten(0, 1), weight.movedim(1, -1).flatten(1), layer.bias)  # of rows: torch makes a product of each frame else
+    return out if one else out.view(*windows.shape[:2], -1)
+
+
+class _Windows(torch.autograd.Function):
+    """(F, bands, C) -> (F', bands', window * C), with zeros around. Neither copies more than once nor leaves a node for every tap."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, size: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int]) -> Tensor:
+        ctx.given = x.shape, size, stride, padding
+        around = F.pad(x, (0, 0, padding[1], padding[1], padding[0], padding[0]))
+        return around.unfold(0, size[0], stride[0]).unfold(1, size[1], stride[1]).movedim(2, -1).flatten(2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        shape, size, stride, padding = ctx.given
+        (steps, bands), taps = gradient.shape[:2], gradient.view(*gradient.shape[:2], *size, -1)
+        slope = gradient.new_zeros(shape[0] + 2 * padding[0], shape[1] + 2 * padding[1], shape[2])
+        for i in range(size[0]):
+            for j in range(size[1]):
+                slope[i :: stride[0], j :: stride[1]][:steps, :bands] += taps[:, :, i, j]
+        return slope[padding[0] : padding[0] + shape[0], padding[1] : padding[1] + shape[1]], None, None, None
 
 
 class Front(nn.Module):
@@ -78,7 +122,7 @@ class Front(nn.Module):
 
     def __init__(self, bands: int, channels: int):
         super().__init__()
-        self.width = channels * ((bands + 3) // 4)
+        self.channels, self.width = channels, channels * ((bands + 3) // 4)
         self.convolutions = nn.ModuleList(
             [nn.Conv2d(1, channels, 3, stride=2, padding=1), nn.Conv2d(channels, channels, 3, stride=2, padding=1)]
         )
@@ -86,17 +130,18 @@ class Front(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor, mel: LogMel) -> tuple[Tensor, list[int]]:
         laid = Laid.over(mel.frames(lengths).tolist(), stride=4, gap=2)
-        x = laid.features(x, lengths, mel).unsqueeze(1)
+        x = laid.features(x, lengths, mel).unsqueeze(2)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            x, laid = convolution(x), laid.halved()
-            _, channels, steps, bands = x.shape
-            x = laid.blanked(norm(x.transpose(1, 2).reshape(1, steps, channels * bands)).relu())
-            x = x.view(1, steps, channels, bands).transpose(1, 2)
-        return laid.close(x.transpose(1, 2).flatten(2)), laid.frames
+            x, laid = convolved(x, convolution), laid.halved()
+            assert isinstance(norm, nn.LayerNorm)
+            # the weights of the norm stand channel by channel, x band by band
+            scale, shift = (p.view(self.channels, -1).t().reshape(x.shape[1:]) for p in (norm.weight, norm.bias))
+            x = laid.blanked(F.layer_norm(x, x.shape[1:], scale, shift, norm.eps).relu())
+        return laid.close(x.transpose(1, 2).flatten(1)), laid.frames
 
 
 class Recurrent(nn.Module):
-    """Bidirectional LSTM layers, each followed by layer normalisation, (B, F, inputs) -> (B, F, 2 width)."""
+    """Bidirectional LSTM layers, each followed by layer normalisation, of clips end to end: (N, inputs) -> (N, 2 width)."""
 
     def __init__(self, inputs: int, width: int, layers: int, dropout: float):
         super().__init__()
@@ -104,22 +149,14 @@ class Recurrent(nn.Module):
         self.forwards = nn.ModuleList([nn.LSTM(size, width, batch_first=True) for size in sizes])
         self.backwards = nn.ModuleList([nn.LSTM(size, width, batch_first=True) for size in sizes])
         self.norms = nn.ModuleList([nn.LayerNorm(2 * width) for _ in sizes])
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, frames: Tensor) -> Tensor:
-        turn = turned(x, frames)
-        with without_cudnn(x):
-            for ahead, back, norm in zip(self.forwards, self.backwards, self.norms, strict=True):
-                x = norm(torch.cat([ahead(x)[0], back(x[turn])[0][turn]], 2))
-                x = self.dropout(blanked(x, frames))
+    def forward(self, x: Tensor, frames: list[int]) -> Tensor:
+        order = Order(frames, x)
+        for ahead, back, norm in zip(self.forwards, self.backwards, self.norms, strict=True):
+            weights = [w for layer in (ahead, back) if isinstance(layer, nn.LSTM) for w in layer.all_weights]
+            x = self.dropout(norm(both_ways(x, order, weights)), frames)
         return x
-
-
-def turned(x: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the frames of x (B, F, ...) are taken from when each clip's own are turned round and its padding is left behind them. For a
-    recurrent layer that goes backwards: a third faster than packed sequences."""
-    rows, steps = torch.arange(len(x), device=x.device)[:, None], torch.arange(x.shape[1], device=x.device)
-    return rows, torch.where(inside(x, frames), frames[:, None] - 1 - steps, steps)
 
 
 class RecurrentEncoder(nn.Module):
@@ -133,6 +170,5 @@ class RecurrentEncoder(nn.Module):
         self.size = 2 * width
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        row, own = self.front(x, lengths, self.features)
-        frames = torch.tensor(own, device=x.device)
-        return self.recurrent(apart(row, own), frames), frames
+        row, frames = self.front(x, lengths, self.features)
+        return apart(self.recurrent(row, frames), frames), torch.tensor(frames, device=x.device)

@@ -61,10 +61,14 @@ def dropping(model: nn.Module, generators: Sequence[torch.Generator] | None) -> 
 
 def _drop(drawn: list[int], number: int) -> Callable[..., Tensor]:
     def hook(layer: nn.Dropout, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        x = inputs[0]
-        if len(x) != len(drawn):  # not one row per sample: nobody's stream
+        x, frames = inputs[0], inputs[1] if len(inputs) > 1 else None
+        streams = [torch.Generator().manual_seed(d + number) for d in drawn]
+        if frames is not None:  # clips end to end
+            kept = torch.cat([torch.rand(n, *x.shape[1:], generator=g) for n, g in zip(frames, streams, strict=True)])
+        elif len(x) == len(drawn):
+            kept = torch.stack([torch.rand(x.shape[1:], generator=g) for g in streams])
+        else:  # not one row per sample: nobody's stream
             return output
-        rows = [torch.rand(x.shape[1:], generator=torch.Generator().manual_seed(d + number)) for d in drawn]
-        return x * (torch.stack(rows).to(x) >= layer.p) / (1 - layer.p)
+        return x * (kept.to(x) >= layer.p) / (1 - layer.p)
 
     return hook

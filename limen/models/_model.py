@@ -39,6 +39,8 @@ class Model(nn.Module):
     random: bool = False
     """True if two calls may answer differently: then attacks average gradients over `draws` calls."""
     draws: int = 1
+    steady: bool = False
+    """True of a recogniser that is built so that in single precision a clip gets, bit for bit, what it gets alone."""
 
     @property
     def output(self) -> Literal["class", "transcript"]:

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from limen.audio.mel import LogMel
 from limen.models._ctc import ALPHABET, Recogniser, RecogniserOptions
-from limen.models._encoders import Laid, apart, turned, without_cudnn
+from limen.models._encoders import Dropout, Laid, apart, convolved
 from limen.models._model import Model
+from limen.models._recurrent import Order, both_ways
 
 
 class CtcSmall(RecogniserOptions):
@@ -32,25 +33,16 @@ class CtcNetwork(nn.Module):
         self.conv2 = nn.Conv1d(w, w, 5, padding=2)
         self.norm1, self.norm2 = nn.LayerNorm(w), nn.LayerNorm(w)
         self.gru = nn.GRU(w, w, batch_first=True, bidirectional=True)
-        self.dropout = nn.Dropout(options.dropout)
+        self.dropout = Dropout(options.dropout)
         self.linear = nn.Linear(2 * w, len(ALPHABET) + 1)
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         laid = Laid.over(self.features.frames(lengths).tolist(), stride=2, gap=5)  # two frames remain after the stride
-        x, laid = self.conv1(laid.features(x, lengths, self.features).mT).mT, laid.halved()
-        x = self.conv2(laid.blanked(self.norm1(x).relu()).mT).mT
-        x = apart(self.dropout(self.norm2(laid.close(x)).relu()), laid.frames)
-        frames = torch.tensor(laid.frames, device=x.device)
-        turn = turned(x, frames)
-        with without_cudnn(x):
-            x = torch.cat([self._run(x, ""), self._run(x[turn], "_reverse")[turn]], 2)
-        return self.linear(self.dropout(x)).log_softmax(2), frames
-
-    def _run(self, x: Tensor, direction: str) -> Tensor:
-        """One direction of the GRU, from the first frame to the last."""
-        weights = [getattr(self.gru, f"{name}_l0{direction}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-        start = x.new_zeros(1, len(x), self.gru.hidden_size)
-        return torch.gru(x, start, weights, True, 1, 0.0, self.training, False, True)[0]
+        x, laid = convolved(laid.features(x, lengths, self.features), self.conv1), laid.halved()
+        x = convolved(laid.blanked(self.norm1(x).relu()), self.conv2)
+        x, frames = self.dropout(self.norm2(laid.close(x)).relu(), laid.frames), laid.frames
+        x = self.dropout(both_ways(x, Order(frames, x), self.gru.all_weights), frames)
+        return self.linear(apart(x, frames)).log_softmax(2), torch.tensor(frames, device=x.device)
 
 
 def ctc_small(options: CtcSmall) -> Model:

@@ -7,6 +7,7 @@ Characters; one frame is 40 ms. The defaults are the shipped small network.
 """
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -15,6 +16,7 @@ from limen.models._beam import State
 from limen.models._ctc import ALPHABET
 from limen.models._encoders import RecurrentEncoder
 from limen.models._model import Model
+from limen.models._recurrent import FEWEST_ROWS
 
 
 class LstmSeq2Seq(Seq2SeqOptions):
@@ -58,20 +60,30 @@ class LstmDecoder(nn.Module):
         return zeros, zeros, hidden.new_zeros(len(hidden), hidden.shape[2]), hidden.new_zeros(hidden.shape[:2])
 
     def step(self, tokens: Tensor, state: State, memory: State) -> tuple[Tensor, State]:
-        seen, state = self._advance(self.embedding(tokens), state, memory)
+        seen, state = self._advance(self.embedding(tokens), state, memory, self._nearby())
         return self.linear(self.dropout(seen)), state
 
     def forced(self, tokens: Tensor, memory: State) -> Tensor:
-        state, seen = self.start(memory), []
+        clips = len(tokens)
+        if clips < FEWEST_ROWS:  # the last clip several times
+            rows = torch.arange(FEWEST_ROWS, device=tokens.device).clamp_max(clips - 1)
+            tokens, memory = tokens[rows], tuple(m[rows] for m in memory)
+        state, nearby, seen = self.start(memory), self._nearby(), []
         for given in self.embedding(tokens).unbind(1):
-            now, state = self._advance(given, state, memory)
+            now, state = self._advance(given, state, memory, nearby)
             seen.append(now)
-        return self.linear(self.dropout(torch.stack(seen, 1)))
+        written = self.dropout(torch.stack(seen, 1)[:clips])
+        return self.linear(F.pad(written, (0, 0, 0, max(FEWEST_ROWS - len(seen), 0))))[:, : len(seen)]
 
-    def _advance(self, given: Tensor, state: State, memory: State) -> tuple[Tensor, State]:
+    def _nearby(self) -> Tensor:
+        """U F: (attention width, frames that the location looks at), both maps in one."""
+        return self.of_location.weight @ self.location.weight[:, 0]
+
+    def _advance(self, given: Tensor, state: State, memory: State, nearby: Tensor) -> tuple[Tensor, State]:
         (h, c, context, weights), (hidden, keys, mask) = state, memory
         h, c = self.cell(torch.cat([given, context], 1), (h, c))
-        where = self.of_location(self.location(weights.unsqueeze(1)).mT)
+        half = nearby.shape[1] // 2
+        where = F.linear(F.pad(weights, (half, half)).unfold(1, nearby.shape[1], 1), nearby)
         energies = self.energy((self.of_state(h).unsqueeze(1) + keys + where).tanh()).squeeze(2)
         weights = energies.masked_fill(~mask, -torch.inf).softmax(1)
         context = (weights.unsqueeze(1) @ hidden).squeeze(1)

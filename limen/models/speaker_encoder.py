@@ -8,6 +8,7 @@ Weights: limen data get speaker_encoder. Departs from Resemblyzer: long silences
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -18,7 +19,6 @@ from limen.audio.files import SUFFIXES, read_clip
 from limen.audio.stft import power
 from limen.data._cache import fetched as fetched_folder
 from limen.errors import UserError
-from limen.models._encoders import without_cudnn
 from limen.models._load import read_state
 from limen.models._model import Model, ModelOptions
 
@@ -58,7 +58,8 @@ class VoiceEncoder(nn.Module):
         x = F.pad(x, (N_FFT // 2, max(longest - x.shape[1], 0) + N_FFT // 2))
         mel = power(x, self.window, HOP) @ self.filters.to(x)  # power, not its logarithm
         pieces = torch.stack([mel[i, s : s + WINDOW] for i, row in enumerate(starts) for s in row])
-        with without_cudnn(x):
+        # cuDNN refuses gradients through a recurrent layer in evaluation mode; its switch is one for all threads: left alone on CPUs
+        with torch.backends.cudnn.flags(enabled=False) if x.is_cuda else nullcontext():
             hidden = self.lstm(pieces)[1][0][-1]
         parts = unit(self.linear(hidden).relu()).split([len(row) for row in starts])
         return unit(torch.stack([p.mean(0) for p in parts]))

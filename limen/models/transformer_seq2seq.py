@@ -21,7 +21,7 @@ from limen.audio.mel import LogMel
 from limen.models._attention import Seq2Seq, Seq2SeqOptions, TwoHeads
 from limen.models._beam import State
 from limen.models._ctc import ALPHABET
-from limen.models._encoders import Front, apart
+from limen.models._encoders import Dropout, Front, apart, inside, joined, whole
 from limen.models._model import Model
 
 
@@ -72,10 +72,11 @@ class Attention(nn.Module):
 
     def within(self, x: Tensor, frames: list[int]) -> Tensor:
         """(N, D), clips end to end: each looks at itself."""
-        clips = zip(self.query(x).split(frames), self.key_value(x).split(frames), strict=True)
-        return self.out(torch.cat([self._look(query[None], key_value[None])[0] for query, key_value in clips]))
+        query, key_value = apart(self.query(x), frames), apart(self.key_value(x), frames)
+        mask = inside(query, torch.tensor(frames))[:, None, None]
+        return self.out(joined(self._look(query, key_value, mask), frames))
 
-    def _look(self, query: Tensor, key_value: Tensor, mask: Tensor | None = None) -> Tensor:
+    def _look(self, query: Tensor, key_value: Tensor, mask: Tensor | None) -> Tensor:
         queries, keys, values = map(self._split, (query, *key_value.chunk(2, 2)))
         return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask).transpose(1, 2).flatten(2)
 
@@ -157,14 +158,14 @@ class Layer(nn.Module):
         self.itself = Attention(d, options.heads)
         self.convolution = Convolution(d, options.kernel) if options.kernel else None
         self.inner = inner(options)
-        self.dropout = nn.Dropout(options.dropout)
+        self.dropout = Dropout(options.dropout)
 
     def forward(self, x: Tensor, frames: list[int]) -> Tensor:
         """(N, D), clips end to end."""
-        x = x + self.dropout(self.itself.within(self.norms[0](x), frames))
+        x = x + self.dropout(self.itself.within(self.norms[0](x), frames), frames)
         if self.convolution is not None:
-            x = x + self.dropout(self.convolution(self.norms[1](x), frames))
-        return x + self.dropout(self.inner(self.norms[-1](x)))
+            x = x + self.dropout(self.convolution(self.norms[1](x), frames), frames)
+        return x + self.dropout(self.inner(self.norms[-1](x)), frames)
 
 
 class DecoderLayer(nn.Module):
@@ -198,7 +199,7 @@ class TransformerEncoder(nn.Module):
         self.features = LogMel(channels=options.bands)
         self.front = Front(options.bands, options.channels)
         self.linear, self.scale = nn.Linear(self.front.width, options.width), math.sqrt(options.width)
-        self.dropout = nn.Dropout(options.dropout)
+        self.dropout = Dropout(options.dropout)
         self.layers = nn.ModuleList([Layer(options) for _ in range(options.encoder_layers)])
         self.norm = nn.LayerNorm(options.width)
 
@@ -206,7 +207,7 @@ class TransformerEncoder(nn.Module):
         x, frames = self.front(x, lengths, self.features)
         x = self.linear(x) * self.scale  # what was heard must outweigh where it was heard, section 3.4 of the paper
         places = positions(max(frames), x)
-        x = self.dropout(x + torch.cat([places[:n] for n in frames]))
+        x = self.dropout(x + torch.cat([places[:n] for n in frames]), frames)
         for layer in self.layers:
             x = layer(x, frames)
         return apart(self.norm(x), frames), torch.tensor(frames, device=x.device)
@@ -233,8 +234,10 @@ class TransformerDecoder(nn.Module):
         return logits[:, 0], state
 
     def forced(self, tokens: Tensor, memory: State) -> Tensor:
-        n = tokens.shape[1]
-        return self._run(tokens, self.start(memory), torch.ones(n, n, dtype=torch.bool, device=tokens.device).tril(), memory)[0]
+        asked = tokens.shape[1]
+        tokens = F.pad(tokens, (0, whole(asked) - asked))
+        before = torch.ones(2 * tokens.shape[1:], dtype=torch.bool, device=tokens.device).tril()
+        return self._run(tokens, self.start(memory), before, memory)[0][:, :asked]
 
     def _run(self, tokens: Tensor, state: State, mask: Tensor | None, memory: State) -> tuple[Tensor, State]:
         x, done = self.embedding(tokens), state[0].shape[1]

@@ -12,8 +12,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks._precision import Precision
 from limen.attacks._problem import Problem
-from limen.attacks._run import Attack, Precision
+from limen.attacks._run import Attack
 from limen.attacks._through import Through
 from limen.components import named, parse
 from limen.errors import UserError

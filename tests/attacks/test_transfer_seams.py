@@ -73,6 +73,21 @@ def test_a_frame_of_a_clip_drops_the_same_units_however_long_the_padding():
     assert torch.equal(dropped[0], dropped[1][:, :30])
 
 
+@pytest.mark.parametrize("name", ["ctc_small", "deepspeech2", "lstm_seq2seq", "transformer_seq2seq"])
+def test_dropout_kept_on_in_a_recogniser_that_lays_clips_end_to_end_drops_by_the_clips_own_stream(name):
+    model, lengths = limen.load_model(name).eval(), torch.tensor([9000, 7000])
+    x = torch.rand(2, 9000, generator=torch.Generator().manual_seed(0)) * 0.2
+    x[1, 7000:] = 0
+    with torch.no_grad():
+        plain = model(x, lengths).nll(["one", "one"])
+        with dropping(model, seeds.generators(0, ["a", "b"], "attack")):
+            together = model(x, lengths).nll(["one", "one"])
+        with dropping(model, seeds.generators(0, ["b"], "attack")):
+            alone = model(x[1:, :7000], lengths[1:]).nll(["one"])
+    assert ((together - plain).abs() > 1e-3).all()
+    torch.testing.assert_close(alone[0], together[1], rtol=1e-5, atol=1e-5)
+
+
 def test_the_model_that_looks_on_keeps_the_point_it_finds_best():
     proxy, third = linear(1), linear(2)
     seen = []

@@ -14,8 +14,9 @@ from limen.errors import UserError
 from limen.models._attention import AttentionTranscripts
 from limen.models._beam import END, beam_search
 from limen.models._ctc import ALPHABET, CtcTranscripts
-from limen.models._encoders import Front, Recurrent, apart
+from limen.models._encoders import Front, Recurrent, apart, convolved
 from limen.models._load import load_model
+from limen.models._recurrent import Order, both_ways
 from limen.models._score import score
 from limen.models.transformer_seq2seq import Convolution
 from limen.types import Transcripts
@@ -247,18 +248,63 @@ def test_a_beam_is_never_less_likely_than_greedy_decoding_on_these_clips(name):
         assert heard(decoding="beam", beam_width=1).texts() == greedy.texts()
 
 
-def test_the_recurrent_layers_equal_packed_sequences():
-    ours = Recurrent(6, 5, 2, dropout=0.0)
-    x, frames = torch.randn(3, 9, 6, generator=torch.Generator().manual_seed(0)), torch.tensor([9, 1, 4])
+@pytest.mark.parametrize("clips", [[9, 1, 4], [5], [3, 3], [2, 7, 1, 6, 4, 4]])
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
+def test_both_directions_at_once_and_all_their_gradients_are_those_of_the_layers_of_torch(kind, clips):
+    peer = kind(6, 5, bidirectional=True).double()
+    x = torch.randn(sum(clips), 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    found = both_ways(x, Order(clips, x), peer.all_weights)
+    expected = torch.cat([peer(clip)[0] for clip in x.split(clips)])
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    asked, weights = [x, *peer.parameters()], torch.randn(found.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    ours, theirs = (torch.autograd.grad((y * weights).sum(), asked) for y in (found, expected))
+    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_the_recurrent_layers_are_layers_of_torch_with_norms_between_them():
+    ours, frames = Recurrent(6, 5, 2, dropout=0.0), [9, 1, 4]
+    x = torch.randn(14, 6, generator=torch.Generator().manual_seed(0))
     expected = x
     for ahead, back, norm in zip(ours.forwards, ours.backwards, ours.norms, strict=True):
-        peer = torch.nn.LSTM(expected.shape[2], 5, bidirectional=True, batch_first=True)
+        peer = torch.nn.LSTM(expected.shape[1], 5, bidirectional=True)
         peer.load_state_dict({**ahead.state_dict(), **{f"{k}_reverse": v for k, v in back.state_dict().items()}})
-        packed = torch.nn.utils.rnn.pack_padded_sequence(expected, frames, batch_first=True, enforce_sorted=False)
-        expected = norm(torch.nn.utils.rnn.pad_packed_sequence(peer(packed)[0], batch_first=True)[0])
-    kept = torch.arange(9) < frames[:, None]
-    torch.testing.assert_close(ours(x, frames)[kept], expected[kept], rtol=1e-4, atol=1e-5)
-    assert (ours(x, frames)[~kept] == 0).all()
+        expected = norm(torch.cat([peer(clip)[0] for clip in expected.split(frames)]))
+    torch.testing.assert_close(ours(x, frames), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("layer", "shape"), [
+    (torch.nn.Conv1d(6, 5, 5, stride=2, padding=2), (11, 6)),
+    (torch.nn.Conv1d(6, 5, 5, padding=2), (1, 6)),
+    (torch.nn.Conv2d(3, 4, 3, stride=2, padding=1), (10, 7, 3)),
+])  # fmt: skip
+def test_convolutions_as_products_of_windows_and_their_gradients_are_those_of_torch(layer, shape):
+    layer = layer.double()
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    found, expected = convolved(x, layer), layer(x.movedim(-1, 0)[None])[0].movedim(0, -1)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    asked = [x, *layer.parameters()]
+    ours, theirs = (torch.autograd.grad(y.square().sum(), asked) for y in (found, expected))
+    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "options"), ANSWERING)
+def test_in_single_precision_a_clip_gets_the_very_bits_that_it_gets_alone(name, options):
+    model, texts = load_model({"name": name, **options}), ["one", "say it again", "four five", "a", "nine two", "seven", "the door"]
+    lengths = torch.tensor([16000, 9001, 12345, 44000, 30300, 4321, 27777])
+    x = noise(lengths)
+
+    def slopes(rows):
+        longest = int(lengths[rows].max())
+        leaf = x[rows, :longest].clone().requires_grad_()
+        losses = model(leaf, lengths[rows]).nll([texts[i] for i in rows])
+        return losses, torch.autograd.grad(losses.sum(), leaf)[0]
+
+    losses, together = slopes(list(range(7)))
+    for rows in ([0], [5], [3], [2, 6], [5, 1, 0], [4, 3, 2, 1, 0]):
+        some, gradients = slopes(rows)
+        for loss, gradient, i in zip(some, gradients, rows, strict=True):
+            assert torch.equal(gradient[: lengths[i]], together[i, : lengths[i]])
+            assert torch.equal(loss, losses[i])
 
 
 def test_one_transformer_layer_equals_the_one_of_torch():
