@@ -5,7 +5,7 @@ Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000, and Ch
     GRU:  h_t = (1 - z) * n + z * h_{t-1},  n = tanh(W x_t + b + r * (U h_{t-1} + b'))
 Departs from torch's layers: they compute padding, go through the frames once per direction and keep a node of the graph for every
 operation of every frame. Here a frame costs one matrix product and a few operations for both directions of all clips, forwards and
-backwards: a single clip takes half of torch's time, a batch of eight a third.
+backwards.
 
 In single precision a clip gets, bit for bit, what it gets alone. A matrix product of a few rows goes another way through the library than
 one of more, so there are always at least four.
@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from limen.models._scripted import scripted
 
 FEWEST_ROWS = 4
 
@@ -72,12 +74,7 @@ class _Lstm(torch.autograd.Function):
         n, steps = weight.shape[2], order.steps_of(gates)
         state, cell = (steps.new_zeros(order.steps + 1, 2, order.clips, n) for _ in range(2))
         bent = torch.empty_like(cell[1:])
-        back, views = weight.mT, zip(steps, steps[..., : 2 * n], *steps.split(n, 3), state, state[1:], cell, cell[1:], bent, strict=False)
-        for gate, in_forget, i, f, g, o, h, h_next, c, c_next, tanh in views:
-            gate.baddbmm_(h, back)
-            in_forget.sigmoid_()
-            torch.mul(f, c, out=c_next).addcmul_(i, g.tanh_())
-            torch.mul(o.sigmoid_(), torch.tanh(c_next, out=tanh), out=h_next)
+        _lstm_ahead(steps, weight, state, cell, bent)
         ctx.save_for_backward(steps, weight, state, cell, bent)
         ctx.order = order
         return order.rows_of(state[1:])
@@ -90,17 +87,7 @@ class _Lstm(torch.autograd.Function):
         # what each gate's input changes in the cell (the output gate: in the state), for all steps at once
         slopes = torch.cat([g * i * (1 - i), cell[:-1] * f * (1 - f), i * (1 - g * g), bent * o * (1 - o)], 3)
         by_cell, by_state = o * (1 - bent * bent), order.slopes_of(gradient)
-        by_three, by_out = slopes.view(*slopes.shape[:3], 4, n).split([3, 1], 3)
-        views = zip(slopes, by_three, by_out[..., 0, :], by_cell, by_state, f, strict=True)
-        d_cell, later = torch.zeros_like(by_cell[0]), None
-        for slope, three, out, through, d_state, forget in reversed(list(views)):
-            if later is not None:
-                d_state.baddbmm_(later, weight)
-            d_cell.addcmul_(d_state, through)
-            three.mul_(d_cell[:, :, None])
-            out.mul_(d_state)
-            d_cell.mul_(forget)
-            later = slope
+        _lstm_back(slopes, by_cell, by_state, f, weight)
         return order.rows_of(slopes), _by_weight(slopes, state) if ctx.needs_input_grad[1] else None, None, None
 
 
@@ -111,13 +98,7 @@ class _Gru(torch.autograd.Function):
     def forward(ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor, order: Order) -> Tensor:
         n, steps = weight.shape[2], order.steps_of(gates)
         state, recalled = steps.new_zeros(order.steps + 1, 2, order.clips, n), torch.empty_like(steps)
-        r, z, new = steps.split(n, 3)
-        back, views = weight.mT, zip(steps[..., : 2 * n], r, z, new, recalled, recalled[..., : 2 * n], recalled[..., 2 * n :],
-                                     state, state[1:], strict=False)  # fmt: skip
-        for both, reset, update, fresh, recall, recall_both, recall_new, h, h_next in views:
-            torch.baddbmm(bias, h, back, out=recall)
-            both.add_(recall_both).sigmoid_()
-            torch.lerp(fresh.addcmul_(reset, recall_new).tanh_(), h, update, out=h_next)
+        _gru_ahead(steps, weight, bias, state, recalled)
         ctx.save_for_backward(steps, weight, state, recalled)
         ctx.order = order
         return order.rows_of(state[1:])
@@ -131,13 +112,8 @@ class _Gru(torch.autograd.Function):
         by_new = (1 - z) * (1 - new * new)
         by_reset, by_update = by_new * recalled[..., 2 * n :] * r * (1 - r), (state[:-1] - new) * z * (1 - z)
         slopes = torch.cat([by_reset, by_update, by_new * r], 3)
-        d_states, later = order.slopes_of(gradient), None
-        views = zip(slopes, slopes.view(*slopes.shape[:3], 3, n), d_states, z, strict=True)
-        for slope, three, d_state, update in reversed(list(views)):
-            if later is not None:
-                d_state.addcmul_(*later[:2]).baddbmm_(later[2], weight)
-            three.mul_(d_state[:, :, None])
-            later = d_state, update, slope
+        d_states = order.slopes_of(gradient)
+        _gru_back(slopes, d_states, z, weight)
         by_weight = _by_weight(slopes, state) if ctx.needs_input_grad[1] else None
         by_bias = slopes.sum((0, 2))[:, None] if ctx.needs_input_grad[2] else None
         by_input = torch.cat([slopes[..., : 2 * n], d_states * by_new], 3)
@@ -147,3 +123,54 @@ class _Gru(torch.autograd.Function):
 def _by_weight(slopes: Tensor, state: Tensor) -> Tensor:
     """(2, G, H): the gradient by recurrent weights, of all steps and clips."""
     return slopes.transpose(0, 1).flatten(1, 2).mT @ state[:-1].transpose(0, 1).flatten(1, 2)
+
+
+@scripted
+def _lstm_ahead(steps: Tensor, weight: Tensor, state: Tensor, cell: Tensor, bent: Tensor) -> None:
+    """`steps` (steps, 2, clips, 4 H) come in as what the inputs give to the gates and leave as the gates."""
+    n, back = weight.size(2), weight.transpose(1, 2)
+    for t in range(steps.size(0)):
+        gates = steps[t].baddbmm_(state[t], back)
+        gates[..., : 2 * n].sigmoid_()
+        g, o, c = gates[..., 2 * n : 3 * n].tanh_(), gates[..., 3 * n :].sigmoid_(), cell[t + 1]
+        torch.mul(gates[..., n : 2 * n], cell[t], out=c)
+        c.addcmul_(gates[..., :n], g)
+        torch.mul(o, torch.tanh(c, out=bent[t]), out=state[t + 1])
+
+
+@scripted
+def _lstm_back(slopes: Tensor, by_cell: Tensor, by_state: Tensor, forget: Tensor, weight: Tensor) -> None:
+    """`slopes` (steps, 2, clips, 4 H) leave as the gradients by what goes into the gates."""
+    n, d_cell, last = weight.size(2), torch.zeros_like(by_cell[0]), slopes.size(0) - 1
+    for k in range(last + 1):
+        t = last - k
+        d_state, slope = by_state[t], slopes[t]
+        if k > 0:
+            d_state.baddbmm_(slopes[t + 1], weight)
+        d_cell.addcmul_(d_state, by_cell[t])
+        slope.unflatten(2, [4, n])[:, :, :3].mul_(d_cell.unsqueeze(2))
+        slope[..., 3 * n :].mul_(d_state)
+        d_cell.mul_(forget[t])
+
+
+@scripted
+def _gru_ahead(steps: Tensor, weight: Tensor, bias: Tensor, state: Tensor, recalled: Tensor) -> None:
+    """`steps` (steps, 2, clips, 3 H) come in as what the inputs give to the gates and leave as the gates."""
+    n, back = weight.size(2), weight.transpose(1, 2)
+    for t in range(steps.size(0)):
+        h, gates, recall = state[t], steps[t], torch.baddbmm(bias, state[t], back, out=recalled[t])
+        both = gates[..., : 2 * n].add_(recall[..., : 2 * n]).sigmoid_()
+        new = gates[..., 2 * n :].addcmul_(both[..., :n], recall[..., 2 * n :]).tanh_()
+        torch.lerp(new, h, both[..., n:], out=state[t + 1])
+
+
+@scripted
+def _gru_back(slopes: Tensor, by_state: Tensor, update: Tensor, weight: Tensor) -> None:
+    """`slopes` (steps, 2, clips, 3 H) leave as the gradients by what the states give to the gates, `by_state` as those by the states."""
+    n, last = weight.size(2), slopes.size(0) - 1
+    for k in range(last + 1):
+        t = last - k
+        d_state, slope = by_state[t], slopes[t]
+        if k > 0:
+            d_state.addcmul_(by_state[t + 1], update[t + 1]).baddbmm_(slopes[t + 1], weight)
+        slope.unflatten(2, [3, n]).mul_(d_state.unsqueeze(2))

@@ -23,6 +23,7 @@ from limen.models._beam import State
 from limen.models._ctc import ALPHABET
 from limen.models._encoders import Dropout, Front, apart, inside, joined, whole
 from limen.models._model import Model
+from limen.models._scripted import scripted
 
 
 class TransformerSeq2Seq(Seq2SeqOptions):
@@ -103,11 +104,17 @@ class Convolution(nn.Module):
 def mixed(x: Tensor, taps: Tensor, frames: list[int]) -> Tensor:
     """A depthwise convolution: (N, D), clips end to end, and (K, D) weights of a frame's neighbours -> (N, D)."""
     half = len(taps) // 2
-    row, n = spaced(x, frames, half), len(x) + (len(frames) - 1) * half
-    mix = row[:n] * taps[0]
-    for k in range(1, len(taps)):
-        mix.addcmul_(row[k : k + n], taps[k])
+    mix = slid(spaced(x, frames, half), taps, len(x) + (len(frames) - 1) * half)
     return torch.cat(mix.split([size for own in frames for size in (own, half)][:-1])[::2])
+
+
+@scripted
+def slid(row: Tensor, taps: Tensor, n: int) -> Tensor:
+    """(n, D): the sum over k of the n rows from k on, times (K, D) taps."""
+    mix = row[:n] * taps[0]
+    for k in range(1, taps.size(0)):
+        mix.addcmul_(row[k : k + n], taps[k])
+    return mix
 
 
 def spaced(x: Tensor, frames: list[int], gap: int) -> Tensor:
