@@ -11,6 +11,7 @@ from threading import Event
 import torch
 from torch import Tensor
 
+from limen.attacks._asking import CleanPass, ask
 from limen.budgets._balls import Ball
 from limen.errors import UserError
 from limen.goals._goal import Goal
@@ -59,7 +60,7 @@ class Watch:
         self.asked += 1
         if not last and (self.asked - 1) % self.every:
             return
-        score = problem.goal.score(self.model(x_adv.to(self.dtype), problem.lengths, problem.generators)).to(self.best)
+        score = problem.goal.score(ask(self.model, x_adv.to(self.dtype), problem.lengths, problem.generators)).to(self.best)
         rows = problem.index.to(self.x.device)
         i = (score > self.best[rows]).nonzero().squeeze(1)
         self.best[rows[i]], self.x[rows[i]] = score[i], x_adv[i].detach()
@@ -88,6 +89,8 @@ class Problem:
     """Names of the samples."""
     watch: "Watch | None" = None
     """A third model that looks on."""
+    clean: CleanPass | None = None
+    """The pass over the clean samples, where the first gradient may be had from it."""
     halt: Event | None = None
     """Once set, the model is asked no more: the search was broken off from outside."""
 
@@ -125,7 +128,7 @@ class Problem:
 
     def around(self, x: Tensor, budget: Ball | None) -> "Problem":
         """The same goal asked of other points, with another budget; calls go on the same account."""
-        return replace(self, x=x, budget=budget)
+        return replace(self, x=x, budget=budget, clean=None)
 
     def clip(self, x_adv: Tensor) -> Tensor:
         """Into the range of samples. Clean samples lie in it, so this never makes a change larger."""
@@ -158,7 +161,7 @@ class Problem:
         if self.halt is not None and self.halt.is_set():
             raise CancelledError
         self.calls.forward.index_add_(0, self.index, self._one)
-        return self.model(x_adv, self.lengths, self.generators)
+        return ask(self.model, x_adv, self.lengths, self.generators)
 
     @property
     def draws(self) -> int:
@@ -195,14 +198,22 @@ class Problem:
         gradients, losses, votes = [], [], []
         for _ in range(self.draws):
             with torch.enable_grad():
-                leaf = x_adv.detach().requires_grad_()
-                outputs = self.outputs(leaf if through is None else through(leaf))
+                leaf, outputs = self._passed(x_adv, through)
                 values = measure(outputs)
                 gradient = _slope(values.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
-            gradients.append(self._cleaned(gradient))
+            gradients.append(self._cleaned(gradient if len(leaf) == len(x_adv) else gradient[self.index]))
             losses.append(values.detach())
             votes.append(self._reached(outputs))
         return _mean(gradients), _mean(losses), _all(votes)
+
+    def _passed(self, x_adv: Tensor, through: Callable[[Tensor], Tensor] | None) -> tuple[Tensor, Outputs]:
+        """What is varied and what the model says of it; at the clean samples the pass over them may be at hand, whose leaf holds all."""
+        known = None if self.clean is None or through is not None else self.clean.take(x_adv, self.index)
+        if known is not None:
+            leaf, outputs = known
+            return leaf, outputs if len(leaf) == len(x_adv) else outputs[self.index]
+        leaf = x_adv.detach().requires_grad_()
+        return leaf, self.outputs(leaf if through is None else through(leaf))
 
     def input_gradients(self, x_adv: Tensor, pick: Tensor, base: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Logits (B, K) and the gradients (B, k, ...) of the logits whose numbers `pick` (B, k) holds. Classifiers only.
@@ -250,7 +261,8 @@ def _slope(value: Tensor, leaf: Tensor, again: bool = False) -> Tensor:
     """d value / d leaf; zero where the value does not hang on it: a model may answer always the same, or cut the graph."""
     if not value.requires_grad:
         return torch.zeros_like(leaf)
-    return torch.autograd.grad(value, leaf, retain_graph=again, allow_unused=True, materialize_grads=True)[0]
+    (slope,) = torch.autograd.grad(value, leaf, retain_graph=again, allow_unused=True, materialize_grads=True)
+    return slope.contiguous()  # it comes as the network likes pictures to lie (`ask`); the search likes them as they came
 
 
 def _mean(values: list[Tensor]) -> Tensor:
