@@ -1,6 +1,7 @@
 """What an attack is asked: samples of a model, a goal and a budget. Attack = goal x budget x search; this is all the search sees.
 
-Autograd is on in `Problem` and nowhere else. Rows can be taken out (`rows`), so finished samples leave the batch.
+Autograd is on in `Problem`, and in the clean pass kept for it (`_asking.py`), and nowhere else. Rows can be taken out (`rows`), so finished
+samples leave the batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -144,9 +145,13 @@ class Problem:
         """One steepest step of norm `size` (B,), projected."""
         if self.ball.sparse:
             # a coordinate at the edge of the range cannot go further: without this the steepest one would be chosen for ever
-            stuck = self.clip(x_adv + gradient.sign()) == x_adv
-            gradient = gradient.masked_fill(stuck, 0.0)
+            gradient = self.movable(x_adv, gradient)
         return self._allowed(self.ball.step(gradient, size).add_(x_adv).sub_(self.x))
+
+    def movable(self, x_adv: Tensor, gradient: Tensor) -> Tensor:
+        """The gradient without what the range stops: a value at an end of it that would be pushed further."""
+        free = torch.empty_like(gradient)  # 1 or 0, not a mask: filling by a mask takes five times as long as multiplying
+        return torch.ne(self.clip(gradient.sign().add_(x_adv)), x_adv, out=free).mul_(gradient)
 
     def _allowed(self, delta: Tensor) -> Tensor:
         """x + delta within budget and range. In place where it can be: fresh memory is most of what a step costs beside the model."""
