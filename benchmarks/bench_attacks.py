@@ -151,10 +151,10 @@ torch {torch.__version__}, {versions}, Python {platform.python_version()}. The n
 {chr(10).join(summary)}
 
 Fixed budget: robust accuracy, less is stronger. Minimal norm, over pictures that the network gets right: share fooled, median norm, in
-which a picture that is not fooled counts as infinitely far, and mean norm of those that are. Every time includes the pass that says who is
-fooled. FGSM is one gradient: with the clean pass, by which pictures that are wrong already are spared, and the pass that judges, it cannot
-be cheaper than a library that makes the gradient alone, except where many pictures are wrong already. AutoAttack and our cascade stand
-beside pyautoattack, which is the reference; torchattacks makes a tenth of its steps ([peers](peers.md)). EAD: ours makes 9 x 25 steps.
+which a picture that is not fooled counts as infinitely far, and mean norm of those that are. Every time includes the pass that says who
+is fooled. FGSM: our clean pass, which also says who is wrong already, gives the gradient too, or where many are wrong a fresh pass over
+the others does. AutoAttack and our cascade stand beside pyautoattack, which is the reference; torchattacks makes a tenth of its steps
+([peers](peers.md)). EAD: ours makes 9 x 25 steps.
 The defaults of deepfool, cw_l2 and ead were chosen on the first pictures of the test sets, which are also those of these tables.
 
 ## All figures

@@ -30,9 +30,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_speech.md"
 INTRODUCTION = """# Eight clips at once
 
 Written by `python benchmarks/bench_speech_batch.py`: {steps} steps on eight clips of different lengths, one after another and as one
-batch, in turn, with {threads} threads of torch; the best of {rounds} rounds. Searches on recognisers run in double precision, in which a
-clip gets in a batch exactly what it gets alone (the difference is that of the stored 16-bit audio). The shares of a batch go to as many
-threads; a recurrent network gains more than a transformer, whose matrices keep a core busy for a single clip too.
+batch, in turn, with {threads} threads of torch; the best of {rounds} rounds. The networks give a clip the same bits alone and beside
+others (the difference is that of the stored 16-bit audio). The shares of a batch go to as many threads; a single clip is searched in one.
 
 | model | attack | alone, s | batch, s | times faster | largest difference | same transcripts |
 |---|---|---|---|---|---|---|

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from limen.attacks._problem import Problem
-from limen.attacks._smallest import Smallest, movable, shares, sizes
+from limen.attacks._smallest import Smallest, shares, sizes
 from limen.budgets._balls import expand
 
 FLOOR = 1e-4
@@ -65,7 +65,7 @@ class Adam:
 
 def way(active: Problem, gradient: Tensor, margin: Tensor) -> Tensor:
     """(B,) times the gradient at the clean samples: the shortest way to the boundary if the model were linear, in L2."""
-    norm = sizes(movable(active, active.x, gradient), "l2")
+    norm = sizes(active.movable(active.x, gradient), "l2")
     return shares(shares(-margin, norm), norm)  # the square of a small norm would vanish
 
 

@@ -1,6 +1,7 @@
 """What an attack is asked: samples of a model, a goal and a budget. Attack = goal x budget x search; this is all the search sees.
 
-Autograd is on in `Problem` and nowhere else. Rows can be taken out (`rows`), so finished samples leave the batch.
+Autograd is on in `Problem`, and in the clean pass kept for it (`_asking.py`), and nowhere else. Rows can be taken out (`rows`), so finished
+samples leave the batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from threading import Event
 import torch
 from torch import Tensor
 
+from limen.attacks._asking import CleanPass, ask
 from limen.budgets._balls import Ball
 from limen.errors import UserError
 from limen.goals._goal import Goal
@@ -59,7 +61,7 @@ class Watch:
         self.asked += 1
         if not last and (self.asked - 1) % self.every:
             return
-        score = problem.goal.score(self.model(x_adv.to(self.dtype), problem.lengths, problem.generators)).to(self.best)
+        score = problem.goal.score(ask(self.model, x_adv.to(self.dtype), problem.lengths, problem.generators)).to(self.best)
         rows = problem.index.to(self.x.device)
         i = (score > self.best[rows]).nonzero().squeeze(1)
         self.best[rows[i]], self.x[rows[i]] = score[i], x_adv[i].detach()
@@ -88,6 +90,8 @@ class Problem:
     """Names of the samples."""
     watch: "Watch | None" = None
     """A third model that looks on."""
+    clean: CleanPass | None = None
+    """The pass over the clean samples, where the first gradient may be had from it."""
     halt: Event | None = None
     """Once set, the model is asked no more: the search was broken off from outside."""
 
@@ -125,7 +129,7 @@ class Problem:
 
     def around(self, x: Tensor, budget: Ball | None) -> "Problem":
         """The same goal asked of other points, with another budget; calls go on the same account."""
-        return replace(self, x=x, budget=budget)
+        return replace(self, x=x, budget=budget, clean=None)
 
     def clip(self, x_adv: Tensor) -> Tensor:
         """Into the range of samples. Clean samples lie in it, so this never makes a change larger."""
@@ -141,9 +145,13 @@ class Problem:
         """One steepest step of norm `size` (B,), projected."""
         if self.ball.sparse:
             # a coordinate at the edge of the range cannot go further: without this the steepest one would be chosen for ever
-            stuck = self.clip(x_adv + gradient.sign()) == x_adv
-            gradient = gradient.masked_fill(stuck, 0.0)
+            gradient = self.movable(x_adv, gradient)
         return self._allowed(self.ball.step(gradient, size).add_(x_adv).sub_(self.x))
+
+    def movable(self, x_adv: Tensor, gradient: Tensor) -> Tensor:
+        """The gradient without what the range stops: a value at an end of it that would be pushed further."""
+        free = torch.empty_like(gradient)  # 1 or 0, not a mask: filling by a mask takes five times as long as multiplying
+        return torch.ne(self.clip(gradient.sign().add_(x_adv)), x_adv, out=free).mul_(gradient)
 
     def _allowed(self, delta: Tensor) -> Tensor:
         """x + delta within budget and range. In place where it can be: fresh memory is most of what a step costs beside the model."""
@@ -158,7 +166,7 @@ class Problem:
         if self.halt is not None and self.halt.is_set():
             raise CancelledError
         self.calls.forward.index_add_(0, self.index, self._one)
-        return self.model(x_adv, self.lengths, self.generators)
+        return ask(self.model, x_adv, self.lengths, self.generators)
 
     @property
     def draws(self) -> int:
@@ -195,14 +203,22 @@ class Problem:
         gradients, losses, votes = [], [], []
         for _ in range(self.draws):
             with torch.enable_grad():
-                leaf = x_adv.detach().requires_grad_()
-                outputs = self.outputs(leaf if through is None else through(leaf))
+                leaf, outputs = self._passed(x_adv, through)
                 values = measure(outputs)
                 gradient = _slope(values.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
-            gradients.append(self._cleaned(gradient))
+            gradients.append(self._cleaned(gradient if len(leaf) == len(x_adv) else gradient[self.index]))
             losses.append(values.detach().to(self.x.dtype))
             votes.append(self._reached(outputs))
         return _mean(gradients), _mean(losses), _all(votes)
+
+    def _passed(self, x_adv: Tensor, through: Callable[[Tensor], Tensor] | None) -> tuple[Tensor, Outputs]:
+        """What is varied and what the model says of it; at the clean samples the pass over them may be at hand, whose leaf holds all."""
+        known = None if self.clean is None or through is not None else self.clean.take(x_adv, self.index)
+        if known is not None:
+            leaf, outputs = known
+            return leaf, outputs if len(leaf) == len(x_adv) else outputs[self.index]
+        leaf = x_adv.detach().requires_grad_()
+        return leaf, self.outputs(leaf if through is None else through(leaf))
 
     def input_gradients(self, x_adv: Tensor, pick: Tensor, base: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Logits (B, K) and the gradients (B, k, ...) of the logits whose numbers `pick` (B, k) holds. Classifiers only.
@@ -250,7 +266,8 @@ def _slope(value: Tensor, leaf: Tensor, again: bool = False) -> Tensor:
     """d value / d leaf; zero where the value does not hang on it: a model may answer always the same, or cut the graph."""
     if not value.requires_grad:
         return torch.zeros_like(leaf)
-    return torch.autograd.grad(value, leaf, retain_graph=again, allow_unused=True, materialize_grads=True)[0]
+    (slope,) = torch.autograd.grad(value, leaf, retain_graph=again, allow_unused=True, materialize_grads=True)
+    return slope.contiguous()  # it comes as the network likes pictures to lie (`ask`); the search likes them as they came
 
 
 def _mean(values: list[Tensor]) -> Tensor:

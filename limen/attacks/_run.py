@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from limen import seeds
+from limen.attacks._asking import CleanPass, ask
 from limen.attacks._precision import Precision, prepared
 from limen.attacks._problem import Calls, Problem, Watch
 from limen.attacks._threads import side_by_side
@@ -21,6 +22,7 @@ from limen.attacks._through import Through
 from limen.components import Component, parse
 from limen.errors import UserError
 from limen.goals._goal import Asked, Goal
+from limen.models._ensemble import Ensemble
 from limen.models._model import Model, check_samples, evaluating
 from limen.options import Options, parse_options
 from limen.types import BOUNDS, Batch, Outputs
@@ -88,7 +90,7 @@ class Attack:
         """The problem a search sees."""
         if clean is None:
             with torch.no_grad(), evaluating(model):
-                clean = model(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
+                clean = ask(model, batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
         seen, x = prepared(model.for_attack, batch.x, self.precision)
         make_goal, goal_options = self.goal[0].function, self.goal[1]
         goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen), goal_options)
@@ -118,8 +120,13 @@ class Attack:
                 f"The attack {self.search.name} is universal: craft its perturbation first, with craft(model, batch) on other samples."
             )
         with torch.no_grad(), evaluating(model), evaluating(victim), evaluating(stop or victim):
-            clean = victim(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
+            streams = seeds.generators(seed, batch.ids, "clean")
+            kept = CleanPass.of(model, batch.x, batch.lengths, streams) if self._starts_clean(model, victim) else None
+            clean = ask(victim, batch.x, batch.lengths, streams) if kept is None or kept.outputs is None else kept.outputs.detach()
             problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, bounds=bounds)
+            if problem.model is model and problem.x is batch.x:
+                problem.clean = kept
+            del kept  # the search lets go of it when it can
             if stop is not None:
                 problem.watch = Watch.over(stop, problem.x, batch.x.dtype, stop_every)
             x_adv = self._searched(problem, clean if victim is model and stop is None and not self.through.through else None)
@@ -127,9 +134,14 @@ class Attack:
                 problem.watch.see(problem, x_adv, last=True)
                 x_adv = problem.watch.x
             x_adv = quantise(x_adv, store).to(batch.x.dtype)
-            adversarial = victim(x_adv, batch.lengths, seeds.generators(seed, batch.ids, "judge"))
+            adversarial = ask(victim, x_adv, batch.lengths, seeds.generators(seed, batch.ids, "judge"))
             notes = problem.goal.notes(problem.model, x_adv.to(problem.x))
             return Attacked(x_adv, problem.goal.judged(adversarial), clean, adversarial, problem.goal, problem.calls, notes)
+
+    def _starts_clean(self, model: Model, victim: Model) -> bool:
+        """True if the pass over the clean samples may also give the search its first gradient."""
+        alone = model.output == "class" and not any(isinstance(m, Ensemble) for m in model.modules())
+        return getattr(self.options, "starts_clean", False) and victim is model and alone and not model.random
 
     def _searched(self, problem: Problem, clean: Outputs | None) -> Tensor:
         """What the search finds. Samples that reach the goal as they are, by the `clean` answers of a classifier, are not searched: that

@@ -74,11 +74,6 @@ def sizes(delta: Tensor, norm: str) -> Tensor:
     return BALLS[norm](delta.new_zeros(len(delta))).norm(delta)
 
 
-def movable(problem: Problem, x_adv: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient without what the range stops: a value at an end of it that would be pushed further."""
-    return gradient.masked_fill(problem.clip(x_adv + gradient.sign()) == x_adv, 0.0)
-
-
 @dataclass
 class Smallest:
     """Of every sample the smallest change that reaches the goal, or the last one tried."""

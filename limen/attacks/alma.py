@@ -26,7 +26,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import BALLS, DUALS, annealed, first_look, movable, room, shares, sizes, smooth_margin, temperatures
+from limen.attacks._smallest import BALLS, DUALS, annealed, first_look, room, shares, sizes, smooth_margin, temperatures
 from limen.budgets._balls import expand
 from limen.options import Options
 
@@ -53,7 +53,7 @@ def alma(problem: Problem, options: ALMA) -> Tensor:
     need_classes(problem, "alma")
     best, active, left, gradient, margin = first_look(problem)
     x_adv, clean, norm = active.x, margin, options.norm
-    g = movable(active, x_adv, gradient)
+    g = active.movable(x_adv, gradient)
     unit = _unit(active, g, margin, norm)
     c, mu, rho, momentum = torch.ones_like(margin), torch.ones_like(margin), torch.full_like(margin, options.rho), torch.zeros_like(x_adv)
     checked = c
@@ -65,7 +65,7 @@ def alma(problem: Problem, options: ALMA) -> Tensor:
         x_adv = active.clip(active.x + _shrink(x_adv - active.x + expand(eta, g) * momentum, eta if step > 1 else 0 * eta, norm))
         mu = (0.8 * mu + 0.2 * weight).clamp(1e-6, 1e12)
         gradient, margin, reached = active.gradient(x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps)))
-        g = movable(active, x_adv, gradient)
+        g = active.movable(x_adv, gradient)
         best.take(left, x_adv, sizes(x_adv - active.x, norm), reached & (margin > 0))
         # bounded, because a clean sample may stand next to the boundary; an answer that is no number tells nothing
         c = shares(-margin, clean.abs()).clamp(-10, 10).nan_to_num(1.0)

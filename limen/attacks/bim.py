@@ -6,6 +6,8 @@ The paper's "iterative least-likely class" is the goal {name: target_class, targ
 becomes the steepest step of that norm.
 """
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -15,6 +17,9 @@ from limen.options import Options
 
 
 class BIM(Options):
+    starts_clean: ClassVar[bool] = True
+    """The first gradient is asked at the clean samples."""
+
     steps: int = Field(default=10, ge=1)
     """Gradient steps."""
     step_size: float = Field(default=0.0, ge=0)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from limen.attacks._penalty import Adam, inside
 from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import first_look, movable, room, shares, sizes, smooth_margin, temperatures
+from limen.attacks._smallest import first_look, room, shares, sizes, smooth_margin, temperatures
 from limen.budgets._balls import expand
 from limen.options import Options
 
@@ -122,4 +122,4 @@ def _judge(bound: _Bound, success: Tensor, smallest: Tensor, farther: Tensor, op
 
 def _linear(active: Problem, x_adv: Tensor, gradient: Tensor, margin: Tensor) -> Tensor:
     """(B,) how far away the linearised boundary is."""
-    return shares(-margin, movable(active, x_adv, gradient).flatten(1).abs().sum(1))
+    return shares(-margin, active.movable(x_adv, gradient).flatten(1).abs().sum(1))

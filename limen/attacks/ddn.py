@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import annealed, first_look, movable, room, shares, sizes, smooth_margin, temperatures
+from limen.attacks._smallest import annealed, first_look, room, shares, sizes, smooth_margin, temperatures
 from limen.budgets._balls import expand
 from limen.options import Options
 
@@ -41,7 +41,7 @@ def ddn(problem: Problem, options: DDN) -> Tensor:
     need_classes(problem, "ddn")
     best, active, left, gradient, margin = first_look(problem)
     x_adv, clean = active.x, margin
-    g = movable(active, x_adv, gradient)
+    g = active.movable(x_adv, gradient)
     largest = room(active, "l2")
     eps = shares(-margin, sizes(g, "l2")).minimum(largest)
     for step in range(1, options.steps if len(left) else 0):
@@ -49,7 +49,7 @@ def ddn(problem: Problem, options: DDN) -> Tensor:
         delta = x_adv - active.x + g * expand(shares(alpha * eps, sizes(g, "l2")), g)
         x_adv = active.clip(active.x + delta * expand(shares(eps, sizes(delta, "l2")), delta))
         gradient, margin, reached = active.gradient(x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps)))
-        g = movable(active, x_adv, gradient)
+        g = active.movable(x_adv, gradient)
         success, size = reached & (margin > 0), sizes(x_adv - active.x, "l2")
         best.take(left, x_adv, size, success)
         eps = torch.where(success, (1 - gamma) * torch.minimum(eps, size), (1 + gamma) * eps).minimum(largest)

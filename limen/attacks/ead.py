@@ -20,7 +20,7 @@ from torch import Tensor
 
 from limen.attacks._penalty import Weights, inside
 from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import annealed, clear_margin, first_look, movable, shares, sizes
+from limen.attacks._smallest import annealed, clear_margin, first_look, shares, sizes
 from limen.budgets._balls import expand
 from limen.options import Options
 
@@ -52,7 +52,7 @@ def cost(options: EAD) -> float:
 def ead(problem: Problem, options: EAD) -> Tensor:
     need_classes(problem, "ead")
     best, active, left, gradient, margin = first_look(problem)
-    slopes = movable(active, active.x, gradient).flatten(1).abs()
+    slopes = active.movable(active.x, gradient).flatten(1).abs()
     weights = Weights.of(options.c_init * _enough(slopes, -margin, options.beta))
     first_alpha = options.step_size * (1 - shares(torch.full_like(margin, options.beta), weights.c * slopes.amax(1))).clamp_min(1e-3)
     y, success = active.x, torch.zeros_like(left, dtype=torch.bool)

@@ -9,9 +9,10 @@ https://arxiv.org/abs/1907.02044:
 f_k = z_k - z_c and w_k its gradient. Towards a target t, f = z_t - max_{k != t} z_k.
 
 Departs from the paper: after steps that fell short, one aims beyond the boundary: at f = (eta - 1) * 2^n |f| for the n-th in a row, at most
-|f| (a boundary that curves away is otherwise approached for ever and never crossed); the point after the step back is judged too, by the
-pass that gives its gradients; there is no final search. With a budget, a sample leaves once it is inside, and with `give_up` also when it
-is far from it.
+|f| (a boundary that curves away is otherwise approached for ever and never crossed); one pass serves a step, because it judges a point and
+linearises the boundary there: after a success this boundary, a little behind which the point lies, is looked at from the point after the
+step back, and not the one at the latter; there is no final search. With a budget, a sample leaves once it is inside, and with `give_up`
+also when it is far from it.
 """
 
 from typing import ClassVar, Literal
@@ -75,30 +76,27 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
     short = torch.zeros_like(best.size[left])  # steps in a row that did not cross the boundary
     nearest = torch.full_like(short, torch.inf)  # the smallest change of this run, as a multiple of the budget
     hopeless = Hopeless(options.give_up, options.steps, [options.steps // 8, options.steps // 4, options.steps // 2])
-    for step in range(1, options.steps + 1):
+    for step in range(options.steps):
         f, w, success = _boundary(active, x, pick, norm)
         best.take(left, x, sizes(x - active.x, norm), success)
-        farther = torch.where(f < 0, (1 + (options.eta - 1) * 2**short).clamp_max(2), 1)
-        x = _towards(active, x, farther * f, w, options, norm)
-        success = clearly_reached(active, x)
-        best.take(left, x, sizes(x - active.x, norm), success)
-        short = torch.where(success, 0, short + 1)
         if active.budget is not None and active.certain:
             done = _inside(active, best.x[left], best.size[left])
             if options.give_up:
                 nearest = torch.where(success, nearest.minimum(active.ball.norm(x - active.x) / active.ball.radius), nearest)
                 done = done | hopeless.at(step, nearest - 1)
             if bool(done.any()):
-                stay = ~done
-                active, hopeless, left, pick, short, nearest = (
-                    active.rows(stay),
-                    hopeless.rows(stay),
-                    *(t[stay] for t in (left, pick, short, nearest)),
-                )
-                x, success = x[stay], success[stay]
+                stay = (~done).nonzero().squeeze(1)
+                active, hopeless = active.rows(stay), hopeless.rows(stay)
+                left, pick, short, nearest, x, f, w, success = (t[stay] for t in (left, pick, short, nearest, x, f, w, success))
                 if not len(left):
-                    break
-        x = torch.where(expand(success, x), active.x + options.beta * (x - active.x), x)
+                    return
+        back = torch.where(success, options.beta, 1.0)
+        start = x if not bool(success.any()) else torch.lerp(active.x, x, expand(back, x).to(x))
+        f = f - (1 - back) * (w * (x - active.x)).flatten(1).sum(1)  # of the same boundary, seen from the point after the step back
+        farther = torch.where(f < 0, (1 + (options.eta - 1) * 2**short).clamp_max(2), 1)
+        x = _towards(active, start, farther * f, w, options, norm)
+        short = torch.where(success, 0, short + 1)
+    best.take(left, x, sizes(x - active.x, norm), clearly_reached(active, x))
 
 
 def _boundary(active: Problem, x: Tensor, pick: Tensor, norm: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -117,13 +115,15 @@ def _boundary(active: Problem, x: Tensor, pick: Tensor, norm: str) -> tuple[Tens
 
 def _towards(active: Problem, x: Tensor, f: Tensor, w: Tensor, options: FAB, norm: str) -> Tensor:
     """One step: eta times the way to the hyperplane from here and from the clean sample, mixed."""
-    low, high = (active.clip(torch.full_like(x, end)).flatten(1) for end in (-torch.inf, torch.inf))
-    here, clean, flat = x.flatten(1), active.x.flatten(1), w.flatten(1)
-    d_i = onto_hyperplane(here, flat, -f, low, high, norm)
-    d_0 = onto_hyperplane(clean, flat, -f - (flat * (clean - here)).sum(1), low, high, norm)
-    a_i, a_0 = sizes(d_i, norm), sizes(d_0, norm)
+    flat = w.flatten(1)
+    both = torch.stack([x.flatten(1), active.x.flatten(1)])
+    needs = torch.stack([-f, -f - (flat * (both[1] - both[0])).sum(1)])
+    low, high = (active.clip(torch.full_like(x[:1], end)).flatten(1) for end in (-torch.inf, torch.inf))
+    ways = onto_hyperplane(both, flat, needs, low, high, norm)
+    a_i, a_0 = (sizes(way, norm) for way in ways)
     alpha = (a_i / (a_i + a_0).clamp_min(torch.finfo(x.dtype).tiny)).clamp_max(options.alpha_max)[:, None]
-    return active.clip(((1 - alpha) * (here + options.eta * d_i) + alpha * (clean + options.eta * d_0)).view_as(x))
+    here, clean = both.add_(ways, alpha=options.eta)
+    return active.clip(torch.lerp(here, clean, alpha).view_as(x))
 
 
 def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:

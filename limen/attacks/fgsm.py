@@ -6,6 +6,8 @@ For other budgets than linf the sign becomes the steepest step of that norm. Dep
 is stays as it is; `search` tries several radii along the one gradient and keeps the smallest that works.
 """
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -15,6 +17,9 @@ from limen.options import Options
 
 
 class FGSM(Options):
+    starts_clean: ClassVar[bool] = True
+    """The first gradient is asked at the clean samples."""
+
     search: int = Field(default=1, ge=1)
     """Number of equally spaced radii tried, the budget's being the largest; the smallest that reaches the goal is kept."""
     search_from: float | None = Field(default=None, gt=0, le=1)

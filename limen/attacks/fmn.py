@@ -29,7 +29,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import BALLS, DUALS, annealed, first_look, movable, room, shares, sizes, smooth_margin, temperatures
+from limen.attacks._smallest import BALLS, DUALS, annealed, first_look, room, shares, sizes, smooth_margin, temperatures
 from limen.attacks._sparse_steps import project_l1
 from limen.budgets._balls import expand
 from limen.options import Options
@@ -57,7 +57,7 @@ def fmn(problem: Problem, options: FMN) -> Tensor:
     need_classes(problem, "fmn")
     best, active, left, gradient, margin = first_look(problem)
     x_adv, clean, norm, first_alpha = active.x, margin, options.norm, options.step_size or STEPS[options.norm]
-    g = movable(active, x_adv, gradient)
+    g = active.movable(x_adv, gradient)
     largest, widest = room(active, norm), room(active, "linf")
     eps = torch.ones_like(margin) if norm == "l0" else _linear(-margin, g, norm).minimum(largest)
     for step in range(1, options.steps if len(left) else 0):
@@ -65,7 +65,7 @@ def fmn(problem: Problem, options: FMN) -> Tensor:
         there = x_adv + _direction(g, norm) * expand(alpha * (widest if norm == "l0" else eps), g)
         x_adv = _project(active, there, gradient, eps, norm)
         gradient, margin, reached = active.gradient(x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps)))
-        g = movable(active, x_adv, gradient)
+        g = active.movable(x_adv, gradient)
         success, size = reached & (margin > 0), sizes(x_adv - active.x, norm)
         best.take(left, x_adv, size, success)
         smallest = best.size[left]

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from limen.attacks._penalty import Weights, inside, way
 from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import clear_margin, first_look, movable, shares, sizes
+from limen.attacks._smallest import clear_margin, first_look, shares, sizes
 from limen.budgets._balls import expand
 from limen.goals._goal import Goal
 from limen.options import Options
@@ -174,7 +174,7 @@ def _objective(active: Problem, x: Tensor, loss: Tensor, c: Tensor) -> Tensor:
 def _aim(active: Problem, walk: _Walk, pairs: _Pairs, c: Tensor, who: Tensor) -> None:
     """A new direction for the samples `who`; where the recursion gives none that goes down, half the slope."""
     g = 2 * (walk.x - active.x) + expand(c, walk.x) * walk.slope
-    free = (movable(active, walk.x, -g) != 0).flatten(1).to(g)
+    free = (active.movable(walk.x, -g) != 0).flatten(1).to(g)
     flat = g.flatten(1)
     d = -pairs.times(flat, free, c)
     d = torch.where((d * flat).sum(1, keepdim=True) < 0, d, -flat * free / 2).view_as(g)

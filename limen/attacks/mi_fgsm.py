@@ -6,6 +6,8 @@ r"""Momentum iterative fast gradient sign method. Dong et al. 2018, https://arxi
 For other budgets than linf the sign becomes the steepest step of that norm.
 """
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -16,6 +18,9 @@ from limen.options import Options
 
 
 class MIFGSM(Options):
+    starts_clean: ClassVar[bool] = True
+    """The first gradient is asked at the clean samples."""
+
     steps: int = Field(default=10, ge=1)
     """Gradient steps T."""
     step_size: float = Field(default=0.0, ge=0)

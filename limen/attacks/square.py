@@ -76,15 +76,17 @@ def square(problem: Problem, options: Square) -> Tensor:
         if fresh is None:
             value, reached = active.look(z, active.goal.margin if problem.model.output == "class" else None)
             i = ((value > loss) | reached).nonzero().squeeze(1)
-            x[i], loss[i] = z[i], value[i]
+            if len(i):  # late in a search nearly all points fail
+                x[i], loss[i] = z[i], value[i]
             continue
         reached = torch.zeros_like(rows, dtype=torch.bool)
         if len(fresh):
             asked = active.rows(fresh)
             value, reached[fresh] = asked.look(z, asked.goal.margin if problem.model.output == "class" else None)
             better = ((value > loss[fresh]) | reached[fresh]).nonzero().squeeze(1)
-            i = fresh[better]
-            x[i], loss[i] = z[better], value[better]
+            if len(better):
+                i = fresh[better]
+                x[i], loss[i] = z[better], value[better]
     found[rows] = x
     return found
 

@@ -134,7 +134,9 @@ def test_only_hopeless_samples_are_given_up(name, options):
     assert every.success.any()
     assert torch.equal(early.x_adv[every.success], every.x_adv[every.success])
     assert early.calls.forward.sum() < 0.8 * every.calls.forward.sum()
-    assert (early.calls.forward[~every.success] > (100 if name == "square" else 40)).all()  # not at the first look
+    assert (
+        early.calls.forward[~every.success] > (100 if name == "square" else 21)
+    ).all()  # not at the first look; fab: the clean one, one each step
 
 
 class Noisy(Model):
