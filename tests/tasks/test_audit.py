@@ -30,6 +30,12 @@ def linear(x, scale=1.0):
     return torch.stack([-level, level], 1)
 
 
+@pytest.fixture(autouse=True)
+def the_same_draws():
+    """For nets that draw from the global stream: how near the boundary a picture falls must not hang on the tests before."""
+    torch.manual_seed(0)
+
+
 class Plain(nn.Module):
     def forward(self, x):
         return linear(x)
