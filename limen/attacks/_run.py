@@ -50,8 +50,8 @@ class Attacked:
 def quantise(x: Tensor, store: Store) -> Tensor:
     """Round to the grid of the file format: 16-bit audio (steps of 1/32768) or 8-bit pictures (steps of 1/255)."""
     if store == "int16":
-        return (x * 32768).round().clamp(-32768, 32767) / 32768
-    return (x * 255).round().clamp(0, 255) / 255 if store == "uint8" else x
+        return (x * 32768).round_().clamp_(-32768, 32767).div_(32768)
+    return (x * 255).round_().clamp_(0, 255).div_(255) if store == "uint8" else x
 
 
 class Attack:

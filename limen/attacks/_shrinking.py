@@ -29,10 +29,12 @@ class Steps:
         if not self.adam:
             return -slope / self._scale(slope)
         self.made += 1
-        self.first.mul_(0.9).add_(slope, alpha=0.1)
+        self.first.lerp_(slope, 0.1)
         self.second.mul_(0.999).addcmul_(slope, slope, value=0.001)
-        root = (self.second / (1 - 0.999**self.made)).sqrt_()
-        return self.first / root.add_(DAMPING * self._scale(root)).mul_(0.9**self.made - 1)
+        root = self.second.sqrt()
+        # both moments begin at zero: their bias, of which the root and its scale have the same share, is one factor of all
+        bias = (1 - 0.9**self.made) / (1 - 0.999**self.made) ** 0.5
+        return torch.div(self.first, root.add_(DAMPING * self._scale(root)), out=root).mul_(-1 / bias)
 
     def _scale(self, values: Tensor) -> Tensor:
         """(B, 1, ...) root mean square over each sample, its padding left out; never 0. In double precision: small squares would vanish."""
@@ -65,11 +67,8 @@ def stored(problem: Problem, x_adv: Tensor) -> Tensor:
     return quantise(x_adv, "int16") if problem.model.kind == "clip" else x_adv
 
 
-def confirmed(problem: Problem, reached: Tensor, kept: Tensor) -> Tensor:
-    """Which of the points that reach the goal still do as they will be stored."""
-    if problem.model.kind != "clip" or not bool(reached.any()):
-        return reached
-    i = reached.nonzero().squeeze(1)
-    still = torch.zeros_like(reached)
-    still[i] = problem.rows(i).reached(kept[i])
-    return still
+def confirmed(problem: Problem, rows: Tensor, kept: Tensor) -> Tensor:
+    """Which of these rows, where the goal is reached, still do so as they will be stored."""
+    if problem.model.kind != "clip" or not len(rows):
+        return torch.ones_like(rows, dtype=torch.bool)
+    return problem.rows(rows).reached(kept)

@@ -76,29 +76,34 @@ def shrink(problem: Problem, options: CW) -> Best:
         delta = x_adv - active.x
         if last or step % options.check_every == 0:
             worked = _record(active, best, rows, x_adv, loss, reached)
-            shrunk = options.decrease * delta.flatten(1).abs().amax(1)  # at most the radius, times decrease
-            stay = ~(worked & ((shrunk < STEP) | (decreases >= most)))  # less than a step of 16-bit audio is nothing
-            if last or not bool(stay.any()):
+            if last:
                 break
-            ball = LinfBall(torch.where(worked, shrunk, ball.radius))
-            delta = delta * expand(torch.where(worked, options.decrease, 1.0), delta)
-            decreases = decreases + worked
-            if not bool(stay.all()):
-                active, ball = active.rows(stay), ball.rows(stay)
-                rows, decreases, delta, gradient = (t[stay] for t in (rows, decreases, delta, gradient))
-                steps.rows(stay)
+            if bool(worked.any()):
+                shrunk = options.decrease * delta.flatten(1).abs().amax(1)  # at most the radius, times decrease
+                stay = ~(worked & ((shrunk < STEP) | (decreases >= most)))  # less than a step of 16-bit audio is nothing
+                if not bool(stay.any()):
+                    break
+                ball = LinfBall(torch.where(worked, shrunk, ball.radius))
+                delta.mul_(expand(torch.where(worked, delta.new_tensor(options.decrease), 1.0), delta))
+                decreases = decreases + worked
+                if not bool(stay.all()):
+                    active, ball = active.rows(stay), ball.rows(stay)
+                    rows, decreases, delta, gradient = (t[stay] for t in (rows, decreases, delta, gradient))
+                    steps.rows(stay)
         norm = length(delta).clamp_min(torch.finfo(delta.dtype).tiny)
-        slope = delta / expand(options.const * norm, delta) - gradient
-        way = steps.down(slope.sign() if options.sign else slope)
-        x_adv = active.project(active.x + ball.project(delta + way * expand(options.learning_rate * ball.radius, delta)))
+        slope = (delta / expand(options.const * norm, delta)).sub_(gradient)
+        way = steps.down(slope.sign_() if options.sign else slope).mul_(expand(options.learning_rate * ball.radius, delta))
+        x_adv = active.project(ball.project(way.add_(delta)).add_(active.x))
     return best
 
 
 def _record(active: Problem, best: Best, rows: Tensor, x_adv: Tensor, loss: Tensor, reached: Tensor) -> Tensor:
     """Keeps what is better than before; says which points reach the goal as they will be stored."""
-    kept = stored(active, x_adv)
-    worked = confirmed(active, reached, kept)
-    size = length(kept - active.x)
+    worked, size, i = torch.zeros_like(reached), torch.full_like(loss, torch.inf), reached.nonzero().squeeze(1)
+    if len(i):
+        kept = stored(active, x_adv[i])
+        still = confirmed(active, i, kept)
+        worked[i], size[i] = still, length(kept - active.x[i])
     better = torch.where(worked, size < best.size[rows], best.size[rows].isinf() & (loss > best.loss[rows]))
     i = better.nonzero().squeeze(1)
     best.x[rows[i]], best.loss[rows[i]], best.size[rows[i]] = x_adv[i], loss[i], torch.where(worked, size, torch.inf)[i]

@@ -111,5 +111,6 @@ def _record(active: Problem, masking: Masking, best: Best, rows: Tensor, x_adv: 
     """Keeps the points that are better hidden, as 16-bit audio, and still reach the goal."""
     kept = stored(active, x_adv)
     excess = masking.excess(kept - active.x)
-    i = confirmed(active, better & (excess < best.size[rows]), kept).nonzero().squeeze(1)
+    i = (better & (excess < best.size[rows])).nonzero().squeeze(1)
+    i = i[confirmed(active, i, kept[i])]
     best.x[rows[i]], best.size[rows[i]] = x_adv[i], excess[i]

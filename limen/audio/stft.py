@@ -15,25 +15,52 @@ def frame_count(samples: int | Tensor, window: int, hop: int) -> int | Tensor:
     return max(samples - window, 0) // hop + 1
 
 
-def frames(x: Tensor, window: int, hop: int) -> Tensor:
-    """(..., T) -> (..., frames, window). Samples after the last whole window are left out."""
-    return F.pad(x, (0, max(window - x.shape[-1], 0))).unfold(-1, window, hop)
+def frames(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Tensor:
+    """(..., T) -> (..., frames, n_fft): weighted and, where n_fft is longer than the window, filled up with zeros. Samples after the last
+    whole window are left out."""
+    framed: Tensor = _Frames.apply(F.pad(x, (0, max(len(window) - x.shape[-1], 0))), window.to(x), hop, n_fft or len(window))
+    return framed
 
 
 def stft(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Tensor:
     """(..., T) -> complex (..., frames, n_fft // 2 + 1). `window` holds the weights; a longer n_fft pads each frame with zeros."""
-    return torch.fft.rfft(frames(x, len(window), hop) * window.to(x), n=n_fft)
+    return torch.fft.rfft(frames(x, window, hop, n_fft))
 
 
 def power(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Tensor:
     """(..., T) -> (..., frames, n_fft // 2 + 1): squared magnitudes of `stft`, with a gradient of zero at digital silence."""
-    return framed_power(frames(x, len(window), hop) * window.to(x), n_fft or len(window))
+    return framed_power(frames(x, window, hop, n_fft), n_fft or len(window))
 
 
 def framed_power(framed: Tensor, n_fft: int) -> Tensor:
     """(..., window) weighted frames -> (..., n_fft // 2 + 1)."""
     power: Tensor = _Power.apply(framed, n_fft)
     return power
+
+
+class _Frames(torch.autograd.Function):
+    """Cut, weighted and filled up in one pass. The gradient adds up frames shifted against each other, hop by hop; torch's own goes from
+    sample to sample and takes most of a millisecond for seven seconds of speech."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, window: Tensor, hop: int, n_fft: int) -> Tensor:
+        ctx.window, ctx.hop, ctx.samples = window, hop, x.shape[-1]
+        parts = x.unfold(-1, len(window), hop)
+        framed = x.new_empty(*parts.shape[:-1], n_fft)
+        framed[..., len(window) :] = 0
+        torch.mul(parts, window, out=framed[..., : len(window)])
+        return framed
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        parts = (gradient[..., : len(ctx.window)] * ctx.window).split(ctx.hop, -1)
+        n = gradient.shape[-2]
+        slope = gradient.new_zeros(*gradient.shape[:-2], n + len(parts) - 1, ctx.hop)
+        for k, part in enumerate(parts):
+            slope[..., k : k + n, : part.shape[-1]] += part
+        slope = slope.flatten(-2)[..., : ctx.samples]
+        return F.pad(slope, (0, ctx.samples - slope.shape[-1])), None, None, None
 
 
 class _Power(torch.autograd.Function):

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from limen.errors import UserError
 from limen.models._beam import END, State, beam_search
+from limen.models._clips import inside
 from limen.models._ctc import ALPHABET, CtcTranscripts, RecogniserOptions, spelled
-from limen.models._encoders import inside
 from limen.models._model import Model
 
 FRAME_S = 0.04

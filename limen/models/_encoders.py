@@ -1,4 +1,4 @@
-"""What encoders of speech share: clips laid end to end, convolutions that thin out the frames, recurrent layers.
+"""What encoders of speech share, of clips that lie end to end: convolutions that thin out the frames, recurrent layers.
 
 A clip in a batch gets what it gets alone: zeros stand between clips wherever a layer looks at neighbours, and no statistic spans a batch.
 In single precision it gets the same to the last bit, because every layer computes a row at a time, or a clip at a time, in an order that
@@ -13,12 +13,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from limen.audio.mel import LogMel
+from limen.models._clips import Laid, apart
 from limen.models._recurrent import Order, both_ways
-
-
-def inside(x: Tensor, frames: Tensor) -> Tensor:
-    """(B, F) True on each clip's own frames of x (B, F, ...)."""
-    return torch.arange(x.shape[1], device=x.device) < frames.to(x.device)[:, None]
 
 
 class Dropout(nn.Dropout):
@@ -26,63 +22,6 @@ class Dropout(nn.Dropout):
 
     def forward(self, x: Tensor, frames: list[int] | None = None) -> Tensor:
         return super().forward(x)
-
-
-class Laid:
-    """Clips end to end on one row, so that no padding is computed. Between two of them are frames of zeros, which is what a convolution
-    puts at the ends of a clip that is alone; each begins where the strides of the convolutions to come meet its first frame."""
-
-    def __init__(self, frames: list[int], room: list[int]):
-        self.frames, self.room = frames, room
-        """Of each clip its own frames, and those until the next one begins."""
-
-    @staticmethod
-    def over(frames: list[int], stride: int, gap: int) -> "Laid":
-        """At least `gap` frames between clips, two or more: a window of 25 ms lasts as long as two and a half of 10 ms."""
-        return Laid(frames, [*(-(-(n + gap) // stride) * stride for n in frames[:-1]), frames[-1]])
-
-    def halved(self) -> "Laid":
-        """After a convolution with stride 2."""
-        return Laid([(n + 1) // 2 for n in self.frames], [(n + 1) // 2 for n in self.room])
-
-    def features(self, x: Tensor, lengths: Tensor, mel: LogMel) -> Tensor:
-        """Waveforms (B, T) -> (F, bands)."""
-        needed = [(n - 1) * mel.hop + mel.window_size for n in self.frames]
-        own = [min(sizes) for sizes in zip(needed, lengths.tolist(), strict=True)]
-        parts = x.flatten().split([size for n in own for size in (n, x.shape[1] - n)])[::2]
-        room = [*(n * mel.hop for n in self.room[:-1]), needed[-1]]
-        row = [piece for part, n in zip(parts, room, strict=True) for piece in (part, x.new_zeros(n - len(part)))]
-        return self.blanked(mel(torch.cat(row)))
-
-    def blanked(self, x: Tensor) -> Tensor:
-        """(F, ...) with zeros between the clips."""
-        if len(self.frames) == 1:
-            return x
-        own = [torch.arange(room, device=x.device) < n for n, room in zip(self.frames, self.room, strict=True)]
-        return x * torch.cat(own).view(-1, *[1] * (x.ndim - 1))
-
-    def close(self, x: Tensor) -> Tensor:
-        """(F, D) -> (N, D): without the zeros between the clips."""
-        sizes = [size for n, room in zip(self.frames, self.room, strict=True) for size in (n, room - n)]
-        return torch.cat(x.split(sizes)[::2])
-
-
-def whole(n: int) -> int:
-    """The next multiple of 16. Sums over frames or characters go in blocks; a last block of another size is added up in another order, and
-    a clip beside a longer one would get other bits than alone."""
-    return -(-n // 16) * 16
-
-
-def apart(x: Tensor, frames: list[int]) -> Tensor:
-    """Clips end to end, (N, D) -> (B, F, D) with zeros after each clip's own frames."""
-    longest = whole(max(frames))
-    pieces = [piece for part in x.split(frames) for piece in (part, x.new_zeros(longest - len(part), x.shape[1]))]
-    return torch.cat(pieces).view(len(frames), longest, x.shape[1])
-
-
-def joined(x: Tensor, frames: list[int]) -> Tensor:
-    """(B, F, D) -> (N, D): the other way round."""
-    return torch.cat([clip[:n] for clip, n in zip(x, frames, strict=True)])
 
 
 def convolved(x: Tensor, layer: nn.Module) -> Tensor:
@@ -152,7 +91,7 @@ class Recurrent(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, frames: list[int]) -> Tensor:
-        order = Order(frames, x)
+        order = Order.of(frames, x)
         for ahead, back, norm in zip(self.forwards, self.backwards, self.norms, strict=True):
             weights = [w for layer in (ahead, back) if isinstance(layer, nn.LSTM) for w in layer.all_weights]
             x = self.dropout(norm(both_ways(x, order, weights)), frames)

@@ -12,6 +12,7 @@ one of more, so there are always at least four.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -26,19 +27,24 @@ FEWEST_ROWS = 4
 class Order:
     """Where the frames of clips that lie end to end are read: by one direction from the first on, by the other from the last on."""
 
-    def __init__(self, frames: list[int], like: Tensor):
-        clips = max(len(frames), FEWEST_ROWS) if like.dtype == torch.float32 else len(frames)
+    @staticmethod
+    def of(frames: list[int], like: Tensor) -> "Order":
+        """Worked out once for the same clips, which come at every step of a search."""
+        return _order(tuple(frames), FEWEST_ROWS if like.dtype == torch.float32 else 1, like.device)
+
+    def __init__(self, frames: tuple[int, ...], fewest: int, device: torch.device):
+        clips = max(len(frames), fewest)
         own = torch.tensor([*frames, *[frames[-1]] * (clips - len(frames))])
         begin = torch.tensor([sum(frames[:b]) for b in range(len(frames))] + [sum(frames[:-1])] * (clips - len(frames)))
         step = torch.arange(max(frames))[:, None]
         # after its end a clip reads a frame of its own again: nobody asks what comes of it, so no gradient comes back either
         read = torch.stack([begin + step.minimum(own - 1), begin + (own - 1 - step).clamp_min(0)], 1)
         self.steps, self.clips = len(step), clips
-        self.read = (2 * read + torch.arange(2)[:, None]).flatten().to(like.device)
+        self.read = (2 * read + torch.arange(2)[:, None]).flatten().to(device)
         """(steps * 2 * clips,) for each step, direction and clip its row among the (frames * 2) of frames and directions."""
         place = torch.arange(len(self.read)).view(self.steps, 2, clips)
         rows = [torch.stack([place[:n, 0, b], place[:n, 1, b].flip(0)], 1) for b, n in enumerate(frames)]
-        self.written = torch.cat(rows).flatten().to(like.device)
+        self.written = torch.cat(rows).flatten().to(device)
         """(frames * 2,) the other way round."""
 
     def steps_of(self, rows: Tensor) -> Tensor:
@@ -53,6 +59,9 @@ class Order:
         """Gradients by rows (N, 2, D) -> by steps (steps, 2, clips, D): zero where nobody asks."""
         slopes = rows.new_zeros(self.steps * 2 * self.clips, rows.shape[-1])
         return slopes.index_copy_(0, self.written, rows.flatten(0, 1)).view(self.steps, 2, self.clips, -1)
+
+
+_order = lru_cache(maxsize=64)(Order)
 
 
 def both_ways(x: Tensor, order: Order, layers: Sequence[Sequence[Tensor]]) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from limen.audio.stft import framed_power
+from limen.audio.stft import power
 from limen.models.speaker_encoder import slaney_filters
 
 RATE_HZ, N_FFT, HOP = 16_000, 400, 160
@@ -33,6 +33,6 @@ class WhisperFeatures(nn.Module):
         needed = min(-(-(x.shape[1] + N_FFT) // HOP), frames)  # windows after these lie in silence
         x = F.pad(x, (0, max(total - x.shape[1], 0)))[:, :total]
         x = F.pad(x[:, None], (N_FFT // 2, N_FFT // 2), mode="reflect")[:, 0, : needed * HOP + N_FFT - HOP]
-        energy = framed_power(x.unfold(1, N_FFT, HOP) * self.window.to(x), N_FFT) @ self.filters.to(x)
+        energy = power(x, self.window, HOP) @ self.filters.to(x)
         log = F.pad(energy.clamp_min(10**SILENT).log10().mT, (0, frames - needed), value=SILENT)
         return (torch.maximum(log, log.amax((1, 2), keepdim=True) - 8) + 4) / 4

@@ -9,8 +9,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from limen.audio.mel import LogMel
+from limen.models._clips import Laid, apart
 from limen.models._ctc import ALPHABET, Recogniser, RecogniserOptions
-from limen.models._encoders import Dropout, Laid, apart, convolved
+from limen.models._encoders import Dropout, convolved
 from limen.models._model import Model
 from limen.models._recurrent import Order, both_ways
 
@@ -41,7 +42,7 @@ class CtcNetwork(nn.Module):
         x, laid = convolved(laid.features(x, lengths, self.features), self.conv1), laid.halved()
         x = convolved(laid.blanked(self.norm1(x).relu()), self.conv2)
         x, frames = self.dropout(self.norm2(laid.close(x)).relu(), laid.frames), laid.frames
-        x = self.dropout(both_ways(x, Order(frames, x), self.gru.all_weights), frames)
+        x = self.dropout(both_ways(x, Order.of(frames, x), self.gru.all_weights), frames)
         return self.linear(apart(x, frames)).log_softmax(2), torch.tensor(frames, device=x.device)
 
 

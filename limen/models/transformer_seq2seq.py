@@ -20,8 +20,9 @@ from torch.autograd.function import once_differentiable
 from limen.audio.mel import LogMel
 from limen.models._attention import Seq2Seq, Seq2SeqOptions, TwoHeads
 from limen.models._beam import State
+from limen.models._clips import apart, joined, spaced, whole
 from limen.models._ctc import ALPHABET
-from limen.models._encoders import Dropout, Front, apart, inside, joined, whole
+from limen.models._encoders import Dropout, Front
 from limen.models._model import Model
 from limen.models._scripted import scripted
 
@@ -69,20 +70,22 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, key_value: Tensor, mask: Tensor | None) -> Tensor:
         """(B, L, D) at (B, F, 2 D); `mask`, (B, 1, 1, F) or (L, F), is True where looking is allowed."""
-        return self.out(self._look(self.query(x), key_value, mask))
+        queries, keys, values = map(self._split, (self.query(x), *key_value.chunk(2, 2)))
+        return self.out(_looked(queries, keys, values, mask))
 
-    def within(self, x: Tensor, frames: list[int]) -> Tensor:
-        """(N, D), clips end to end: each looks at itself."""
-        query, key_value = apart(self.query(x), frames), apart(self.key_value(x), frames)
-        mask = inside(query, torch.tensor(frames))[:, None, None]
-        return self.out(joined(self._look(query, key_value, mask), frames))
-
-    def _look(self, query: Tensor, key_value: Tensor, mask: Tensor | None) -> Tensor:
-        queries, keys, values = map(self._split, (query, *key_value.chunk(2, 2)))
-        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask).transpose(1, 2).flatten(2)
+    def within(self, x: Tensor, frames: list[int], mask: Tensor) -> Tensor:
+        """(N, D), clips end to end: each looks at itself, where `mask` (B, 1, 1, F) is True."""
+        weight, bias = (torch.cat([a, b]) for a, b in zip(self.query.parameters(), self.key_value.parameters(), strict=True))
+        queries, keys, values = apart(F.linear(x, weight, bias), frames).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        return self.out(joined(_looked(queries, keys, values, mask), frames))
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+
+def _looked(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """(B, heads, L, d) at (B, heads, F, d) -> (B, L, D)."""
+    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask).transpose(1, 2).flatten(2)
 
 
 class Convolution(nn.Module):
@@ -96,16 +99,16 @@ class Convolution(nn.Module):
 
     def forward(self, x: Tensor, frames: list[int]) -> Tensor:
         """(N, D), clips end to end."""
-        x, taps, bias = F.glu(self.gated(x), 1), self.depthwise.weight[:, 0].t(), self.depthwise.bias
+        x, taps, bias = F.glu(self.gated(x), 1), self.depthwise.weight[:, 0].t().contiguous(), self.depthwise.bias
         x = Mixed.apply(x, taps.detach(), frames) + Learnt.apply(bias, taps, x.detach(), frames)
         return self.out(F.silu(self.norm(x)))
 
 
 def mixed(x: Tensor, taps: Tensor, frames: list[int]) -> Tensor:
     """A depthwise convolution: (N, D), clips end to end, and (K, D) weights of a frame's neighbours -> (N, D)."""
-    half = len(taps) // 2
-    mix = slid(spaced(x, frames, half), taps, len(x) + (len(frames) - 1) * half)
-    return torch.cat(mix.split([size for own in frames for size in (own, half)][:-1])[::2])
+    half, whose = len(taps) // 2, tuple(frames)
+    around = spaced(whose, half, half, x.device).out(x)
+    return spaced(whose, half, 0, x.device).back(slid(around, taps, len(around) - 2 * half))
 
 
 @scripted
@@ -115,12 +118,6 @@ def slid(row: Tensor, taps: Tensor, n: int) -> Tensor:
     for k in range(1, taps.size(0)):
         mix.addcmul_(row[k : k + n], taps[k])
     return mix
-
-
-def spaced(x: Tensor, frames: list[int], gap: int) -> Tensor:
-    """Zeros before, between and after clips that lie end to end."""
-    zeros = x.new_zeros(gap, x.shape[1])
-    return torch.cat([zeros, *(piece for clip in x.split(frames) for piece in (clip, zeros))])
 
 
 class Mixed(torch.autograd.Function):
@@ -149,8 +146,8 @@ class Learnt(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        (x,), half = ctx.saved_tensors, ctx.taps // 2
-        row, wanted = spaced(x, ctx.frames, half), spaced(gradient, ctx.frames, half)[half : -half or None]
+        (x,), half, whose = ctx.saved_tensors, ctx.taps // 2, tuple(ctx.frames)
+        row, wanted = (spaced(whose, half, edge, x.device).out(rows) for edge, rows in ((half, x), (0, gradient)))
         by_taps = [(row[k : k + len(wanted)] * wanted).sum(0) for k in range(ctx.taps)]
         return gradient.sum(0), torch.stack(by_taps), None, None
 
@@ -167,9 +164,9 @@ class Layer(nn.Module):
         self.inner = inner(options)
         self.dropout = Dropout(options.dropout)
 
-    def forward(self, x: Tensor, frames: list[int]) -> Tensor:
-        """(N, D), clips end to end."""
-        x = x + self.dropout(self.itself.within(self.norms[0](x), frames), frames)
+    def forward(self, x: Tensor, frames: list[int], mask: Tensor) -> Tensor:
+        """(N, D), clips end to end; `mask` (B, 1, 1, F) is True on each clip's own frames."""
+        x = x + self.dropout(self.itself.within(self.norms[0](x), frames, mask), frames)
         if self.convolution is not None:
             x = x + self.dropout(self.convolution(self.norms[1](x), frames), frames)
         return x + self.dropout(self.inner(self.norms[-1](x)), frames)
@@ -213,11 +210,12 @@ class TransformerEncoder(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         x, frames = self.front(x, lengths, self.features)
         x = self.linear(x) * self.scale  # what was heard must outweigh where it was heard, section 3.4 of the paper
-        places = positions(max(frames), x)
+        places, own = positions(max(frames), x), torch.tensor(frames, device=x.device)
         x = self.dropout(x + torch.cat([places[:n] for n in frames]), frames)
+        mask = (torch.arange(whole(max(frames)), device=x.device) < own[:, None])[:, None, None]
         for layer in self.layers:
-            x = layer(x, frames)
-        return apart(self.norm(x), frames), torch.tensor(frames, device=x.device)
+            x = layer(x, frames, mask)
+        return apart(self.norm(x), frames), own
 
 
 class TransformerDecoder(nn.Module):
