@@ -1,4 +1,4 @@
-"""What cw and imperceptible share: steps that do not hang on rounding errors, the best point so far, and success as it will be stored."""
+"""What cw and imperceptible share: steps that do not hang on rounding errors, the best point so far, and clips as they will be stored."""
 
 from dataclasses import dataclass
 
@@ -65,10 +65,3 @@ class Best:
 def stored(problem: Problem, x_adv: Tensor) -> Tensor:
     """Clips as 16-bit audio, pictures as they are."""
     return quantise(x_adv, "int16") if problem.model.kind == "clip" else x_adv
-
-
-def confirmed(problem: Problem, rows: Tensor, kept: Tensor) -> Tensor:
-    """Which of these rows, where the goal is reached, still do so as they will be stored."""
-    if problem.model.kind != "clip" or not len(rows):
-        return torch.ones_like(rows, dtype=torch.bool)
-    return problem.rows(rows).reached(kept)

@@ -7,9 +7,9 @@ that reach the goal the one of least || delta ||_2 is kept; without success, the
 do: L is minus what the goal raises, CTC or token by token, the weight of the first token being the goal's affair.
 
 Departs from the authors' code: each sample has its radius, its success and its end (there, one maximum is taken over the whole batch, and
-later versions take one clip at a time); success is tested on the clip as 16-bit audio instead of under random noise, and at every step,
-since the gradient's own forward pass says it; Adam gets the gradient instead of its sign and is damped (see _shrinking.py), because
-where signs decide a clip fares otherwise alone than beside others. Their form is
+later versions take one clip at a time); the model is asked about the clip as 16-bit audio instead of under random noise, so the gradient's
+own forward pass says at every step whether the goal is reached; Adam gets the gradient instead of its sign and is damped (see
+_shrinking.py), because where signs decide a clip fares otherwise alone than beside others. Their form is
 
     {sign: true, check_every: 10, eps: 0.061, learning_rate: 0.05, steps: 1000}
 
@@ -25,7 +25,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks._problem import Problem
-from limen.attacks._shrinking import Best, Steps, confirmed, stored
+from limen.attacks._shrinking import Best, Steps, stored
 from limen.budgets._balls import LinfBall, expand, length
 from limen.options import Options
 from limen.perception.masking import STEP
@@ -72,20 +72,21 @@ def shrink(problem: Problem, options: CW) -> Best:
     decreases, most = torch.zeros_like(rows), options.steps if options.max_decreases is None else options.max_decreases
     for step in range(options.steps + 1):
         last = step == options.steps
-        gradient, loss, reached = (x_adv, *active.look(x_adv)) if last else active.gradient(x_adv)
+        kept = stored(active, x_adv)
+        gradient, loss, reached = (kept, *active.look(kept)) if last else active.gradient(kept)
         delta = x_adv - active.x
         if last or step % options.check_every == 0:
-            worked = _record(active, best, rows, x_adv, loss, reached)
+            _record(active, best, rows, x_adv, kept, loss, reached)
             if last:
                 break
-            if bool(worked.any()):
+            if bool(reached.any()):
                 shrunk = options.decrease * delta.flatten(1).abs().amax(1)  # at most the radius, times decrease
-                stay = ~(worked & ((shrunk < STEP) | (decreases >= most)))  # less than a step of 16-bit audio is nothing
+                stay = ~(reached & ((shrunk < STEP) | (decreases >= most)))  # less than a step of 16-bit audio is nothing
                 if not bool(stay.any()):
                     break
-                ball = LinfBall(torch.where(worked, shrunk, ball.radius))
-                delta.mul_(expand(torch.where(worked, delta.new_tensor(options.decrease), 1.0), delta))
-                decreases = decreases + worked
+                ball = LinfBall(torch.where(reached, shrunk, ball.radius))
+                delta.mul_(expand(torch.where(reached, delta.new_tensor(options.decrease), 1.0), delta))
+                decreases = decreases + reached
                 if not bool(stay.all()):
                     active, ball = active.rows(stay), ball.rows(stay)
                     rows, decreases, delta, gradient = (t[stay] for t in (rows, decreases, delta, gradient))
@@ -97,14 +98,9 @@ def shrink(problem: Problem, options: CW) -> Best:
     return best
 
 
-def _record(active: Problem, best: Best, rows: Tensor, x_adv: Tensor, loss: Tensor, reached: Tensor) -> Tensor:
-    """Keeps what is better than before; says which points reach the goal as they will be stored."""
-    worked, size, i = torch.zeros_like(reached), torch.full_like(loss, torch.inf), reached.nonzero().squeeze(1)
-    if len(i):
-        kept = stored(active, x_adv[i])
-        still = confirmed(active, i, kept)
-        worked[i], size[i] = still, length(kept - active.x[i])
-    better = torch.where(worked, size < best.size[rows], best.size[rows].isinf() & (loss > best.loss[rows]))
+def _record(active: Problem, best: Best, rows: Tensor, x_adv: Tensor, kept: Tensor, loss: Tensor, reached: Tensor) -> None:
+    """Keeps what is better than before."""
+    size = length(kept - active.x) if bool(reached.any()) else torch.full_like(loss, torch.inf)
+    better = torch.where(reached, size < best.size[rows], best.size[rows].isinf() & (loss > best.loss[rows]))
     i = better.nonzero().squeeze(1)
-    best.x[rows[i]], best.loss[rows[i]], best.size[rows[i]] = x_adv[i], loss[i], torch.where(worked, size, torch.inf)[i]
-    return worked
+    best.x[rows[i]], best.loss[rows[i]], best.size[rows[i]] = x_adv[i], loss[i], torch.where(reached, size, torch.inf)[i]

@@ -7,10 +7,10 @@ r"""A perturbation hidden under the sounds of the clip. Qin et al. 2019, https:/
 alpha grows while the goal is reached and falls while it is not. Of the points that reach the goal the one of lowest l_theta is kept; a
 sample that never gets below stage 1 keeps what stage 1 found, and one that stage 1 could not fool does not enter stage 2.
 
-Departs from the authors' code (whose alpha and rules for it these are): Adam sees the sum of both gradients,
-as in the paper's equation, where the code lets it see one after the other through the same moments; each sample has its alpha, its
-success, tested on the clip as 16-bit audio, and its end; delta is measured on the scale of theta (see perception/masking.py), in silence
-around the clip, so that its ends count as much as its middle.
+Departs from the authors' code (whose alpha and rules for it these are): Adam sees the sum of both gradients, as in the paper's equation,
+where the code lets it see one after the other through the same moments; each sample has its alpha, its success, the model being asked about
+16-bit audio, and its end; delta is measured on the scale of theta (see perception/masking.py), in silence around the clip, so that its ends
+count as much as its middle.
 """
 
 import torch
@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks._problem import Problem
-from limen.attacks._shrinking import Best, Steps, confirmed, stored
+from limen.attacks._shrinking import Best, Steps, stored
 from limen.attacks.cw import CW, first_radius, shrink
 from limen.budgets._balls import LinfBall, expand
 from limen.errors import UserError
@@ -72,11 +72,14 @@ def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rat
     best.size[rows] = masking.excess(stored(active, x_adv) - active.x)  # from here on the size is l_theta
     for step in range(options.masking_steps + 1):
         delta = x_adv - active.x
-        excess, push = _masking_gradient(masking, delta)
+        push = _masking_gradient(masking, delta)
         last = step == options.masking_steps
-        gradient, _, reached = (x_adv, *active.look(x_adv)) if last else active.gradient(x_adv)
+        kept = stored(active, x_adv)
+        gradient, _, reached = (kept, *active.look(kept)) if last else active.gradient(kept)
         if last or step % options.masking_check_every == 0:
-            _record(active, masking, best, rows, x_adv, reached & (excess < best.size[rows]))
+            hidden = masking.excess(kept - active.x)
+            i = (reached & (hidden < best.size[rows])).nonzero().squeeze(1)
+            best.x[rows[i]], best.size[rows[i]] = x_adv[i], hidden[i]
             stay = best.size[rows] > 0
             if last or not bool(stay.any()):
                 return
@@ -92,25 +95,15 @@ def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rat
         alpha = _adapted(alpha, reached, step + 1, options)
 
 
-def _masking_gradient(masking: Masking, delta: Tensor) -> tuple[Tensor, Tensor]:
-    """l_theta of each row and its gradient. No model is asked, so this is no matter of the problem's."""
+def _masking_gradient(masking: Masking, delta: Tensor) -> Tensor:
+    """Of l_theta, for each row. No model is asked, so this is no matter of the problem's."""
     with torch.enable_grad():
         leaf = delta.detach().requires_grad_()
-        excess = masking.excess(leaf)
-        (gradient,) = torch.autograd.grad(excess.sum(), leaf)
-    return excess.detach(), gradient
+        (gradient,) = torch.autograd.grad(masking.excess(leaf).sum(), leaf)
+    return gradient
 
 
 def _adapted(alpha: Tensor, reached: Tensor, made: int, options: Imperceptible) -> Tensor:
     grown = alpha * options.increase if made % options.increase_every == 0 else alpha
     fallen = (alpha * options.fall).clamp_min(LEAST_ALPHA) if made % options.fall_every == 0 else alpha
     return torch.where(reached, grown, fallen)
-
-
-def _record(active: Problem, masking: Masking, best: Best, rows: Tensor, x_adv: Tensor, better: Tensor) -> None:
-    """Keeps the points that are better hidden, as 16-bit audio, and still reach the goal."""
-    kept = stored(active, x_adv)
-    excess = masking.excess(kept - active.x)
-    i = (better & (excess < best.size[rows])).nonzero().squeeze(1)
-    i = i[confirmed(active, i, kept[i])]
-    best.x[rows[i]], best.size[rows[i]] = x_adv[i], excess[i]

@@ -7,6 +7,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from limen.scripted import scripted
+
 
 def frame_count(samples: int | Tensor, window: int, hop: int) -> int | Tensor:
     """How many whole windows fit into so many samples; at least one, because a shorter clip is padded to one window."""
@@ -54,13 +56,17 @@ class _Frames(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        parts = (gradient[..., : len(ctx.window)] * ctx.window).split(ctx.hop, -1)
-        n = gradient.shape[-2]
-        slope = gradient.new_zeros(*gradient.shape[:-2], n + len(parts) - 1, ctx.hop)
-        for k, part in enumerate(parts):
-            slope[..., k : k + n, : part.shape[-1]] += part
-        slope = slope.flatten(-2)[..., : ctx.samples]
-        return F.pad(slope, (0, ctx.samples - slope.shape[-1])), None, None, None
+        return _overlapped(gradient, ctx.window, ctx.hop, ctx.samples), None, None, None
+
+
+@scripted
+def _overlapped(framed: Tensor, window: Tensor, hop: int, samples: int) -> Tensor:
+    """(..., frames, n_fft) -> (..., samples): the weighted frames added up where they lie."""
+    n, parts = framed.size(-2), (framed[..., : len(window)] * window).split(hop, -1)
+    total = framed.new_zeros(list(framed.size())[:-2] + [max(n + len(parts) - 1, -(-samples // hop)), hop])  # noqa: RUF005 (TorchScript)
+    for k, part in enumerate(parts):
+        total[..., k : k + n, : part.size(-1)].add_(part)
+    return total.flatten(-2)[..., :samples]
 
 
 class _Power(torch.autograd.Function):

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from limen.audio.mel import LogMel
+from limen.scripted import scripted
 
 
 def inside(x: Tensor, frames: Tensor) -> Tensor:
@@ -86,11 +87,16 @@ class Spread:
 
     def out(self, x: Tensor) -> Tensor:
         """(N, D) -> (total, D)."""
-        return torch.cat([x, x.new_zeros(1, x.shape[1])]).index_select(0, self.of)
+        return _spread(x, self.of)
 
     def back(self, x: Tensor) -> Tensor:
         """(total, D) -> (N, D)."""
         return x.index_select(0, self.to)
+
+
+@scripted
+def _spread(x: Tensor, of: Tensor) -> Tensor:
+    return torch.cat([x, x.new_zeros([1, x.size(1)])]).index_select(0, of)
 
 
 @lru_cache(maxsize=64)

@@ -15,13 +15,14 @@ from torch.autograd.function import once_differentiable
 from limen.audio.mel import LogMel
 from limen.models._clips import Laid, apart
 from limen.models._recurrent import Order, both_ways
+from limen.scripted import scripted
 
 
 class Dropout(nn.Dropout):
     """Of clips that lie end to end: whoever leaves dropout on in an attack must know which rows are whose."""
 
     def forward(self, x: Tensor, frames: list[int] | None = None) -> Tensor:
-        return super().forward(x)
+        return super().forward(x) if self.training else x
 
 
 def convolved(x: Tensor, layer: nn.Module) -> Tensor:
@@ -46,13 +47,17 @@ class _Windows(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        shape, size, stride, padding = ctx.given
-        (steps, bands), taps = gradient.shape[:2], gradient.view(*gradient.shape[:2], *size, -1)
-        slope = gradient.new_zeros(shape[0] + 2 * padding[0], shape[1] + 2 * padding[1], shape[2])
-        for i in range(size[0]):
-            for j in range(size[1]):
-                slope[i :: stride[0], j :: stride[1]][:steps, :bands] += taps[:, :, i, j]
-        return slope[padding[0] : padding[0] + shape[0], padding[1] : padding[1] + shape[1]], None, None, None
+        return _windows_back(gradient, *map(list, ctx.given)), None, None, None
+
+
+@scripted
+def _windows_back(gradient: Tensor, shape: list[int], size: list[int], stride: list[int], padding: list[int]) -> Tensor:
+    steps, bands, taps = gradient.size(0), gradient.size(1), gradient.unflatten(2, [size[0], size[1], -1])
+    slope = gradient.new_zeros([shape[0] + 2 * padding[0], shape[1] + 2 * padding[1], shape[2]])
+    for i in range(size[0]):
+        for j in range(size[1]):
+            slope[i :: stride[0], j :: stride[1]][:steps, :bands].add_(taps[:, :, i, j])
+    return slope[padding[0] : padding[0] + shape[0], padding[1] : padding[1] + shape[1]]
 
 
 class Front(nn.Module):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from limen.models._scripted import scripted
+from limen.scripted import scripted
 
 FEWEST_ROWS = 4
 

@@ -9,6 +9,7 @@ Characters; one frame is 40 ms. The defaults are the shipped small network.
 """
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from limen.models._clips import apart, joined, spaced, whole
 from limen.models._ctc import ALPHABET
 from limen.models._encoders import Dropout, Front
 from limen.models._model import Model
-from limen.models._scripted import scripted
+from limen.scripted import scripted
 
 
 class TransformerSeq2Seq(Seq2SeqOptions):
@@ -75,8 +76,9 @@ class Attention(nn.Module):
 
     def within(self, x: Tensor, frames: list[int], mask: Tensor) -> Tensor:
         """(N, D), clips end to end: each looks at itself, where `mask` (B, 1, 1, F) is True."""
-        weight, bias = (torch.cat([a, b]) for a, b in zip(self.query.parameters(), self.key_value.parameters(), strict=True))
-        queries, keys, values = apart(F.linear(x, weight, bias), frames).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        query, rest = self.query, self.key_value
+        all_three = F.linear(x, torch.cat([query.weight, rest.weight]), torch.cat([query.bias, rest.bias]))
+        queries, keys, values = apart(all_three, frames).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return self.out(joined(_looked(queries, keys, values, mask), frames))
 
     def _split(self, x: Tensor) -> Tensor:
@@ -100,7 +102,7 @@ class Convolution(nn.Module):
     def forward(self, x: Tensor, frames: list[int]) -> Tensor:
         """(N, D), clips end to end."""
         x, taps, bias = F.glu(self.gated(x), 1), self.depthwise.weight[:, 0].t().contiguous(), self.depthwise.bias
-        x = Mixed.apply(x, taps.detach(), frames) + Learnt.apply(bias, taps, x.detach(), frames)
+        x = Mixed.apply(x, taps.detach(), frames) + (Learnt.apply(bias, taps, x.detach(), frames) if taps.requires_grad else bias)
         return self.out(F.silu(self.norm(x)))
 
 
@@ -256,9 +258,13 @@ class TransformerDecoder(nn.Module):
 
 def positions(n: int, like: Tensor) -> Tensor:
     """(n, D) sines and cosines, section 3.5 of the paper."""
-    width = like.shape[-1]
-    frequencies = torch.exp(torch.arange(0, width, 2, device=like.device, dtype=like.dtype) * (-math.log(10_000.0) / width))
-    angles = torch.arange(n, device=like.device, dtype=like.dtype)[:, None] * frequencies
+    return _positions(whole(n), like.shape[-1], like.dtype, like.device)[:n]
+
+
+@lru_cache(maxsize=64)
+def _positions(n: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    frequencies = torch.exp(torch.arange(0, width, 2, device=device, dtype=dtype) * (-math.log(10_000.0) / width))
+    angles = torch.arange(n, device=device, dtype=dtype)[:, None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], 1)
 
 
