@@ -6,6 +6,7 @@ Either head answers alone, by the option `head`: two models that share an encode
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, Protocol
 
 import torch
@@ -127,8 +128,12 @@ class AttentionTranscripts:
     def _search(self, width: int) -> list[str]:
         memory = self._read()
 
+        @lru_cache(maxsize=1)  # the same clips are asked about until one of them has ended
+        def of(clips: Tensor) -> State:
+            return tuple(m[clips] for m in memory)
+
         def step(tokens: Tensor, state: State, clips: Tensor) -> tuple[Tensor, State]:
-            logits, state = self._decoder.step(tokens, state, tuple(m[clips] for m in memory))
+            logits, state = self._decoder.step(tokens, state, of(clips))
             return logits.log_softmax(1), state
 
         found = beam_search(step, self._decoder.start(memory), self.frames.tolist(), width)

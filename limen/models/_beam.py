@@ -61,13 +61,13 @@ def beam_search(step: Step, state: State, limits: Sequence[int], width: int) -> 
         last = torch.tensor([text[-1] if text else END for text in texts], device=device)
         log_probs, state = step(last, state, clips)
         totals = scores[:, None] + log_probs.double()
+        values, places = (t.tolist() for t in totals.topk(min(width, totals.shape[1]), dim=1))
         parents: list[int] = []
         tokens: list[int] = []
         for clip, rows in _groups(clips.tolist()):
-            values, places = totals[rows[0] : rows[-1] + 1].flatten().topk(min(width, len(rows) * totals.shape[1]))
+            met = [(value, row, token) for row in rows for value, token in zip(values[row], places[row], strict=True)]
             going = []
-            for value, place in zip(values.tolist(), places.tolist(), strict=True):
-                parent, token = rows[0] + place // totals.shape[1], place % totals.shape[1]
+            for value, parent, token in sorted(met, key=lambda candidate: -candidate[0])[:width]:
                 text = texts[parent] if token == END else [*texts[parent], token]
                 if token != END and len(text) < limits[clip]:
                     going.append((parent, token, value))
@@ -76,13 +76,12 @@ def beam_search(step: Step, state: State, limits: Sequence[int], width: int) -> 
             going = [g for g in going if g[2] > best[clip][1]]
             parents += [g[0] for g in going]
             tokens += [g[1] for g in going]
+        same = parents == list(range(len(texts)))  # nobody has left or branched off
         index = torch.tensor(parents, dtype=torch.long, device=device)
         texts = [[*texts[p], t] for p, t in zip(parents, tokens, strict=True)]
-        scores, clips, state = (
-            totals[index, torch.tensor(tokens, dtype=torch.long, device=device)],
-            clips[index],
-            tuple(s[index] for s in state),
-        )
+        scores = totals[index, torch.tensor(tokens, dtype=torch.long, device=device)]
+        if not same:
+            clips, state = clips[index], tuple(s[index] for s in state)
     return best
 
 

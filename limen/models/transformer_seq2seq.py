@@ -75,7 +75,7 @@ class Attention(nn.Module):
         return self.out(_looked(queries, keys, values, mask))
 
     def within(self, x: Tensor, frames: list[int], mask: Tensor) -> Tensor:
-        """(N, D), clips end to end: each looks at itself, where `mask` (B, 1, 1, F) is True."""
+        """(N, D), clips end to end: each looks at itself; `mask` (B, 1, 1, F) is added, -inf where nothing is to be seen."""
         query, rest = self.query, self.key_value
         all_three = F.linear(x, torch.cat([query.weight, rest.weight]), torch.cat([query.bias, rest.bias]))
         queries, keys, values = apart(all_three, frames).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
@@ -167,7 +167,7 @@ class Layer(nn.Module):
         self.dropout = Dropout(options.dropout)
 
     def forward(self, x: Tensor, frames: list[int], mask: Tensor) -> Tensor:
-        """(N, D), clips end to end; `mask` (B, 1, 1, F) is True on each clip's own frames."""
+        """(N, D), clips end to end; `mask` (B, 1, 1, F) is 0 on each clip's own frames and -inf behind them."""
         x = x + self.dropout(self.itself.within(self.norms[0](x), frames, mask), frames)
         if self.convolution is not None:
             x = x + self.dropout(self.convolution(self.norms[1](x), frames), frames)
@@ -214,7 +214,8 @@ class TransformerEncoder(nn.Module):
         x = self.linear(x) * self.scale  # what was heard must outweigh where it was heard, section 3.4 of the paper
         places, own = positions(max(frames), x), torch.tensor(frames, device=x.device)
         x = self.dropout(x + torch.cat([places[:n] for n in frames]), frames)
-        mask = (torch.arange(whole(max(frames)), device=x.device) < own[:, None])[:, None, None]
+        beyond = torch.arange(whole(max(frames)), device=x.device) >= own[:, None]
+        mask = torch.zeros_like(beyond, dtype=x.dtype).masked_fill_(beyond, -torch.inf)[:, None, None]  # as torch makes of a bool one
         for layer in self.layers:
             x = layer(x, frames, mask)
         return apart(self.norm(x), frames), own
