@@ -25,7 +25,7 @@ NETS = [
     ({"name": "transformer_seq2seq"}, "short_sentences"),
     ({"name": "transformer_seq2seq", "head": "ctc"}, "short_sentences"),
 ]
-ROUNDS = 3
+ROUNDS = 5
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_speech.md"
 INTRODUCTION = """# Eight clips at once
 
