@@ -72,7 +72,6 @@ def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rat
     best.size[rows] = masking.excess(stored(active, x_adv) - active.x)  # from here on the size is l_theta
     for step in range(options.masking_steps + 1):
         delta = x_adv - active.x
-        push = _masking_gradient(masking, delta)
         last = step == options.masking_steps
         kept = stored(active, x_adv)
         gradient, _, reached = (kept, *active.look(kept)) if last else active.gradient(kept)
@@ -85,8 +84,9 @@ def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rat
                 return
             if not bool(stay.all()):
                 active, masking, ball = active.rows(stay), masking.rows(stay), ball.rows(stay)
-                rows, alpha, reached, delta, push, gradient = (t[stay] for t in (rows, alpha, reached, delta, push, gradient))
+                rows, alpha, reached, delta, gradient = (t[stay] for t in (rows, alpha, reached, delta, gradient))
                 steps.rows(stay)
+        push = _masking_gradient(masking, delta)
         if active.mask is not None:
             push = push * active.mask  # the last frames reach beyond the clip
         slope = push.mul_(expand(alpha, push)).sub_(gradient)

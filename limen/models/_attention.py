@@ -6,7 +6,6 @@ Either head answers alone, by the option `head`: two models that share an encode
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Literal, Protocol
 
 import torch
@@ -126,17 +125,14 @@ class AttentionTranscripts:
 
     @torch.no_grad()
     def _search(self, width: int) -> list[str]:
-        memory = self._read()
+        read = self._read()
 
-        @lru_cache(maxsize=1)  # the same clips are asked about until one of them has ended
-        def of(clips: Tensor) -> State:
-            return tuple(m[clips] for m in memory)
+        def step(tokens: Tensor, state: State) -> tuple[Tensor, State]:
+            memory, before = state[: len(read)], state[len(read) :]
+            logits, after = self._decoder.step(tokens, before, memory)
+            return logits.log_softmax(1), (*memory, *after)
 
-        def step(tokens: Tensor, state: State, clips: Tensor) -> tuple[Tensor, State]:
-            logits, state = self._decoder.step(tokens, state, of(clips))
-            return logits.log_softmax(1), state
-
-        found = beam_search(step, self._decoder.start(memory), self.frames.tolist(), width)
+        found = beam_search(step, (*read, *self._decoder.start(read)), self.frames.tolist(), width)
         return ["".join(ALPHABET[s - 1] for s in symbols) for symbols, _ in found]
 
 

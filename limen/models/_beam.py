@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 State = tuple[Tensor, ...]
-"""What a decoder remembers: tensors with one row per hypothesis."""
+"""What a decoder remembers, and what it reads: tensors with one row per hypothesis."""
 
-Step = Callable[[Tensor, State, Tensor], tuple[Tensor, State]]
-"""(n,) last tokens, the state and the (n,) clip of each hypothesis -> (n, K) log-probabilities of the next token and the new state."""
+Step = Callable[[Tensor, State], tuple[Tensor, State]]
+"""(n,) last tokens and the state of each hypothesis -> (n, K) log-probabilities of the next token and the new state."""
 
 END = 0
 """The token that ends a text, and that stands before its first character."""
@@ -54,17 +54,17 @@ def beam_search(step: Step, state: State, limits: Sequence[int], width: int) -> 
     """
     n, device = len(limits), state[0].device
     best: list[tuple[list[int], float]] = [([], -math.inf)] * n
-    clips = torch.arange(n, device=device)  # of each open hypothesis; those of one clip stand together, likeliest first
+    clips = list(range(n))  # of each open hypothesis; those of one clip stand together, likeliest first
     texts: list[list[int]] = [[] for _ in range(n)]
     scores = torch.zeros(n, dtype=torch.float64, device=device)
-    while len(clips):
+    while clips:
         last = torch.tensor([text[-1] if text else END for text in texts], device=device)
-        log_probs, state = step(last, state, clips)
+        log_probs, state = step(last, state)
         totals = scores[:, None] + log_probs.double()
         values, places = (t.tolist() for t in totals.topk(min(width, totals.shape[1]), dim=1))
         parents: list[int] = []
         tokens: list[int] = []
-        for clip, rows in _groups(clips.tolist()):
+        for clip, rows in _groups(clips):
             met = [(value, row, token) for row in rows for value, token in zip(values[row], places[row], strict=True)]
             going = []
             for value, parent, token in sorted(met, key=lambda candidate: -candidate[0])[:width]:
@@ -81,7 +81,7 @@ def beam_search(step: Step, state: State, limits: Sequence[int], width: int) -> 
         texts = [[*texts[p], t] for p, t in zip(parents, tokens, strict=True)]
         scores = totals[index, torch.tensor(tokens, dtype=torch.long, device=device)]
         if not same:
-            clips, state = clips[index], tuple(s[index] for s in state)
+            clips, state = [clips[p] for p in parents], tuple(s[index] for s in state)
     return best
 
 

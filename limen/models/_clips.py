@@ -3,6 +3,7 @@
 Where frames lie is the same at every step of a search, so it is worked out once for the same lengths (`lru_cache`).
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -75,14 +76,17 @@ def whole(n: int) -> int:
 
 
 class Spread:
-    """Clips end to end, with zeros between them: clip b begins at row `begins[b]` of `total`. There, and back."""
+    """Clips end to end, (N, D), moved to where each has its `room` until the next begins, zeros behind it, and `edge` rows of zeros at both
+    ends. There, and back."""
 
-    def __init__(self, frames: tuple[int, ...], begins: list[int], total: int, device: torch.device):
-        shift = [begin - before for begin, before in zip(begins, accumulate((0, *frames)), strict=False)]
+    def __init__(self, frames: tuple[int, ...], room: list[int], edge: int, device: torch.device):
+        begins, before = accumulate(room[:-1], initial=edge), accumulate(frames[:-1], initial=0)
+        shift = torch.tensor([there - here for there, here in zip(begins, before, strict=True)])
         rows = torch.arange(sum(frames))
-        self.to = (rows + torch.tensor(shift).repeat_interleave(torch.tensor(frames))).to(device)
+        to = rows + shift.repeat_interleave(torch.tensor(frames))
+        self.to = to.to(device)
         """(N,) where each row goes."""
-        self.of = torch.full((total,), len(rows)).index_copy_(0, self.to.cpu(), rows).to(device)
+        self.of = torch.full((sum(room) + 2 * edge,), len(rows)).index_copy_(0, to, rows).to(device)
         """(total,) where each row comes from; N: from nowhere, it is zero."""
 
     def out(self, x: Tensor) -> Tensor:
@@ -102,50 +106,38 @@ def _spread(x: Tensor, of: Tensor) -> Tensor:
 @lru_cache(maxsize=64)
 def spaced(frames: tuple[int, ...], gap: int, edge: int, device: torch.device) -> Spread:
     """`gap` rows of zeros between the clips, `edge` before the first and after the last."""
-    begins = [edge + before + gap * b for b, before in enumerate(accumulate((0, *frames[:-1])))]
-    return Spread(frames, begins, sum(frames) + gap * (len(frames) - 1) + 2 * edge, device)
+    return Spread(frames, [*(n + gap for n in frames[:-1]), frames[-1]], edge, device)
 
 
 @lru_cache(maxsize=64)
 def _stacked(frames: tuple[int, ...], device: torch.device) -> Spread:
     """A row of its own for every clip."""
-    longest = whole(max(frames))
-    return Spread(frames, [b * longest for b in range(len(frames))], len(frames) * longest, device)
+    return Spread(frames, [whole(max(frames))] * len(frames), 0, device)
 
 
 def apart(x: Tensor, frames: list[int]) -> Tensor:
     """Clips end to end, (N, D) -> (B, F, D) with zeros after each clip's own frames."""
-    stacked: Tensor = _Apart.apply(x, _stacked(tuple(frames), x.device))
-    return stacked.view(len(frames), -1, x.shape[1])
+    stacked = _stacked(tuple(frames), x.device)
+    rows: Tensor = _Moved.apply(x, stacked.out, stacked.back)
+    return rows.view(len(frames), -1, x.shape[1])
 
 
 def joined(x: Tensor, frames: list[int]) -> Tensor:
     """(B, F, D) -> (N, D): the other way round."""
-    rows: Tensor = _Joined.apply(x.flatten(0, 1), _stacked(tuple(frames), x.device))
+    stacked = _stacked(tuple(frames), x.device)
+    rows: Tensor = _Moved.apply(x.flatten(0, 1), stacked.back, stacked.out)
     return rows
 
 
-class _Apart(torch.autograd.Function):
+class _Moved(torch.autograd.Function):
     """Rows picked forwards and backwards; torch's own gradient of picking adds row after row to zeros."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, spread: Spread) -> Tensor:
-        ctx.spread = spread
-        return spread.out(x)
+    def forward(ctx: Any, x: Tensor, there: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.back = back
+        return there(x)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.spread.back(gradient), None
-
-
-class _Joined(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, spread: Spread) -> Tensor:
-        ctx.spread = spread
-        return spread.back(x)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.spread.out(gradient), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.back(gradient), None, None

@@ -188,7 +188,7 @@ def table(seed, tokens=4, longest=4):
     rows = {p: torch.randn(tokens, generator=g, dtype=torch.float64).log_softmax(0)
             for n in range(longest) for p in itertools.product(range(1, tokens), repeat=n)}  # fmt: skip
 
-    def step(last, state, clips):
+    def step(last, state):
         prefixes = [tuple(s for s in [*row, t] if s != END) for row, t in zip(state[0].tolist(), last.tolist(), strict=True)]
         return torch.stack([rows[p] for p in prefixes]), (torch.cat([state[0], last[:, None]], 1),)
 
