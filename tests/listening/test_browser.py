@@ -195,7 +195,7 @@ def test_sounds_are_heard_to_the_end_and_questions_answered_before_it_goes_on(
 
 
 def test_play_limits_hold_and_a_reload_does_not_lift_them(browser: Browser, serve: Callable[..., Served], tmp_path: Path) -> None:
-    server = serve(write(tmp_path, [{"name": "abx", "trials": 1, "plays": 2}], seconds=0.3))
+    server = serve(write(tmp_path, [{"name": "abx", "trials": 1, "plays": 2}], seconds=1.0))
     person = Person(browser, server.url).begin()
     left = lambda label: person.tile(label).locator(".left")  # noqa: E731
     expect(left("A")).to_have_text("2 of 2 plays left")
