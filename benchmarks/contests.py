@@ -85,24 +85,24 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "torchattacks": lambda: peers.torchattackses("Square", eps=eps, n_queries=1000),
             "ART": lambda: peers.arts("SquareAttack", eps=eps, max_iter=1000, nb_restarts=1),
             "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "square", 1000),
-        }, n=32, repeats=False),
+        }),
         Contest("DeepFool-l2-50", 50, {
             "limen": lambda: peers.limen(name="deepfool"),
             "foolbox": lambda: peers.foolboxes("L2DeepFoolAttack", steps=50, candidates=10),
             "torchattacks": lambda: peers.torchattackses("DeepFool", steps=50),
             "ART": lambda: peers.arts("DeepFool", max_iter=50, epsilon=1e-6, nb_grads=10),
-        }, n=32, norm=2, repeats=False),
+        }, norm=2, repeats=False),
         Contest("C&W-l2 9 x 100", 900, {
             "limen": lambda: peers.limen(name="cw_l2"),
             "foolbox": lambda: peers.foolboxes("L2CarliniWagnerAttack", steps=100),
             "torchattacks": lambda: peers.torchattackses("CW", c=1, steps=900, lr=0.01),
             "cleverhans": lambda: peers.cleverhans_cw(100),
-        }, n=32, norm=2, repeats=False),
+        }, norm=2, repeats=False),
         Contest("EAD 9 x 100", 900, {
             "limen": lambda: peers.limen(name="ead", decision="l1"),
             "foolbox": lambda: peers.foolboxes("EADAttack", steps=100, decision_rule="L1"),
             "torchattacks": lambda: peers.torchattackses("EADL1", max_iterations=100),
-        }, n=64, norm=1, repeats=False),
+        }, norm=1, repeats=False),
         Contest("DDN-100", 100, {
             "limen": lambda: peers.limen(name="ddn", steps=100),
             "foolbox": lambda: peers.foolboxes("DDNAttack", steps=100),
@@ -118,7 +118,7 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "limen": lambda: peers.limen(name="fab", targets=9, budget=linf),
             "torchattacks": lambda: peers.torchattackses("FAB", eps=eps, steps=100, multi_targeted=True),
             "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "fab-t"),
-        }, n=32, repeats=False),
+        }, repeats=False),
     ]  # fmt: skip
 
 

@@ -1,10 +1,11 @@
-"""Every library's way of calling an attack, as functions from network, pictures and labels to adversarial pictures.
+"""Every library's way of calling an attack, as functions from network, pictures, labels and seed to adversarial pictures.
 
 All are asked for the same thing: untargeted, the same radius, the same number of steps of the same length, one restart. Where a library
 has no such knob its own choice stands.
 """
 
 import contextlib
+import inspect
 import io
 from collections.abc import Callable
 from typing import Any
@@ -38,24 +39,26 @@ NAMES = {INF: "Linf", 2: "L2", 1: "L1", 0: "L0"}
 def limen(**spec: Any) -> Run:
     attack = Attack.parse(spec)
 
-    def run(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
         model = Classifier(network, "picture", [str(i) for i in range(10)])
-        return attack(model, Batch("picture", [str(i) for i in range(len(x))], x, y)).x_adv
+        return attack(model, Batch("picture", [str(i) for i in range(len(x))], x, y), seed=seed).x_adv
 
     return run
 
 
 def foolboxes(name: str, eps: float | None = None, **options: Any) -> Run:
     attack = getattr(foolbox.attacks, name)(**options)
-    return lambda network, x, y: attack(foolbox.PyTorchModel(network, (0, 1), device="cpu"), x, y, epsilons=eps)[1]
+    return lambda network, x, y, seed: attack(foolbox.PyTorchModel(network, (0, 1), device="cpu"), x, y, epsilons=eps)[1]
 
 
 def torchattackses(name: str, **options: Any) -> Run:
-    return lambda network, x, y: getattr(torchattacks, name)(network, **options)(x, y)
+    make = getattr(torchattacks, name)
+    seeded = "seed" in inspect.signature(make).parameters  # the others draw from torch's own stream
+    return lambda network, x, y, seed: make(network, **options, **({"seed": seed} if seeded else {}))(x, y)
 
 
 def arts(name: str, **options: Any) -> Run:
-    def run(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
         classifier = PyTorchClassifier(network, nn.CrossEntropyLoss(), tuple(x.shape[1:]), 10, clip_values=(0.0, 1.0), device_type="cpu")
         with contextlib.redirect_stderr(io.StringIO()):
             found = getattr(art, name)(classifier, batch_size=len(x), verbose=False, **options).generate(x.numpy(), y.numpy())
@@ -69,7 +72,7 @@ def art_pgd(norm: float, eps: float, step: float) -> Run:
 
 
 def art_fgsm(eps: float) -> Run:
-    def run(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
         classifier = PyTorchClassifier(network, nn.CrossEntropyLoss(), tuple(x.shape[1:]), 10, clip_values=(0.0, 1.0), device_type="cpu")
         return torch.from_numpy(art.FastGradientMethod(classifier, eps=eps, batch_size=len(x)).generate(x.numpy(), y.numpy()))
 
@@ -78,20 +81,20 @@ def art_fgsm(eps: float) -> Run:
 
 def cleverhanses(eps: float, step: float, steps: int, norm: float) -> Run:
     function = projected_gradient_descent.projected_gradient_descent
-    return lambda network, x, y: function(network, x, eps, step, steps, norm, 0.0, 1.0, y=y, sanity_checks=False)
+    return lambda network, x, y, seed: function(network, x, eps, step, steps, norm, 0.0, 1.0, y=y, sanity_checks=False)
 
 
 def cleverhans_fgsm(eps: float) -> Run:
-    return lambda network, x, y: fast_gradient_method.fast_gradient_method(network, x, eps, INF, 0.0, 1.0, y=y)
+    return lambda network, x, y, seed: fast_gradient_method.fast_gradient_method(network, x, eps, INF, 0.0, 1.0, y=y)
 
 
 def cleverhans_cw(steps: int) -> Run:
-    return lambda network, x, y: carlini_wagner_l2.carlini_wagner_l2(
+    return lambda network, x, y, seed: carlini_wagner_l2.carlini_wagner_l2(
         network, x, 10, lr=0.01, clip_min=0, clip_max=1, initial_const=1e-2, binary_search_steps=9, max_iterations=steps)  # fmt: skip
 
 
 def secmls(make: Callable[[], Any]) -> Run:
-    def run(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
         loader = DataLoader(TensorDataset(x, y), batch_size=len(x))
         found = make()(BasePyTorchClassifier(network), loader)
         return torch.cat([batch for batch, _ in found]).detach()
@@ -114,18 +117,18 @@ def secml_fmn(norm: str, steps: int) -> Run:
 def pyautoattacks(eps: float, norm: float, part: str | None = None, queries: int = 5000) -> Run:
     """The whole of AutoAttack, or one of its parts: apgd-ce, apgd-dlr, square, fab-t."""
 
-    def run(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        whole = AutoAttack(network, eps=eps, norm=NAMES[norm], seed=0)
+    def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
+        whole = AutoAttack(network, eps=eps, norm=NAMES[norm], seed=seed)
         if part is None:
             found = whole.run_standard_evaluation(x, y, batch_size=len(x))
             return found[0] if isinstance(found, tuple) else found
         if part in ("apgd-ce", "apgd-dlr"):
-            whole.apgd.loss, whole.apgd.n_restarts, whole.apgd.seed = part.removeprefix("apgd-"), 1, 0
+            whole.apgd.loss, whole.apgd.n_restarts, whole.apgd.seed = part.removeprefix("apgd-"), 1, seed
             return whole.apgd.perturb(x, y)
         if part == "square":
-            whole.square.n_queries, whole.square.seed = queries, 0
+            whole.square.n_queries, whole.square.seed = queries, seed
             return whole.square.perturb(x, y)
-        whole.fab.targeted, whole.fab.n_restarts, whole.fab.seed, whole.fab.n_target_classes = True, 1, 0, 9
+        whole.fab.targeted, whole.fab.n_restarts, whole.fab.seed, whole.fab.n_target_classes = True, 1, seed, 9
         return whole.fab.perturb(x, y)
 
     return run

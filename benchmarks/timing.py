@@ -1,16 +1,18 @@
 """How an attack is timed: CPU time of one thread over that of a bare loop of gradients, run just before and just after it."""
 
+import random
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Run = Callable[[nn.Module, Tensor, Tensor], Tensor]
-"""network, pictures, labels -> adversarial pictures."""
+Run = Callable[[nn.Module, Tensor, Tensor, int], Tensor]
+"""network, pictures, labels, seed -> adversarial pictures."""
 
 
 class Traced(nn.Module):
@@ -71,8 +73,9 @@ class Row:
     trace: list[list[int]] = field(default_factory=list)
     calls: str = ""
     fooled: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    """Of every picture in every repeat."""
     sizes: Tensor = field(default_factory=lambda: torch.zeros(0))
-    """Of every picture in the attack's norm."""
+    """The same: of the change, in the attack's norm."""
     grads_left: bool = False
     minimal: bool = False
     """Seeks the smallest change: its norm counts."""
@@ -94,16 +97,20 @@ class Row:
 def measure(row: Row, run: Run, network: nn.Module, x: Tensor, y: Tensor, *, asked: int, norm: float | None, judges: bool) -> None:
     """One repeat. `asked` counts gradients; `judges`: the library itself says who is fooled, so no pass need be added for that.
 
-    The bare loop of the calls asked for runs in halves, before and after the attack; that of the calls made after it. The first repeat is
-    also the one that writes down the calls, which costs nothing next to them.
+    The bare loop of the calls asked for runs in halves, before and after the attack; that of the calls made after it. The calls are
+    written down in every repeat, which costs nothing next to them. Every repeat has another seed, the same for all libraries.
     """
+    seed = len(row.asked)
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
     for p in network.parameters():
         p.grad = None
     quarter = [[len(x), 1]] * max(1, min(asked // 4, 25))
     bare = seconds(lambda: replay(network, x, y, quarter))
     traced = Traced(network).eval()
     start = time.process_time()
-    x_adv = judged(run, traced, x, y, judges)
+    x_adv = judged(run, traced, x, y, seed, judges)
     spent = time.process_time() - start
     bare += seconds(lambda: replay(network, x, y, quarter))
     made = row.trace = traced.trace
@@ -116,14 +123,15 @@ def measure(row: Row, run: Run, network: nn.Module, x: Tensor, y: Tensor, *, ask
     row.calls = f"{forward:.1f} / {backward:.1f}"
     x_adv = x_adv.detach().float()
     with torch.no_grad():
-        row.fooled = network(x_adv).argmax(1) != y
+        row.fooled = torch.cat([row.fooled, network(x_adv).argmax(1) != y])
     delta = (x_adv - x).flatten(1)
-    row.sizes = (delta.abs() > 1e-6).sum(1).float() if norm == 0 else delta.norm(p=torch.inf if norm is None else norm, dim=1)
+    sizes = (delta.abs() > 1e-6).sum(1).float() if norm == 0 else delta.norm(p=torch.inf if norm is None else norm, dim=1)
+    row.sizes = torch.cat([row.sizes, sizes])
 
 
-def judged(run: Run, network: nn.Module, x: Tensor, y: Tensor, judges: bool) -> Tensor:
+def judged(run: Run, network: nn.Module, x: Tensor, y: Tensor, seed: int, judges: bool) -> Tensor:
     """What the attack returns, and who is fooled by it: a library that does not say so owes its user one more pass."""
-    x_adv = run(network, x, y)
+    x_adv = run(network, x, y, seed)
     if not judges:
         with torch.no_grad():
             network(x_adv).argmax(1)

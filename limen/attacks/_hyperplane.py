@@ -27,11 +27,13 @@ def onto_hyperplane(t: Tensor, w: Tensor, r: Tensor, low: Tensor | float, high: 
 
 def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str) -> Tensor:
     rate, gain = slope.square() if norm == "l2" else slope, slope * room
-    scale, still = torch.zeros_like(need), torch.empty_like(gain)
-    before = torch.full_like(need, -1)
+    still, largest = torch.empty_like(gain), torch.finfo(slope.dtype).max  # not infinity, which times 0 is no number
+    torch.gt(gain, 0, out=still)  # 1 where there is room left
+    before = still.sum(-1, keepdim=True)
+    scale = (need / still.mul_(rate).sum(-1, keepdim=True)).nan_to_num_(0.0, largest).clamp_max_(largest)
     while True:
         moved = scale * rate
-        torch.gt(gain, moved, out=still)  # 1 where there is room left
+        torch.gt(gain, moved, out=still)
         left = still.sum(-1, keepdim=True)
         climbs = left != before
         if not bool(climbs.any()):
@@ -39,8 +41,7 @@ def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str) -> Tensor:
         speed = still.mul_(rate).sum(-1, keepdim=True)
         # if those that still have room were to move for ever: never beyond the answer, because they will not
         further = (need - torch.minimum(moved, gain, out=moved).sum(-1, keepdim=True)).clamp_min_(0) / speed
-        # one that has arrived stays: its neighbours' rounds must not move it by a rounding error; not infinity, which times 0 is no number
-        largest = torch.finfo(slope.dtype).max
+        # one that has arrived stays: its neighbours' rounds must not move it by a rounding error
         scale = torch.where(climbs, (scale + further.nan_to_num_(0.0, largest)).clamp_max_(largest), scale)
         before = left
     return torch.minimum(scale * slope if norm == "l2" else scale * slope.sign(), room)

@@ -78,23 +78,28 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
     hopeless = Hopeless(options.give_up, options.steps, [options.steps // 8, options.steps // 4, options.steps // 2])
     for step in range(options.steps):
         f, w, success = _boundary(active, x, pick, norm)
-        best.take(left, x, sizes(x - active.x, norm), success)
-        if active.budget is not None and active.certain:
-            done = _inside(active, best.x[left], best.size[left])
+        delta = x - active.x
+        best.take(left, x, sizes(delta, norm), success)
+        some = bool(success.any())
+        if active.budget is not None and active.certain and (some or options.give_up):
+            done = _inside(active, best.x[left], best.size[left]) if some else torch.zeros_like(success)
             if options.give_up:
-                nearest = torch.where(success, nearest.minimum(active.ball.norm(x - active.x) / active.ball.radius), nearest)
+                nearest = torch.where(success, nearest.minimum(active.ball.norm(delta) / active.ball.radius), nearest)
                 done = done | hopeless.at(step, nearest - 1)
             if bool(done.any()):
                 stay = (~done).nonzero().squeeze(1)
                 active, hopeless = active.rows(stay), hopeless.rows(stay)
-                left, pick, short, nearest, x, f, w, success = (t[stay] for t in (left, pick, short, nearest, x, f, w, success))
+                left, pick, short, nearest, x, delta, f, w, success = (
+                    t[stay] for t in (left, pick, short, nearest, x, delta, f, w, success)
+                )
                 if not len(left):
                     return
         back = torch.where(success, options.beta, 1.0)
-        start = x if not bool(success.any()) else torch.lerp(active.x, x, expand(back, x).to(x))
-        f = f - (1 - back) * (w * (x - active.x)).flatten(1).sum(1)  # of the same boundary, seen from the point after the step back
-        farther = torch.where(f < 0, (1 + (options.eta - 1) * 2**short).clamp_max(2), 1)
-        x = _towards(active, start, farther * f, w, options, norm)
+        start = torch.lerp(active.x, x, expand(back, x).to(x)) if some else x
+        along = delta.mul_(w).flatten(1).sum(1)
+        f = f - (1 - back) * along  # of the same boundary, seen from the point after the step back
+        f = f * torch.where(f < 0, (1 + (options.eta - 1) * 2**short).clamp_max(2), 1)
+        x = _towards(active, start, f, f - back * along, w, options, norm)
         short = torch.where(success, 0, short + 1)
     best.take(left, x, sizes(x - active.x, norm), clearly_reached(active, x))
 
@@ -106,24 +111,32 @@ def _boundary(active: Problem, x: Tensor, pick: Tensor, norm: str) -> tuple[Tens
         return f, w, reached & (f > 0)
     own = active.goal.reference
     logits, w = active.input_gradients(x, pick, base=own)
-    f = logits.gather(1, pick) - logits.gather(1, own[:, None])
+    f, success = logits.gather(1, pick) - logits.gather(1, own[:, None]), clear_margin(active.goal)(logits) > 0
+    if pick.shape[1] == 1:
+        return f[:, 0], w[:, 0], success
     rates = w.flatten(2).norm(p=DUALS[norm], dim=2)
     nearest = torch.where(rates > 0, f.abs() / torch.where(rates > 0, rates, 1), torch.inf).argmin(1)
     rows = torch.arange(len(x), device=x.device)
-    return f[rows, nearest], w[rows, nearest], clear_margin(active.goal)(logits) > 0
+    return f[rows, nearest], w[rows, nearest], success
 
 
-def _towards(active: Problem, x: Tensor, f: Tensor, w: Tensor, options: FAB, norm: str) -> Tensor:
-    """One step: eta times the way to the hyperplane from here and from the clean sample, mixed."""
-    flat = w.flatten(1)
+def _towards(active: Problem, x: Tensor, f: Tensor, f_0: Tensor, w: Tensor, options: FAB, norm: str) -> Tensor:
+    """One step: eta times the way to the hyperplane from here and from the clean sample, mixed. `f` (B,) here, `f_0` at the clean one."""
     both = torch.stack([x.flatten(1), active.x.flatten(1)])
-    needs = torch.stack([-f, -f - (flat * (both[1] - both[0])).sum(1)])
-    low, high = (active.clip(torch.full_like(x[:1], end)).flatten(1) for end in (-torch.inf, torch.inf))
-    ways = onto_hyperplane(both, flat, needs, low, high, norm)
+    low, high = _range(active)
+    ways = onto_hyperplane(both, w.flatten(1), torch.stack([-f, -f_0]), low, high, norm)
     a_i, a_0 = (sizes(way, norm) for way in ways)
     alpha = (a_i / (a_i + a_0).clamp_min(torch.finfo(x.dtype).tiny)).clamp_max(options.alpha_max)[:, None]
     here, clean = both.add_(ways, alpha=options.eta)
     return active.clip(torch.lerp(here, clean, alpha).view_as(x))
+
+
+def _range(active: Problem) -> tuple[Tensor | float, Tensor | float]:
+    """The ends of the range, of flat samples where they differ from value to value."""
+    if isinstance(active.low, Tensor) or isinstance(active.high, Tensor):
+        low, high = (active.clip(torch.full_like(active.x[:1], end)).flatten(1) for end in (-torch.inf, torch.inf))
+        return low, high
+    return active.low, active.high
 
 
 def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:

@@ -8,12 +8,11 @@ without early stop the one of highest loss; momentum is offered (Dong et al. 201
 been fooled yet.
 """
 
-from dataclasses import dataclass
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks._best import Best
 from limen.attacks._problem import Problem
 from limen.budgets._balls import expand
 from limen.options import Options
@@ -39,8 +38,7 @@ class PGD(Options):
 
 @torch.no_grad()
 def pgd(problem: Problem, options: PGD) -> Tensor:
-    best = _Best(problem.x.clone(), problem.x.new_full((len(problem),), -torch.inf),
-                 torch.zeros(len(problem), dtype=torch.bool, device=problem.x.device))  # fmt: skip
+    best = Best.none(problem)
     left = torch.arange(len(problem), device=problem.x.device)
     for restart in range(options.restarts):
         _run(problem.rows(left), options, best, left, last=restart + 1 == options.restarts)
@@ -50,22 +48,7 @@ def pgd(problem: Problem, options: PGD) -> Tensor:
     return best.x
 
 
-@dataclass
-class _Best:
-    """The best point so far of every sample."""
-
-    x: Tensor
-    loss: Tensor
-    reached: Tensor
-
-    def take(self, rows: Tensor, x: Tensor, loss: Tensor, reached: Tensor) -> None:
-        """A point that reaches the goal beats any that does not; of two alike, the higher loss wins."""
-        before = self.reached[rows]
-        i = ((reached & ~before) | ((reached == before) & (loss > self.loss[rows]))).nonzero().squeeze(1)
-        self.x[rows[i]], self.loss[rows[i]], self.reached[rows[i]] = x[i], loss[i], reached[i]
-
-
-def _run(active: Problem, options: PGD, best: _Best, rows: Tensor, last: bool) -> None:
+def _run(active: Problem, options: PGD, best: Best, rows: Tensor, last: bool) -> None:
     """One run over the samples `rows`."""
     alpha = active.ball.radius * (options.step_size or (min(2.0, 10 / options.steps) if options.shrink else 2.5 / options.steps))
     x_adv = active.start() if options.random_start else active.x.clone()
