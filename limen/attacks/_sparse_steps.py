@@ -7,11 +7,13 @@ room_i is how far coordinate i can go before it leaves the range. Projecting ont
 what the range cuts off is lost instead of being given to other coordinates.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from limen.attacks._problem import Problem
-from limen.budgets._balls import L0Ball, expand, from_largest
+from limen.budgets._balls import L0Ball, expand
 
 
 def project_l1(active: Problem, x_adv: Tensor) -> Tensor:
@@ -25,8 +27,22 @@ def project_l1(active: Problem, x_adv: Tensor) -> Tensor:
         theta = _threshold(top, room[rows].gather(1, where), active.ball.radius[rows, None])
         return theta, (theta >= top[:, -1:]).squeeze(1)  # what is smaller than all of these is gone anyway
 
-    theta = from_largest(size, threshold)
+    theta = _from_largest(size, threshold)
     return active.clip(active.x + (flat.sign() * (size - theta).clamp_min(0).minimum(room)).view_as(x_adv))
+
+
+def _from_largest(size: Tensor, threshold: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]) -> Tensor:
+    """(B, 1) a number per row of `size` (B, n) that in most rows hangs on the few largest entries alone, so that not all need be sorted.
+
+    `threshold` gets the largest entries of some rows in falling order, where they stand, and the row numbers; it gives the numbers, and
+    whether they are final (B,). Rows that are not come again with four times as many entries."""
+    found, rows, k = size.new_empty(len(size), 1), torch.arange(len(size), device=size.device), 64
+    while len(rows):
+        left = size if len(rows) == len(size) else size[rows]
+        top, where = left.topk(k) if k < size.shape[1] else left.sort(dim=1, descending=True)
+        found[rows], final = threshold(top, where, rows)
+        rows, k = rows[~final] if k < size.shape[1] else rows[:0], 4 * k
+    return found
 
 
 def _threshold(size: Tensor, room: Tensor, radius: Tensor) -> Tensor:

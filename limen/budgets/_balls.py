@@ -4,7 +4,7 @@ A ball gives an exact projection, the steepest step and a random start. Rows nev
 creates change where there was none, so padding that is not perturbed stays untouched.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
@@ -120,17 +120,25 @@ class L1Ball(Ball):
 
     def project(self, delta: Tensor) -> Tensor:
         r"""Soft threshold with the one theta for which the norm is the radius. Duchi et al. 2008, https://doi.org/10.1145/1390156.1390191:
-        theta = (sum_{j<=rho} u_j - radius) / rho, u the sorted magnitudes, rho = max{j : u_j > (sum_{r<=j} u_r - radius) / j}."""
+        theta = (sum_{i in S} |d_i| - radius) / |S|, S those larger than theta. From S = all of them, whoever falls below leaves, until none
+        does (Michelot 1986, https://doi.org/10.1007/BF00938486): theta only rises, and no sort is needed."""
         flat = delta.flatten(1)
         size = flat.abs()
+        above, left = self._above(size.detach())
+        return size.sub(self._threshold(above * size, left)).mul_(above).mul_(flat.sign()).view_as(delta)
 
-        def threshold(u: Tensor, where: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-            ranks = torch.arange(1, u.shape[1] + 1, device=u.device, dtype=u.dtype)
-            thetas = (u.cumsum(1) - self.radius[rows, None]) / ranks
-            above = u > thetas.clamp_min(0)
-            return thetas.gather(1, above.sum(1, keepdim=True).clamp_min(1) - 1).clamp_min(0), ~above[:, -1]
+    def _above(self, size: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, n) 1 for what is larger than the threshold, else 0, and (B, 1) how many those are."""
+        theta, above, before = torch.zeros_like(size[:, :1]), torch.empty_like(size), torch.full_like(size[:, :1], -1)
+        while True:
+            left = torch.gt(size, theta, out=above).sum(1, keepdim=True)
+            if bool((left == before).all()):
+                return above, left
+            theta, before = theta.maximum(self._threshold(above.mul_(size), left)), left
 
-        return flat.sign().mul_(size.sub(from_largest(size, threshold)).clamp_min_(0)).view_as(delta)
+    def _threshold(self, kept: Tensor, count: Tensor) -> Tensor:
+        """(B, 1) what `count` (B, 1) magnitudes, the others being 0, must lose each for their sum to be the radius."""
+        return ((kept.sum(1, keepdim=True) - self.radius[:, None]) / count.clamp_min(1)).clamp_min(0)
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
         """All of the change on the one steepest coordinate."""
@@ -178,20 +186,6 @@ class L0Ball(Ball):
     def fill(self, delta: Tensor) -> Tensor:
         """As many of the largest changes as the budget allows."""
         return self.project(delta)
-
-
-def from_largest(size: Tensor, threshold: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]) -> Tensor:
-    """(B, 1) a number per row of `size` (B, n) that in most rows hangs on the few largest entries alone, so that not all need be sorted.
-
-    `threshold` gets the largest entries of some rows in falling order, where they stand, and the row numbers; it gives the numbers, and
-    whether they are final (B,). Rows that are not come again with four times as many entries."""
-    found, rows, k = size.new_empty(len(size), 1), torch.arange(len(size), device=size.device), 64
-    while len(rows):
-        left = size if len(rows) == len(size) else size[rows]
-        top, where = left.topk(k) if k < size.shape[1] else left.sort(dim=1, descending=True)
-        found[rows], final = threshold(top, where, rows)
-        rows, k = rows[~final] if k < size.shape[1] else rows[:0], 4 * k
-    return found
 
 
 def _signed(like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None) -> Tensor:
