@@ -17,15 +17,17 @@ class Hopeless:
     total: int
     """All the work there is."""
     looks: Sequence[int]
-    """Work done when it looks. The first look only writes down what later ones compare with."""
+    """Rising: work done when it looks next, or as soon after as it is asked. The first look only writes down what later ones compare
+    with."""
     before: Tensor | None = None
     """(B,) what was missing at the last look."""
 
     def at(self, made: int, missing: Tensor) -> Tensor:
         """(B,) bool: whom to give up, with so much work `made` and so much `missing` (B,); 0 is the goal."""
         gone = torch.zeros_like(missing, dtype=torch.bool)
-        if not self.give_up or made not in self.looks:
+        if not self.give_up or not self.looks or made < self.looks[0]:
             return gone
+        self.looks = [look for look in self.looks if look > made]
         if self.before is not None:
             gained = (self.before - missing).nan_to_num(0.0, posinf=torch.inf)  # infinitely far twice: nothing gained
             gone = missing - self.give_up * gained * math.log2(self.total / made) > 0

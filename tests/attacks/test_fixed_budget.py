@@ -317,7 +317,7 @@ def test_square_asks_as_often_as_it_may_and_never_about_a_point_it_knows():
     x = torch.full((1, 1, 1, 1), 0.5)
     batch = Batch("picture", ["a"], x, torch.zeros(1, dtype=torch.long))
     result = run(Watched(), batch, name="square", queries=60, budget={"name": "linf", "eps": 0.1})
-    assert result.calls.forward.item() == len(asked) - 2  # the clean pass and the judge's
+    assert result.calls.forward.item() == sum(map(len, asked)) - 2  # the clean pass and the judge's
     assert 10 < result.calls.forward.item() < 50  # half of the points are the best one again
     torch.testing.assert_close(result.x_adv, torch.full_like(x, 0.6))  # the higher margin
     model, many = curved()
@@ -325,6 +325,27 @@ def test_square_asks_as_often_as_it_may_and_never_about_a_point_it_knows():
     assert (result.calls.forward <= 60).all()
     assert (result.calls.forward >= 55).all()
     assert (result.calls.backward == 0).all()
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+def test_square_asks_about_several_points_at_once_and_takes_the_best_of_them(at_once):
+    asked = []
+
+    class Watched(Model):
+        kind, classes = "picture", ["a", "b"]
+
+        def forward(self, x, lengths=None, generators=None):
+            asked.append(x.flatten(1).sum(1))
+            return torch.stack([asked[-1] * 0 + 1e6, asked[-1]], 1)
+
+    x = torch.full((1, 3, 8, 8), 0.5)
+    batch = Batch("picture", ["a"], x, torch.zeros(1, dtype=torch.long))
+    result = run(Watched(), batch, name="square", queries=62, at_once=at_once, budget={"name": "linf", "eps": 0.1})
+    rounds = asked[3:-1]  # without the clean pass, the search's own, the first pattern and the judge's
+    assert len(rounds) <= -(-60 // at_once)
+    assert max(map(len, rounds)) == at_once
+    assert 40 < result.calls.forward.item() <= 62
+    torch.testing.assert_close(result.x_adv.sum(), torch.cat(asked).max())
 
 
 def test_square_lets_fooled_samples_go_and_leaves_alone_what_is_wrong_already():
