@@ -69,17 +69,17 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "torchattacks": lambda: peers.torchattackses("APGD", eps=eps, steps=100),
             "ART": lambda: peers.arts("AutoProjectedGradientDescent", eps=eps, eps_step=2 * eps, max_iter=100, nb_random_init=1),
             "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "apgd-ce"),
-        }),
+        }, n=128),
         Contest("APGD-DLR-100", 100, {
             "limen": lambda: peers.limen(name="apgd", loss="dlr", steps=100, budget=linf),
             "torchattacks": lambda: peers.torchattackses("APGD", eps=eps, steps=100, loss="dlr"),
             "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "apgd-dlr"),
-        }),
+        }, n=128),
         Contest("APGD-l2-100", 100, {
             "limen": lambda: peers.limen(name="apgd", steps=100, budget=l2),
             "torchattacks": lambda: peers.torchattackses("APGD", norm="L2", eps=eps_l2, steps=100),
             "pyautoattack": lambda: peers.pyautoattacks(eps_l2, 2, "apgd-ce"),
-        }),
+        }, n=128),
         Contest("Square-1000", 400, {
             "limen": lambda: peers.limen(name="square", queries=1000, budget=linf),
             "torchattacks": lambda: peers.torchattackses("Square", eps=eps, n_queries=1000),

@@ -22,11 +22,14 @@ from torch import Tensor
 
 from limen.attacks._penalty import Weights
 from limen.attacks._problem import Problem
+from limen.attacks._smallest import clear_margin
 from limen.budgets._balls import expand
 from limen.options import Options
 
-RATE_FALLS = 2 / 3
+RATE_FALLS = 0.75
 """What remains of the rate of a sample after a search step, once it has succeeded: from then on it is about the last few percent."""
+LONGEST = 0.5
+"""From then on no step is longer than this share of the smallest change found, all values moving at the full rate."""
 
 
 class CWL2(Options):
@@ -38,8 +41,8 @@ class CWL2(Options):
     search_steps: int = Field(default=9, ge=1)
     """Values of c tried."""
     learning_rate: float = Field(default=0.01, gt=0)
-    """Adam's, in input units, until the first success; with every search step after it, it falls by a third. 0.01 suits pictures;
-    0.0005 clips, whose values are much smaller."""
+    """Adam's, in input units, until the first success; with every search step after it, it falls by a quarter or more. 0.01
+    suits pictures; 0.0005 clips, whose values are much smaller."""
     c_init: float = Field(default=1.0, gt=0)
     """First c; ten times more after a failure, halfway between failure and success afterwards."""
     confidence: float = Field(default=0.0, ge=0)
@@ -53,13 +56,14 @@ def cw_l2(problem: Problem, options: CWL2) -> Tensor:
     n, new = len(problem), problem.x.new_full
     weights = Weights.of(new((n,), options.c_init))
     best, found, x_adv = new((n,), torch.inf), problem.x.clone(), problem.x.clone()
-    rate = new((n,), options.learning_rate)
+    rate, values = new((n,), options.learning_rate), problem.x[0].numel() if problem.lengths is None else problem.lengths.to(best)
     for _ in range(options.search_steps):
         todo = (best > 0).nonzero().squeeze(1)  # what reaches the goal unchanged is finished
         if not len(todo):
             break
         weights.judge(_descend(problem.rows(todo), options, rate[todo], weights.c[todo], todo, x_adv, best, found), todo)
-        rate = torch.where(best < torch.inf, RATE_FALLS * rate, rate)  # who has a way to go yet keeps long steps
+        slower = (RATE_FALLS * rate).minimum(LONGEST * best / values**0.5)
+        rate = torch.where(best < torch.inf, slower, rate)  # who has a way to go yet keeps long steps
     found = torch.where(expand(best < torch.inf, found), found, x_adv)
     return problem.project(found)
 
@@ -101,7 +105,7 @@ def _descend(active: Problem, options: CWL2, rate: Tensor, c: Tensor, rows: Tens
 def _pull(active: Problem, x: Tensor, c: Tensor, confidence: float) -> tuple[Tensor, Tensor, Tensor]:
     """c times the gradient towards the goal (zero once it is reached), what is still short of it, and who is there."""
     if active.model.output == "class":
-        gradient, margin, reached = active.gradient(x, loss=active.goal.margin)  # type: ignore[arg-type]
+        gradient, margin, reached = active.gradient(x, loss=clear_margin(active.goal))
         success = reached & (margin >= confidence)
         short = (confidence - margin).clamp_min(0)
     else:
