@@ -22,8 +22,6 @@ class Contest:
     """Minimal-norm attacks: what they make small. None: robust accuracy within the budget counts."""
     repeats: bool = True
     """False: one run will do, because it is long."""
-    reference: str = ""
-    """The one peer to compare with, where the others run only a part of the attack under its name."""
 
 
 def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
@@ -107,12 +105,12 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "limen": lambda: peers.limen(name="ddn", steps=100),
             "foolbox": lambda: peers.foolboxes("DDNAttack", steps=100),
             "secml-torch": lambda: peers.secml_ddn(100),
-        }, n=128, norm=2),
+        }, n=128, norm=2, repeats=False),
         *(Contest(f"FMN-{name}-100", 100, {
             "limen": lambda name=name: peers.limen(name="fmn", norm=name, steps=100),
             "foolbox": lambda theirs=theirs: peers.foolboxes(theirs, steps=100),
             "secml-torch": lambda name=name: peers.secml_fmn(name, 100),
-        }, n=128, norm=p) for name, theirs, p in (("l2", "L2FMNAttack", 2), ("linf", "LInfFMNAttack", INF), ("l1", "L1FMNAttack", 1),
+        }, n=128, norm=p, repeats=False) for name, theirs, p in (("l2", "L2FMNAttack", 2), ("linf", "LInfFMNAttack", INF), ("l1", "L1FMNAttack", 1),
                                            ("l0", "L0FMNAttack", 0))),
         Contest("FAB towards 9 x 100", 900, {
             "limen": lambda: peers.limen(name="fab", targets=9, budget=linf),
@@ -128,8 +126,7 @@ def auto_attacks(eps: float) -> list[Contest]:
         "limen": lambda: peers.limen(name="auto_attack", budget=linf),
         "limen: cascade": lambda: peers.limen(name="cascade", budget=linf),
         "pyautoattack": lambda: peers.pyautoattacks(eps, INF),
-        "torchattacks": lambda: peers.torchattackses("AutoAttack", eps=eps),
-    }, repeats=False, reference="pyautoattack")]  # torchattacks runs 10 steps of 100, docs/peers.md # fmt: skip
+    }, repeats=False)]  # torchattacks has it too, but makes 10 steps of 100, docs/peers.md # fmt: skip
 
 
 BUDGETS = {("mnist", False): (0.1, 1.5, 10.0), ("mnist", True): (0.3, 2.0, 10.0), ("cifar10", False): (2 / 255, 0.25, 5.0),

@@ -54,7 +54,7 @@ def square(problem: Problem, options: Square) -> Tensor:
     rows = torch.arange(len(problem), device=found.device)
     x, loss, moves, ends = found.clone(), torch.full_like(problem.ball.radius, -torch.inf), None, _ends(problem)
     hopeless = Hopeless(options.give_up, options.queries, [FIRST_LOOK * 2**k for k in range(options.queries.bit_length())])
-    query, asked = 1, None
+    query, whole = 1, active  # whole: as many of each sample as there are points in a round
     _, reached = problem.look(found)
     while query < options.queries:
         done = reached if active.certain else torch.zeros_like(reached)
@@ -64,12 +64,11 @@ def square(problem: Problem, options: Square) -> Tensor:
             found[rows[done]] = x[done]
             stay = (~done).nonzero().squeeze(1)
             active, rows, x, loss, ends, hopeless = active.rows(stay), rows[stay], x[stay], loss[stay], ends[stay], hopeless.rows(stay)
-            moves, asked = None if moves is None else moves.rows(stay), None
+            whole, moves = active, None if moves is None else moves.rows(stay)
         if not len(rows):
             break
-        everyone = torch.arange(len(rows), device=rows.device)
         if query == 1:
-            tries = [(everyone, _first(active))]
+            tries = [(torch.arange(len(rows), device=rows.device), _first(active))]
         else:
             n = (query - 2) % BLOCK
             share = options.share / 2 ** sum((query - 2) * (10000 / options.queries if options.rescale else 1) > k for k in SHRINKS_AT)
@@ -84,14 +83,16 @@ def square(problem: Problem, options: Square) -> Tensor:
         reached = torch.zeros_like(rows, dtype=torch.bool)
         if not len(whose):
             continue
-        if asked is None or asked.index.shape != whose.shape or len(whose) < len(tries) * len(rows):
-            asked = active if len(tries) == 1 and len(whose) == len(rows) else active.rows(whose)
+        if len(whose) < len(tries) * len(rows):
+            asked = active.rows(whose)
+        else:
+            asked = whole = whole if len(whole) == len(whose) else active.rows(whose)
         value, there = asked.look(z, asked.goal.margin if problem.model.output == "class" else None)
-        parts = [len(who) for who, _ in tries]
-        for (who, points_of), now, arrived in zip(tries, value.split(parts), there.split(parts), strict=True):
+        counts = [len(who) for who, _ in tries]
+        for (who, changed), now, arrived in zip(tries, value.split(counts), there.split(counts), strict=True):
             i = (((now > loss[who]) | arrived) & ~reached[who]).nonzero().squeeze(1)
             if len(i):  # late in a search nearly all points fail
-                x[who[i]], loss[who[i]], reached[who[i]] = points_of[i], now[i], arrived[i]
+                x[who[i]], loss[who[i]], reached[who[i]] = changed[i], now[i], arrived[i]
     found[rows] = x
     return found
 
