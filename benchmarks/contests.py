@@ -110,8 +110,8 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "limen": lambda name=name: peers.limen(name="fmn", norm=name, steps=100),
             "foolbox": lambda theirs=theirs: peers.foolboxes(theirs, steps=100),
             "secml-torch": lambda name=name: peers.secml_fmn(name, 100),
-        }, n=128, norm=p, repeats=False) for name, theirs, p in (("l2", "L2FMNAttack", 2), ("linf", "LInfFMNAttack", INF), ("l1", "L1FMNAttack", 1),
-                                           ("l0", "L0FMNAttack", 0))),
+        }, n=128, norm=p, repeats=False) for name, theirs, p in (
+            ("l2", "L2FMNAttack", 2), ("linf", "LInfFMNAttack", INF), ("l1", "L1FMNAttack", 1), ("l0", "L0FMNAttack", 0))),
         Contest("FAB towards 9 x 100", 900, {
             "limen": lambda: peers.limen(name="fab", targets=9, budget=linf),
             "torchattacks": lambda: peers.torchattackses("FAB", eps=eps, steps=100, multi_targeted=True),

@@ -7,10 +7,10 @@ At checkpoints, ever closer together, a sample halves its eta and goes back to i
 since the last one the loss rose, or if neither eta nor the best loss changed since then. L1 budgets have the rule of Croce & Hein 2021
 (https://arxiv.org/abs/2103.01208): no momentum, steps over as many coordinates as the best point has changed, divided by 1.5.
 
-Departs from the paper: fooled samples leave at once; of the others the point of highest loss is returned; but under linf, and there too
-where it leads towards classes, the first run starts at the clean sample: on the networks of docs/benchmarks.md, 384 digits and 256 pictures
-that stand in none of its tables, that fools as many under l2 as a random start, or more, and under linf as many or less. Where the gradient
-is zero there, the first step leads to a random point.
+Departs from the paper: fooled samples leave at once; of the others the point of highest loss is returned; the first run starts at the
+clean sample, but under linf without `targets` at a random point: on 384 digits and 256 pictures that stand in none of the tables of
+docs/benchmarks.md, under l2 the clean start fools as many as a random one, or more, and under linf as many or fewer. Where the gradient is
+zero there, the first step leads to a random point.
 """
 
 from collections.abc import Callable
