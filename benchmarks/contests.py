@@ -116,7 +116,7 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "limen": lambda: peers.limen(name="fab", targets=9, budget=linf),
             "torchattacks": lambda: peers.torchattackses("FAB", eps=eps, steps=100, multi_targeted=True),
             "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "fab-t"),
-        }, repeats=False),
+        }, n=128, repeats=False),
     ]  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def auto_attacks(eps: float) -> list[Contest]:
         "limen": lambda: peers.limen(name="auto_attack", budget=linf),
         "limen: cascade": lambda: peers.limen(name="cascade", budget=linf),
         "pyautoattack": lambda: peers.pyautoattacks(eps, INF),
-    }, repeats=False)]  # torchattacks has it too, but makes 10 steps of 100, docs/peers.md # fmt: skip
+    }, n=128, repeats=False)]  # torchattacks has it too, but makes 10 steps of 100, docs/peers.md # fmt: skip
 
 
 BUDGETS = {("mnist", False): (0.1, 1.5, 10.0), ("mnist", True): (0.3, 2.0, 10.0), ("cifar10", False): (2 / 255, 0.25, 5.0),

@@ -1,4 +1,5 @@
-"""How an attack is timed: CPU time of one thread over that of a bare loop of gradients, run just before and just after it."""
+"""How an attack is timed: CPU time of one thread over that of bare loops of gradients. One runs just before and just after the attack, one
+in between its own calls."""
 
 import random
 import statistics
@@ -16,21 +17,33 @@ Run = Callable[[nn.Module, Tensor, Tensor, int], Tensor]
 
 
 class Traced(nn.Module):
-    """Writes down every call: how many samples, and whether gradients came back through it."""
+    """Writes down every call: how many samples, and whether gradients came back through it. Of a share of the calls, drawn at random, the
+    bare call follows at once, on a clock of its own: the machine is as fast for the one as for the other."""
 
-    def __init__(self, network: nn.Module):
+    def __init__(self, network: nn.Module, x: Tensor, y: Tensor, share: float):
         super().__init__()
-        self.network = network
+        self.network, self.x, self.y, self.share, self.dice = network, x, y, share, random.Random(0)
         self.trace: list[list[int]] = []
         """[samples, backward passes] of each call."""
+        self.part: list[list[int]] = []
+        """Those whose bare call was made."""
+        self.bare = 0.0
+        """Seconds of these bare calls."""
 
     def forward(self, x: Tensor) -> Tensor:
+        self.repeat()
         entry = [len(x), 0]
         self.trace.append(entry)
         logits = self.network(x)
         if logits.requires_grad and x.requires_grad:
             logits.register_hook(lambda g: entry.__setitem__(1, entry[1] + 1))
         return logits
+
+    def repeat(self) -> None:
+        """The bare call of the last call, whose backward passes have been made by now."""
+        if self.trace and self.dice.random() < self.share:
+            self.part.append(self.trace[-1])
+            self.bare += seconds(lambda: replay(self.network, self.x, self.y, self.part[-1:]))
 
 
 def replay(network: nn.Module, x: Tensor, y: Tensor, trace: list[list[int]]) -> None:
@@ -42,10 +55,11 @@ def replay(network: nn.Module, x: Tensor, y: Tensor, trace: list[list[int]]) -> 
             with torch.no_grad():
                 network(x[:n])
             continue
-        leaf = x[:n].detach().requires_grad_()
-        loss = F.cross_entropy(network(leaf), y[:n], reduction="sum")
-        for k in range(backward):
-            torch.autograd.grad(loss, leaf, retain_graph=k + 1 < backward)
+        with torch.enable_grad():
+            leaf = x[:n].detach().requires_grad_()
+            loss = F.cross_entropy(network(leaf), y[:n], reduction="sum")
+            for k in range(backward):
+                torch.autograd.grad(loss, leaf, retain_graph=k + 1 < backward)
 
 
 def weight(trace: list[list[int]]) -> float:
@@ -97,8 +111,8 @@ class Row:
 def measure(row: Row, run: Run, network: nn.Module, x: Tensor, y: Tensor, *, asked: int, norm: float | None, judges: bool) -> None:
     """One repeat. `asked` counts gradients; `judges`: the library itself says who is fooled, so no pass need be added for that.
 
-    The bare loop of the calls asked for runs in halves, before and after the attack; that of the calls made after it. The calls are
-    written down in every repeat, which costs nothing next to them. Every repeat has another seed, the same for all libraries.
+    The bare loop of the calls asked for runs in halves, before and after the attack; that of the calls made, or of a third of them, in
+    between its own. Every repeat has another seed, the same for all libraries.
     """
     seed = len(row.asked)
     random.seed(seed)
@@ -108,17 +122,16 @@ def measure(row: Row, run: Run, network: nn.Module, x: Tensor, y: Tensor, *, ask
         p.grad = None
     quarter = [[len(x), 1]] * max(1, min(asked // 4, 25))
     bare = seconds(lambda: replay(network, x, y, quarter))
-    traced = Traced(network).eval()
+    traced = Traced(network, x, y, share=1 if asked == 1 else 1 / 3).eval()
     start = time.process_time()
     x_adv = judged(run, traced, x, y, seed, judges)
-    spent = time.process_time() - start
+    spent = time.process_time() - start - traced.bare
     bare += seconds(lambda: replay(network, x, y, quarter))
-    made = row.trace = traced.trace
+    traced.repeat()
+    row.trace = made = traced.trace
     row.grads_left = any(p.grad is not None for p in network.parameters())
-    part = made[:: max(1, len(made) // 100)]
-    same = seconds(lambda: replay(network, x, y, part))
     row.asked.append(spent / (bare * asked / (2 * len(quarter))))
-    row.made.append(spent / (same * weight(made) / weight(part)))
+    row.made.append(spent / (traced.bare * weight(made) / weight(traced.part)))
     forward, backward = sum(n for n, _ in made) / len(x), sum(n * b for n, b in made) / len(x)
     row.calls = f"{forward:.1f} / {backward:.1f}"
     x_adv = x_adv.detach().float()

@@ -235,7 +235,8 @@ class Problem:
                 sums = chosen.sum(0)
                 columns = [_slope(value, leaf, again=j + 1 < len(sums)) for j, value in enumerate(sums)]
             all_logits.append(logits.detach())
-            all_gradients.append(torch.stack([self._cleaned(c) for c in columns], 1))
+            cleaned = [self._cleaned(c) for c in columns]
+            all_gradients.append(cleaned[0][:, None] if len(cleaned) == 1 else torch.stack(cleaned, 1))
         return _mean(all_logits), _mean(all_gradients)
 
     @property

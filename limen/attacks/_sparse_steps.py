@@ -7,7 +7,7 @@ room_i is how far coordinate i can go before it leaves the range. Projecting ont
 what the range cuts off is lost instead of being given to other coordinates.
 """
 
-from collections.abc import Callable
+import itertools
 
 import torch
 from torch import Tensor
@@ -22,39 +22,29 @@ def project_l1(active: Problem, x_adv: Tensor) -> Tensor:
     size = flat.abs()
     # how far each coordinate could go at most: as far as it wants to, or to the end of the range
     room = (active.clip(x_adv) - active.x).flatten(1).abs().minimum(size)
-
-    def threshold(top: Tensor, where: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        theta = _threshold(top, room[rows].gather(1, where), active.ball.radius[rows, None])
-        return theta, (theta >= top[:, -1:]).squeeze(1)  # what is smaller than all of these is gone anyway
-
-    theta = _from_largest(size, threshold)
-    return active.clip(active.x + (flat.sign() * (size - theta).clamp_min(0).minimum(room)).view_as(x_adv))
-
-
-def _from_largest(size: Tensor, threshold: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]) -> Tensor:
-    """(B, 1) a number per row of `size` (B, n) that in most rows hangs on the few largest entries alone, so that not all need be sorted.
-
-    `threshold` gets the largest entries of some rows in falling order, where they stand, and the row numbers; it gives the numbers, and
-    whether they are final (B,). Rows that are not come again with four times as many entries."""
-    found, rows, k = size.new_empty(len(size), 1), torch.arange(len(size), device=size.device), 64
-    while len(rows):
-        left = size if len(rows) == len(size) else size[rows]
-        top, where = left.topk(k) if k < size.shape[1] else left.sort(dim=1, descending=True)
-        found[rows], final = threshold(top, where, rows)
-        rows, k = rows[~final] if k < size.shape[1] else rows[:0], 4 * k
-    return found
+    theta = _threshold(size, room, active.ball.radius[:, None])
+    return active.clip(active.x + (flat.sign() * (size - theta).clamp_min_(0).minimum(room)).view_as(x_adv))
 
 
 def _threshold(size: Tensor, room: Tensor, radius: Tensor) -> Tensor:
-    """(B, 1) the theta of these coordinates. The norm as a function of it is piecewise linear: one more coordinate shrinks below each
-    |d_i|, one less below |d_i| - room_i."""
-    bends, order = torch.cat([size, size - room], 1).sort(dim=1, descending=True)
-    slopes = torch.where(order < size.shape[1], 1, -1).cumsum(1).to(size.dtype)
-    drops = bends - torch.cat([bends[:, 1:], torch.zeros_like(bends[:, :1])], 1)
-    norms = (slopes * drops).cumsum(1)  # at the next bend; at theta = 0 in the last column
-    first = (norms <= radius).sum(1, keepdim=True).clamp_max(norms.shape[1] - 1)  # it passes the radius before the bend after this one
-    theta = bends.gather(1, first) - (radius - (norms - slopes * drops).gather(1, first)) / slopes.gather(1, first).clamp_min(1)
-    return torch.where(norms[:, -1:] <= radius, 0, theta.clamp_min(0))
+    """(B, 1) theta. The norm falls with it in straight pieces, as fast as there are coordinates between 0 and their room: Newton's steps
+    meet the radius in a few rounds, without a sort. They stay between a theta that is too small and one that is not; where a step would
+    leave these, and in every eighth round, the middle of the two is next, so that the end is never far."""
+    low, high = torch.zeros_like(radius), size.amax(1, keepdim=True)
+    theta, close = low, 8 * torch.finfo(size.dtype).eps * radius
+    shrunk, kept, moving = (torch.empty_like(size) for _ in range(3))
+    for step in itertools.count(1):
+        torch.minimum(torch.sub(size, theta, out=shrunk).clamp_min_(0), room, out=kept)
+        excess = kept.sum(1, keepdim=True) - radius
+        low, high = torch.where(excess > 0, theta, low), torch.where(excess > 0, high, theta)
+        done = (excess.abs() <= close) | (high == 0)
+        newton = theta + excess / torch.eq(kept, shrunk, out=moving).mul_(kept.sign()).sum(1, keepdim=True)
+        fits = (newton > low) & (newton < high) & (step % 8 > 0)
+        following = torch.where(done, theta, torch.where(fits, newton, (low + high) / 2))
+        if bool((following == theta).all()):  # no number lies between the two any more, where it is not done
+            break
+        theta = following
+    return torch.where(done, theta, high)
 
 
 def steepest(gradient: Tensor, count: Tensor, size: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ def fab(problem: Problem, options: FAB) -> Tensor:
     picks = [others] if options.targets == 0 or problem.goal.targeted else list(others[:, : options.targets].split(1, 1))
     for pick in picks:
         for restart in range(options.restarts):
-            left = (~_finished(problem, best)).nonzero().squeeze(1)
+            left = (~_finished(problem, best, norm)).nonzero().squeeze(1)
             if len(left):
                 _run(problem.rows(left), options, norm, best, left, pick[left], restart > 0)
     return problem.project(best.x)
@@ -79,12 +79,14 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
     for step in range(options.steps):
         f, w, success = _boundary(active, x, pick, norm)
         delta = x - active.x
-        best.take(left, x, sizes(delta, norm), success)
+        size = sizes(delta, norm)
+        best.take(left, x, size, success)
         some = bool(success.any())
         if active.budget is not None and active.certain and (some or options.give_up):
-            done = _inside(active, best.x[left], best.size[left]) if some else torch.zeros_like(success)
+            done = _inside(active, best, left, norm) if some else torch.zeros_like(success)
             if options.give_up:
-                nearest = torch.where(success, nearest.minimum(active.ball.norm(delta) / active.ball.radius), nearest)
+                far = (size if type(active.ball) is BALLS[norm] else active.ball.norm(delta)) / active.ball.radius
+                nearest = torch.where(success, nearest.minimum(far), nearest)
                 done = done | hopeless.at(step, nearest - 1)
             if bool(done.any()):
                 stay = (~done).nonzero().squeeze(1)
@@ -125,7 +127,7 @@ def _towards(active: Problem, x: Tensor, f: Tensor, f_0: Tensor, w: Tensor, opti
     both = torch.stack([x.flatten(1), active.x.flatten(1)])
     low, high = _range(active)
     ways = onto_hyperplane(both, w.flatten(1), torch.stack([-f, -f_0]), low, high, norm)
-    a_i, a_0 = (sizes(way, norm) for way in ways)
+    a_i, a_0 = sizes(ways.flatten(0, 1), norm).chunk(2)
     alpha = (a_i / (a_i + a_0).clamp_min(torch.finfo(x.dtype).tiny)).clamp_max(options.alpha_max)[:, None]
     here, clean = both.add_(ways, alpha=options.eta)
     return active.clip(torch.lerp(here, clean, alpha).view_as(x))
@@ -147,14 +149,20 @@ def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
     return active.clip(active.x + ball.fill(ball.start(active.x, active.generators, None if active.mask is None else active.lengths)))
 
 
-def _finished(problem: Problem, best: Smallest) -> Tensor:
+def _finished(problem: Problem, best: Smallest, norm: str) -> Tensor:
     """(B,) bool: fooled without a change, or inside the budget."""
     done = best.size == 0
-    return done | _inside(problem, best.x, best.size) if problem.budget is not None and problem.certain else done
+    if problem.budget is None or not problem.certain:
+        return done
+    return done | _inside(problem, best, torch.arange(len(problem), device=done.device), norm)
 
 
-def _inside(problem: Problem, x_adv: Tensor, size: Tensor) -> Tensor:
-    return (size < torch.inf) & (problem.ball.norm(x_adv - problem.x) <= problem.ball.radius)
+def _inside(problem: Problem, best: Smallest, rows: Tensor, norm: str) -> Tensor:
+    """(B,) bool: whether the smallest changes of the samples `rows`, which the problem holds, keep to its budget."""
+    size = best.size[rows]
+    if type(problem.ball) is not BALLS[norm]:
+        size = torch.where(size < torch.inf, problem.ball.norm(best.x[rows] - problem.x), torch.inf)
+    return size <= problem.ball.radius
 
 
 def _norm_of(budget: Ball | None) -> Literal["l2", "linf", "l1"]:

@@ -9,8 +9,9 @@ l0      the square goes to an end of the range, and a second one back to the cle
 
 Squares become smaller as the search goes on. Clips have windows of time instead. A recogniser has no margin: its loss takes that place.
 Departs from the paper: two points of a sample are asked about at once, and the better one counts (`at_once`): one in seven succeeds, so
-that both rarely do, and a network answers twice as many in less than twice the time; a point that differs in nothing from the best one so
-far is not asked about, because the answer is known; with `give_up`, hopeless samples leave early.
+that both rarely do, and a network answers twice as many in less than twice the time; a square that is at those ends already goes to the
+opposite ones (linf; of the small squares of a digit that is every second one), and a point that still differs in nothing from the best one
+so far is not asked about, because the answer is known; with `give_up`, hopeless samples leave early.
 """
 
 from dataclasses import dataclass
@@ -139,9 +140,13 @@ def _ends(problem: Problem) -> Tensor:
 def _inside(x_adv: Tensor, moves: _Moves, n: int, ends: Tensor) -> tuple[Tensor, Tensor]:
     """Samples with the n-th square changed, and whose they are: without those that would stay as they are."""
     x, cells = grid(x_adv).flatten(2), moves.one.cells(n)
-    new = ends.gather(2, cells + moves.up[:, n] * x.shape[2])
+    up, here = moves.up[:, n], x.gather(2, cells.expand(-1, x.shape[1], -1))
+    new = ends.gather(2, cells + up * x.shape[2])
+    same = (new == here).flatten(1).all(1)
+    if bool(same.any()):  # the other way, then
+        new = ends.gather(2, cells + (up ^ same[:, None, None]) * x.shape[2])
     cells = cells.expand_as(new)
-    i = (new != x.gather(2, cells)).flatten(1).any(1).nonzero().squeeze(1)
+    i = (new != here).flatten(1).any(1).nonzero().squeeze(1)
     z = x.scatter(2, cells, new) if len(i) == len(x) else x[i].scatter_(2, cells[i], new[i])
     return i, z.view(-1, *x_adv.shape[1:])
 
