@@ -8,22 +8,15 @@ in it. How it is measured stands in README.md beside this file; the tables go to
 
 import argparse
 import json
-import os
 import platform
 import statistics
-import subprocess
-import sys
 import time
 from importlib.metadata import version
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-if find_spec("foolbox") is None:
-    subprocess.run(["sh", str(HERE / "setup_peers.sh")], check=True, env={"PYTHON": sys.executable, **os.environ})
-    command = [str(HERE.parent / ".venv-peers" / "bin" / "python"), *sys.argv]
-    os.execve(command[0], command, {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)})
+from environment import HERE, among_peers
+
+among_peers()
 
 import peers  # noqa: E402
 import torch  # noqa: E402

@@ -28,23 +28,20 @@ def onto_hyperplane(t: Tensor, w: Tensor, r: Tensor, low: Tensor | float, high: 
 def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str) -> Tensor:
     rate, gain = slope.square() if norm == "l2" else slope, slope * room
     still, largest = torch.empty_like(gain), torch.finfo(slope.dtype).max  # not infinity, which times 0 is no number
-    torch.gt(gain, 0, out=still)  # 1 where there is room left
-    before = still.sum(-1, keepdim=True)
-    scale = (need / still.mul_(rate).sum(-1, keepdim=True)).nan_to_num_(0.0, largest).clamp_max_(largest)
+    before = torch.gt(gain, 0, out=still).mul_(rate).sum(-1, keepdim=True)  # the speed of those that have room left
+    scale = (need / before).nan_to_num_(0.0, largest).clamp_max_(largest)
     while True:
         moved = scale * rate
-        torch.gt(gain, moved, out=still)
-        left = still.sum(-1, keepdim=True)
-        climbs = left != before
+        speed = torch.gt(gain, moved, out=still).mul_(rate).sum(-1, keepdim=True)
+        climbs = speed < before  # false for what is no number, too
         if not bool(climbs.any()):
             break
-        speed = still.mul_(rate).sum(-1, keepdim=True)
         # if those that still have room were to move for ever: never beyond the answer, because they will not
         further = (need - torch.minimum(moved, gain, out=moved).sum(-1, keepdim=True)).clamp_min_(0) / speed
         # one that has arrived stays: its neighbours' rounds must not move it by a rounding error
         scale = torch.where(climbs, (scale + further.nan_to_num_(0.0, largest)).clamp_max_(largest), scale)
-        before = left
-    return torch.minimum(scale * slope if norm == "l2" else scale * slope.sign(), room)
+        before = speed
+    return torch.minimum(scale * slope if norm == "l2" else scale, room)  # linf: where the slope is 0, so is the direction
 
 
 def _greedily(slope: Tensor, room: Tensor, need: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ def auto_attack(problem: Problem, options: AutoAttack) -> Tensor:
 
 def published(options: AutoAttack, l1: bool = False) -> list[str | dict[str, Any]]:
     steps = {"steps": options.steps}
-    ce, dlr = {"name": "apgd", "loss": "ce", **steps}, {"name": "apgd", "loss": "dlr", **steps}
+    ce, dlr = ({"name": "apgd", "loss": loss, "random_start": True, **steps} for loss in ("ce", "dlr"))
     early = {"give_up": options.give_up}
     fab, square = {"name": "fab", **steps, **early}, {"name": "square", "queries": options.queries, "rescale": False, **early}
     if options.version == "rand":

@@ -142,11 +142,11 @@ def _inside(x_adv: Tensor, moves: _Moves, n: int, ends: Tensor) -> tuple[Tensor,
     x, cells = grid(x_adv).flatten(2), moves.one.cells(n)
     up, here = moves.up[:, n], x.gather(2, cells.expand(-1, x.shape[1], -1))
     new = ends.gather(2, cells + up * x.shape[2])
-    same = (new == here).flatten(1).all(1)
-    if bool(same.any()):  # the other way, then
-        new = ends.gather(2, cells + (up ^ same[:, None, None]) * x.shape[2])
-    cells = cells.expand_as(new)
-    i = (new != here).flatten(1).any(1).nonzero().squeeze(1)
+    changes = (new != here).flatten(1).any(1)
+    if not bool(changes.all()):  # the other way, then
+        new = ends.gather(2, cells + (up ^ ~changes[:, None, None]) * x.shape[2])
+        changes = (new != here).flatten(1).any(1)
+    cells, i = cells.expand_as(new), changes.nonzero().squeeze(1)
     z = x.scatter(2, cells, new) if len(i) == len(x) else x[i].scatter_(2, cells[i], new[i])
     return i, z.view(-1, *x_adv.shape[1:])
 
