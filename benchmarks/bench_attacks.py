@@ -155,7 +155,7 @@ The defaults of deepfool, cw_l2 and ead were chosen on the first pictures of the
 {chr(10).join(table)}
 
 *Calls asked for*: the bare loop of so many gradients of the whole batch (AutoAttack: 100; Square: 1000 queries count as 400). *Calls made*:
-a bare loop that replays exactly the calls, batch sizes included, that the attack made; what is above 1 is overhead.
+a bare loop of exactly the calls, batch sizes included, that the attack made; what is above 1 is overhead.
 """
     (HERE.parent / "docs" / "benchmarks.md").write_text(page)
     print("written: docs/benchmarks.md")
