@@ -84,7 +84,6 @@ class Row:
     """Time over the bare loop of the calls asked for, one number per repeat."""
     made: list[float] = field(default_factory=list)
     """Time over the bare loop of the calls really made."""
-    trace: list[list[int]] = field(default_factory=list)
     calls: str = ""
     fooled: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
     """Of every picture in every repeat."""
@@ -128,7 +127,7 @@ def measure(row: Row, run: Run, network: nn.Module, x: Tensor, y: Tensor, *, ask
     spent = time.process_time() - start - traced.bare
     bare += seconds(lambda: replay(network, x, y, quarter))
     traced.repeat()
-    row.trace = made = traced.trace
+    made = traced.trace
     row.grads_left = any(p.grad is not None for p in network.parameters())
     row.asked.append(spent / (bare * asked / (2 * len(quarter))))
     row.made.append(spent / (traced.bare * weight(made) / weight(traced.part)))
