@@ -20,8 +20,8 @@ class Contest:
     """Pictures."""
     norm: float | None = None
     """Minimal-norm attacks: what they make small. None: robust accuracy within the budget counts."""
-    repeats: bool = True
-    """False: one run will do, because it is long."""
+    repeats: int = 3
+    """How often it is run: the long ones less."""
 
 
 def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
@@ -62,8 +62,8 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "torchattacks": lambda: peers.torchattackses("MIFGSM", eps=eps, alpha=mi, steps=40),
             "ART": lambda: peers.arts("MomentumIterativeMethod", norm=INF, eps=eps, eps_step=mi, max_iter=40),
         }, n=128),
-        Contest("APGD-CE-100", 100, {
-            "limen": lambda: peers.limen(name="apgd", steps=100, budget=linf),
+        Contest("APGD-100", 100, {
+            "limen": lambda: peers.limen(name="apgd", budget=linf),
             "torchattacks": lambda: peers.torchattackses("APGD", eps=eps, steps=100),
             "ART": lambda: peers.arts("AutoProjectedGradientDescent", eps=eps, eps_step=2 * eps, max_iter=100, nb_random_init=1),
             "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "apgd-ce"),
@@ -74,7 +74,7 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "apgd-dlr"),
         }, n=128),
         Contest("APGD-l2-100", 100, {
-            "limen": lambda: peers.limen(name="apgd", steps=100, budget=l2),
+            "limen": lambda: peers.limen(name="apgd", budget=l2),
             "torchattacks": lambda: peers.torchattackses("APGD", norm="L2", eps=eps_l2, steps=100),
             "pyautoattack": lambda: peers.pyautoattacks(eps_l2, 2, "apgd-ce"),
         }, n=128),
@@ -89,34 +89,34 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "foolbox": lambda: peers.foolboxes("L2DeepFoolAttack", steps=50, candidates=10),
             "torchattacks": lambda: peers.torchattackses("DeepFool", steps=50),
             "ART": lambda: peers.arts("DeepFool", max_iter=50, epsilon=1e-6, nb_grads=10),
-        }, norm=2, repeats=False),
+        }, norm=2, repeats=1),
         Contest("C&W-l2 9 x 100", 900, {
             "limen": lambda: peers.limen(name="cw_l2"),
             "foolbox": lambda: peers.foolboxes("L2CarliniWagnerAttack", steps=100),
             "torchattacks": lambda: peers.torchattackses("CW", c=1, steps=900, lr=0.01),
             "cleverhans": lambda: peers.cleverhans_cw(100),
-        }, norm=2, repeats=False),
+        }, norm=2, repeats=1),
         Contest("EAD 9 x 100", 900, {
             "limen": lambda: peers.limen(name="ead", decision="l1"),
             "foolbox": lambda: peers.foolboxes("EADAttack", steps=100, decision_rule="L1"),
             "torchattacks": lambda: peers.torchattackses("EADL1", max_iterations=100),
-        }, norm=1, repeats=False),
+        }, norm=1, repeats=1),
         Contest("DDN-100", 100, {
             "limen": lambda: peers.limen(name="ddn", steps=100),
             "foolbox": lambda: peers.foolboxes("DDNAttack", steps=100),
             "secml-torch": lambda: peers.secml_ddn(100),
-        }, n=128, norm=2, repeats=False),
+        }, n=128, norm=2, repeats=1),
         *(Contest(f"FMN-{name}-100", 100, {
             "limen": lambda name=name: peers.limen(name="fmn", norm=name, steps=100),
             "foolbox": lambda theirs=theirs: peers.foolboxes(theirs, steps=100),
             "secml-torch": lambda name=name: peers.secml_fmn(name, 100),
-        }, n=128, norm=p, repeats=False) for name, theirs, p in (
+        }, n=128, norm=p, repeats=1) for name, theirs, p in (
             ("l2", "L2FMNAttack", 2), ("linf", "LInfFMNAttack", INF), ("l1", "L1FMNAttack", 1), ("l0", "L0FMNAttack", 0))),
         Contest("FAB towards 9 x 100", 900, {
             "limen": lambda: peers.limen(name="fab", targets=9, budget=linf),
             "torchattacks": lambda: peers.torchattackses("FAB", eps=eps, steps=100, multi_targeted=True),
             "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "fab-t"),
-        }, n=128, repeats=False),
+        }, n=128, repeats=1),
     ]  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def auto_attacks(eps: float) -> list[Contest]:
         "limen": lambda: peers.limen(name="auto_attack", budget=linf),
         "limen: cascade": lambda: peers.limen(name="cascade", budget=linf),
         "pyautoattack": lambda: peers.pyautoattacks(eps, INF),
-    }, n=128, repeats=False)]  # torchattacks has it too, but makes 10 steps of 100, docs/peers.md # fmt: skip
+    }, n=128, repeats=2)]  # torchattacks has it too, but makes 10 steps of 100, docs/peers.md # fmt: skip
 
 
 BUDGETS = {("mnist", False): (0.1, 1.5, 10.0), ("mnist", True): (0.3, 2.0, 10.0), ("cifar10", False): (2 / 255, 0.25, 5.0),

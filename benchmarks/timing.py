@@ -119,7 +119,7 @@ def measure(row: Row, run: Run, network: nn.Module, x: Tensor, y: Tensor, *, ask
     torch.manual_seed(seed)
     for p in network.parameters():
         p.grad = None
-    quarter = [[len(x), 1]] * max(1, min(asked // 4, 25))
+    quarter = [[len(x), 1]] * max(8, min(asked // 4, 25))
     bare = seconds(lambda: replay(network, x, y, quarter))
     traced = Traced(network, x, y, share=1 if asked == 1 else 1 / 3).eval()
     start = time.process_time()

@@ -26,22 +26,23 @@ def onto_hyperplane(t: Tensor, w: Tensor, r: Tensor, low: Tensor | float, high: 
 
 
 def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str) -> Tensor:
-    rate, gain = slope.square() if norm == "l2" else slope, slope * room
-    still, largest = torch.empty_like(gain), torch.finfo(slope.dtype).max  # not infinity, which times 0 is no number
-    before = torch.gt(gain, 0, out=still).mul_(rate).sum(-1, keepdim=True)  # the speed of those that have room left
+    """Writes over `room`, and all else into one piece of memory: fresh memory would cost more than the sums."""
+    l2, largest = norm == "l2", torch.finfo(slope.dtype).max  # not infinity, which times 0 is no number
+    rate, work = slope.square() if l2 else slope, torch.empty_like(room)
+    before = torch.gt(room, 0, out=work).mul_(rate).sum(-1, keepdim=True)  # the speed of those that have room left
     scale = (need / before).nan_to_num_(0.0, largest).clamp_max_(largest)
     while True:
-        moved = scale * rate
-        speed = torch.gt(gain, moved, out=still).mul_(rate).sum(-1, keepdim=True)
+        speed = torch.gt(room, torch.mul(scale, slope, out=work) if l2 else scale, out=work).mul_(rate).sum(-1, keepdim=True)
         climbs = speed < before  # false for what is no number, too
         if not bool(climbs.any()):
             break
         # if those that still have room were to move for ever: never beyond the answer, because they will not
-        further = (need - torch.minimum(moved, gain, out=moved).sum(-1, keepdim=True)).clamp_min_(0) / speed
+        gained = torch.minimum(room, torch.mul(scale, slope, out=work) if l2 else scale, out=work).mul_(slope).sum(-1, keepdim=True)
+        further = (need - gained).clamp_min_(0) / speed
         # one that has arrived stays: its neighbours' rounds must not move it by a rounding error
         scale = torch.where(climbs, (scale + further.nan_to_num_(0.0, largest)).clamp_max_(largest), scale)
         before = speed
-    return torch.minimum(scale * slope if norm == "l2" else scale, room)  # linf: where the slope is 0, so is the direction
+    return torch.minimum(room, torch.mul(scale, slope, out=work) if l2 else scale, out=room)  # linf: where the slope is 0, so is the direction
 
 
 def _greedily(slope: Tensor, room: Tensor, need: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from limen.attacks._losses import softened
 from limen.attacks._problem import Problem
 from limen.budgets._balls import Ball, L0Ball, L1Ball, L2Ball, LinfBall
 from limen.goals._goal import Goal
@@ -35,20 +36,13 @@ def clear_margin(goal: Goal) -> Callable[[Outputs], Tensor]:
 
 
 def smooth_margin(goal: Goal, temperature: Tensor) -> Callable[[Outputs], Tensor]:
-    """The clear margin, with the gradient of T log sum_k exp(z_k / T) over the other classes in place of that of the largest of them: which
-    of them leads may change from step to step, and the gradient should not jump. T = 1 is the direction of the cross-entropy's gradient,
-    which does not vanish here. `temperature` holds one T per sample."""
+    """The clear margin with a gradient over all other classes; `temperature` holds one T per sample."""
     if type(goal) is not Goal:
         return clear_margin(goal)  # goals that compare something else than one class with the others
 
     def measure(logits: Outputs) -> Tensor:
         assert isinstance(logits, Tensor)
-        own = goal.reference[:, None]
-        others = logits.scatter(1, own, -torch.inf)
-        top = others.detach().amax(1, keepdim=True)  # subtracted first: logits over a small T would overflow
-        behind = top.squeeze(1) + temperature * ((others - top) / temperature[:, None]).logsumexp(1) - logits.gather(1, own).squeeze(1)
-        soft = -behind if goal.targeted else behind
-        return soft + (goal.margin(logits) - hair(logits) - soft).detach()
+        return softened(logits, goal, temperature) - hair(logits)
 
     return measure
 

@@ -73,15 +73,16 @@ def fab(problem: Problem, options: FAB) -> Tensor:
 
 def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, pick: Tensor, random: bool) -> None:
     x = _random_start(active, norm, best.size[left]) if random else active.x
-    short = torch.zeros_like(best.size[left])  # steps in a row that did not cross the boundary
-    nearest = torch.full_like(short, torch.inf)  # the smallest change of this run, as a multiple of the budget
+    beyond = torch.full_like(best.size[left], options.eta - 1)  # how far beyond the boundary one that falls short aims, as a share of |f|
+    nearest = torch.full_like(beyond, torch.inf)  # the smallest change of this run, as a multiple of the budget
     hopeless = Hopeless(options.give_up, options.steps, [options.steps // 8, options.steps // 4, options.steps // 2])
     for step in range(options.steps):
         f, w, success = _boundary(active, x, pick, norm)
         delta = x - active.x
         size = sizes(delta, norm)
-        best.take(left, x, size, success)
         some = bool(success.any())
+        if some:
+            best.take(left, x, size, success)
         if active.budget is not None and active.certain and (some or options.give_up):
             done = _inside(active, best, left, norm) if some else torch.zeros_like(success)
             if options.give_up:
@@ -89,20 +90,23 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
                 nearest = torch.where(success, nearest.minimum(far), nearest)
                 done = done | hopeless.at(step, nearest - 1)
             if bool(done.any()):
+                best.take(left[done], x[done], size[done], success[done])
                 stay = (~done).nonzero().squeeze(1)
                 active, hopeless = active.rows(stay), hopeless.rows(stay)
-                left, pick, short, nearest, x, delta, f, w, success = (
-                    t[stay] for t in (left, pick, short, nearest, x, delta, f, w, success)
+                left, pick, beyond, nearest, x, delta, f, w, success = (
+                    t[stay] for t in (left, pick, beyond, nearest, x, delta, f, w, success)
                 )
                 if not len(left):
                     return
-        back = torch.where(success, options.beta, 1.0)
-        start = torch.lerp(active.x, x, expand(back, x).to(x)) if some else x
         along = delta.mul_(w).flatten(1).sum(1)
-        f = f - (1 - back) * along  # of the same boundary, seen from the point after the step back
-        f = f * torch.where(f < 0, (1 + (options.eta - 1) * 2**short).clamp_max(2), 1)
-        x = _towards(active, start, f, f - back * along, w, options, norm)
-        short = torch.where(success, 0, short + 1)
+        if some:
+            back = torch.where(success, options.beta, 1.0).to(x)
+            x, f, along = torch.lerp(active.x, x, expand(back, x)), f - (1 - back) * along, back * along  # the same boundary, seen from there
+        f = f + f.clamp_max(0) * beyond
+        x = _towards(active, x, f, f - along, w, options, norm)
+        beyond = (2 * beyond).clamp_max_(1)
+        if some:
+            beyond = torch.where(success, options.eta - 1, beyond)
     best.take(left, x, sizes(x - active.x, norm), clearly_reached(active, x))
 
 

@@ -8,10 +8,10 @@ l1      the same in that norm, with the steeper pyramids of Croce & Hein 2021 (h
 l0      the square goes to an end of the range, and a second one back to the clean sample (not in the paper)
 
 Squares become smaller as the search goes on. Clips have windows of time instead. A recogniser has no margin: its loss takes that place.
-Departs from the paper: two points of a sample are asked about at once, and the better one counts (`at_once`): one in seven succeeds, so
-that both rarely do, and a network answers twice as many in less than twice the time; a square that is at those ends already goes to the
-opposite ones (linf; of the small squares of a digit that is every second one), and a point that still differs in nothing from the best one
-so far is not asked about, because the answer is known; with `give_up`, hopeless samples leave early.
+Departs from the paper: three points of a sample are asked about at once, and the best one counts (`at_once`): one in seven succeeds, so
+that two rarely do, and a network answers three times as many in less than three times the time; a square that is at those ends already goes
+to the opposite ones (linf; of the small squares of a digit that is every second one), and a point that still differs in nothing from the
+best one so far is not asked about, because the answer is known; with `give_up`, hopeless samples leave early.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Square(Options):
     """Points tried, the clean sample and the first pattern among them. The model is asked at most this often."""
     share: float = Field(default=0.8, gt=0, le=1)
     """Share of the sample that the first squares cover."""
-    at_once: int = Field(default=2, ge=1)
+    at_once: int = Field(default=3, ge=1)
     """Points of a sample that the model is asked about at once; the best of them counts. 1 is the paper."""
     rescale: bool = True
     """Shrink the squares over the points there are. If false, as in 10,000 points however few there are (so does AutoAttack)."""

@@ -1,6 +1,6 @@
 """The second seam: what the attacker wants. A goal gives a loss and a success test per sample, whatever the model and the search."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -50,16 +50,16 @@ class Goal:
 
     def loss(self, outputs: Outputs) -> Tensor:
         """(B,) what the attacker raises: the loss of the reference, or minus it when the reference is the target."""
-        value = torch.stack([self._nll(one) for one in members(outputs)]).sum(0)
+        value = _across(self._nll, outputs, torch.sum)
         return -value if self.targeted else value
 
     def reached(self, outputs: Outputs) -> Tensor:
         """(B,) bool, asked at every step of a search: of a recogniser it may be one that `judged` does not confirm."""
-        return torch.stack([self._reached(one) for one in members(outputs)]).all(0)
+        return _across(self._reached, outputs, torch.all)
 
     def judged(self, outputs: Outputs) -> Tensor:
         """(B,) bool, asked once of the stored samples: texts are decoded and compared."""
-        return torch.stack([self._judged(one) for one in members(outputs)]).all(0)
+        return _across(self._judged, outputs, torch.all)
 
     def score(self, outputs: Outputs) -> Tensor:
         """(B,) how far towards the goal an answer is, in what it says: higher is better. A classifier's is its loss."""
@@ -70,7 +70,7 @@ class Goal:
 
     def margin(self, outputs: Outputs) -> Tensor:
         """(B,) positive where the goal is reached: best wrong logit minus the reference's, or the reverse. Classifiers only."""
-        return torch.stack([self._margin(one) for one in members(outputs)]).amin(0)
+        return _across(self._margin, outputs, torch.amin)
 
     def rows(self, index: Tensor) -> "Goal":
         """Of every field that holds one value per sample, the rows of some samples."""
@@ -138,6 +138,12 @@ class Asked:
 
 def members(outputs: Outputs) -> Sequence[Tensor | Transcripts]:
     return outputs.members if isinstance(outputs, Many) else [outputs]
+
+
+def _across(measure: Callable[[Tensor | Transcripts], Tensor], outputs: Outputs, how: Callable[..., Tensor]) -> Tensor:
+    """(B,) of what several models say; of a single one without ado, because every step of a search asks."""
+    values = [measure(one) for one in members(outputs)]
+    return values[0] if len(values) == 1 else how(torch.stack(values), dim=0)
 
 
 def truths(asked: Asked, who: str) -> list[str]:

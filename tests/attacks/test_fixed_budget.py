@@ -9,7 +9,7 @@ from exact import linear, run, smallest
 from torch import Tensor, nn
 
 from limen import seeds
-from limen.attacks._losses import dlr, dlr_towards
+from limen.attacks._losses import SOFTNESS, dlr, dlr_towards, soft
 from limen.attacks._problem import Problem
 from limen.attacks._sparse_steps import project_l1
 from limen.attacks.apgd import APGD, apgd
@@ -84,6 +84,23 @@ def test_the_difference_of_logits_ratio_has_a_slope_whatever_the_number_of_class
         assert (value < 0).all()  # the goal is not reached
 
 
+def test_the_soft_loss_is_the_margin_and_leads_the_same_way_whatever_the_scale_of_the_logits():
+    z = torch.tensor([[4.0, 1.0, 3.0, 0.5, 2.0], [1.0, 7.0, 2.0, 2.5, 0.0]], dtype=torch.float64, requires_grad=True)
+    for goal in (Goal(torch.tensor([0, 1]), False), Goal(torch.tensor([4, 0]), True)):
+        margin = goal.margin(z).detach()
+        temperature = SOFTNESS * margin.abs()[:, None]
+        others = (z.detach().scatter(1, goal.reference[:, None], -torch.inf) / temperature).softmax(1)
+        towards = others.scatter(1, goal.reference[:, None], -1.0) * (-1 if goal.targeted else 1)
+        for scale in (1.0, 1e6, 1e-6):
+            values = soft(scale * z, goal)
+            torch.testing.assert_close(values, scale * margin)
+            (slope,) = torch.autograd.grad(values.sum(), z)
+            torch.testing.assert_close(slope, scale * towards)
+    boundary = torch.tensor([[2.0, 2.0, 1.0]], requires_grad=True)  # no margin to take a temperature from
+    (slope,) = torch.autograd.grad(soft(boundary, Goal(torch.tensor([0]), False)).sum(), boundary)
+    torch.testing.assert_close(slope, torch.tensor([[-1.0, 1.0, 0.0]]))
+
+
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_apgd_towards_every_class_is_exact_on_linear_models(norm):
     model, batch, weights, gaps = linear(n=8)
@@ -94,7 +111,7 @@ def test_apgd_towards_every_class_is_exact_on_linear_models(norm):
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
-@pytest.mark.parametrize("loss", ["ce", "dlr"])
+@pytest.mark.parametrize("loss", ["soft", "ce", "dlr"])
 def test_apgd_is_exact_for_two_classes_with_and_without_a_target(norm, loss):
     model, batch, weights, gaps = linear(classes=2, n=8)
     exact = smallest(weights, gaps, batch.y, DUAL[norm])
@@ -119,7 +136,7 @@ def test_apgd_reaches_a_target_by_the_shortest_way(norm):
 def test_apgd_is_exactly_its_recurrence(norm):
     model, batch = curved()
     eps, steps = 1e-4, 20  # so small that nothing is fooled
-    ours = run(model, batch, name="apgd", steps=steps, budget={"name": norm, "eps": eps})
+    ours = run(model, batch, name="apgd", loss="ce", steps=steps, budget={"name": norm, "eps": eps})
     assert not ours.success.any()
     assert (ours.calls.backward == steps).all()
     assert (ours.calls.forward == steps + 1).all()
@@ -231,11 +248,12 @@ def test_the_projection_onto_l1_ball_and_range_is_the_nearest_point():
     torch.testing.assert_close(ours.flatten(1), at(high), atol=1e-12, rtol=0)
 
 
-def test_apgd_does_not_saturate_with_the_difference_of_logits_ratio():
+@pytest.mark.parametrize("loss", ["soft", "dlr"])
+def test_apgd_does_not_saturate_unless_it_raises_the_cross_entropy(loss):
     model, batch, weights, gaps = linear(classes=3)
     loud = Classifier(nn.Sequential(model.network, Times(1e6)), "picture", model.classes)
     eps = 3 * float(smallest(weights, gaps, batch.y, 1.0).max())
-    assert run(loud, batch, name="apgd", loss="dlr", budget={"name": "linf", "eps": eps}).success.all()
+    assert run(loud, batch, name="apgd", loss=loss, budget={"name": "linf", "eps": eps}).success.all()
 
 
 class Times(nn.Module):
@@ -248,7 +266,7 @@ class Times(nn.Module):
 
 
 @pytest.mark.parametrize("value", [0.0, torch.inf])
-@pytest.mark.parametrize("loss", ["ce", "dlr"])
+@pytest.mark.parametrize("loss", ["soft", "ce", "dlr"])
 def test_apgd_survives_gradients_that_are_zero_or_not_numbers(value, loss):
     x = torch.rand(3, 1, 2, 2)
     batch = Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long))
