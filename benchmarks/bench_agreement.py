@@ -1,9 +1,10 @@
 """Do two libraries that implement one algorithm fool the same pictures when they start at the same random points?
 
-python benchmarks/bench_agreement.py [--seeds 8]
+python benchmarks/bench_agreement.py [--seeds 8] [--only apgd,auto_attack]
 
-Our APGD beside pyautoattack's, which is the original, with the start that torch's stream gives for each seed: robust pictures of both, and
-on how many pictures they disagree. 128 digits and both networks of bench_attacks.py. What it gives stands in docs/peers.md.
+Our apgd and auto_attack beside pyautoattack's, which are the original ones, with the starts that torch's stream gives for each seed: robust
+pictures of both, and on how many pictures they disagree. 128 digits and both networks of bench_attacks.py. Square's draws stay each
+library's own. What it gives stands in docs/peers.md.
 """
 
 import argparse
@@ -18,7 +19,15 @@ from contests import BUDGETS  # noqa: E402
 from torch import Tensor  # noqa: E402
 from victim import pictures, trained  # noqa: E402
 
+from limen.attacks import cascade  # noqa: E402
 from limen.attacks._problem import Problem  # noqa: E402
+
+PARTS = {
+    "apgd, ce": ({"name": "apgd", "loss": "ce"}, "apgd-ce"),
+    "apgd, dlr": ({"name": "apgd", "loss": "dlr"}, "apgd-dlr"),
+    "auto_attack": ({"name": "auto_attack"}, None),
+}
+"""How we are asked, and which part of pyautoattack is; None: the whole."""
 
 
 def shared_start(problem: Problem) -> Tensor:
@@ -27,29 +36,46 @@ def shared_start(problem: Problem) -> Tensor:
     return problem.clip(problem.x + problem.ball.fill(drawn))
 
 
+def seeded(seed: int) -> None:
+    """pyautoattack sets the stream anew before each of its attacks, and so must the attacks of our auto_attack."""
+    torch.manual_seed(seed)
+
+    def alone(spec: cascade.Spec) -> object:
+        torch.manual_seed(seed)
+        return UNSEEDED(spec)
+
+    cascade.alone = alone  # type: ignore[assignment]
+
+
+UNSEEDED = cascade.alone
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=8)
-    seeds = range(parser.parse_args().seeds)
+    parser.add_argument("--only", default="", help="attacks whose name begins with one of these, parted by commas")
+    parser.add_argument("--network", default="undefended,robust")
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     Problem.start = shared_start  # type: ignore[method-assign]
     x, y = (t[:128] for t in pictures("mnist", "test"))
-    for robust in (False, True):
+    for robust in (name == "robust" for name in arguments.network.split(",")):
         network, eps = trained("mnist", robust), BUDGETS["mnist", robust][0]
-        for loss in ("ce", "dlr"):
-            ours = peers.limen(name="apgd", loss=loss, steps=100, budget={"name": "linf", "eps": eps})
-            theirs = peers.pyautoattacks(eps, peers.INF, f"apgd-{loss}")
+        for name, (spec, part) in PARTS.items():
+            if not name.startswith(tuple(arguments.only.split(","))):
+                continue
+            ours, theirs = peers.limen(**spec, budget={"name": "linf", "eps": eps}), peers.pyautoattacks(eps, peers.INF, part)
             left: dict[str, list[Tensor]] = {"limen": [], "pyautoattack": []}
-            for seed in seeds:
+            for seed in range(arguments.seeds):
                 for library, run in (("limen", ours), ("pyautoattack", theirs)):
-                    torch.manual_seed(seed)
+                    seeded(seed)
                     x_adv = run(network, x, y, seed)
                     with torch.no_grad():
                         left[library].append(network(x_adv).argmax(1) == y)
             one, other = (torch.stack(left[library]) for library in left)
-            print(f"{'adversarially trained' if robust else 'undefended'}, {loss}: of {one.numel()} robust {int(one.sum())} (limen) and "
-                  f"{int(other.sum())} (pyautoattack), otherwise judged {int((one != other).sum())}; "
-                  f"robust per seed {one.sum(1).tolist()}", flush=True)  # fmt: skip
+            print(f"{'adversarially trained' if robust else 'undefended'}, {name}: of {one.numel()} robust {int(one.sum())} (limen) and "
+                  f"{int(other.sum())} (pyautoattack), otherwise judged {int((one != other).sum())}; robust per seed "
+                  f"{one.sum(1).tolist()} and {other.sum(1).tolist()}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

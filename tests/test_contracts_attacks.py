@@ -123,8 +123,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("cascade", {"attacks": [{"name": "pgd", "steps": 3}, {"name": "apgd", "loss": "dlr", "steps": 20}]}),
 ]
 """Options that change what is asked of the logits."""
-UNSATURATED = ["alma", "apgd", "auto_attack", "boundary", "cascade", "cw_l2", "ddn", "deepfool", "fab", "fmn", "genetic", "hopskipjump", "jsma", "nes",
-               "one_pixel", "sigma_zero", "spsa", "square", "zoo", "cw_linf", "cw_l0", "ead", "lbfgs"]  # fmt: skip
+UNSATURATED = ["alma", "apgd", "auto_attack", "boundary", "cascade", "cw_l2", "ddn", "deepfool", "fab", "fmn", "genetic", "hopskipjump",
+               "jsma", "nes", "one_pixel", "sigma_zero", "spsa", "square", "zoo", "cw_linf", "cw_l0", "ead", "lbfgs"]  # fmt: skip
 """Attacks that compare logits, and so are none the worse for a model that is sure. In single precision the gradient of the cross-entropy
 is zero there: an attack that raises it, or another goal's own loss, must say so in `calls.dead`."""
 QUERIES = [name for name in ATTACKS if "queries" in load("attacks", name).options.model_fields and name != "auto_attack"]

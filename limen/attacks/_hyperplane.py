@@ -31,18 +31,23 @@ def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str) -> Tensor:
     rate, work = slope.square() if l2 else slope, torch.empty_like(room)
     before = torch.gt(room, 0, out=work).mul_(rate).sum(-1, keepdim=True)  # the speed of those that have room left
     scale = (need / before).nan_to_num_(0.0, largest).clamp_max_(largest)
+
+    def moved() -> Tensor:
+        """Without regard to the room."""
+        return torch.mul(scale, slope, out=work) if l2 else scale
+
     while True:
-        speed = torch.gt(room, torch.mul(scale, slope, out=work) if l2 else scale, out=work).mul_(rate).sum(-1, keepdim=True)
+        speed = torch.gt(room, moved(), out=work).mul_(rate).sum(-1, keepdim=True)
         climbs = speed < before  # false for what is no number, too
         if not bool(climbs.any()):
             break
         # if those that still have room were to move for ever: never beyond the answer, because they will not
-        gained = torch.minimum(room, torch.mul(scale, slope, out=work) if l2 else scale, out=work).mul_(slope).sum(-1, keepdim=True)
+        gained = torch.minimum(room, moved(), out=work).mul_(slope).sum(-1, keepdim=True)
         further = (need - gained).clamp_min_(0) / speed
         # one that has arrived stays: its neighbours' rounds must not move it by a rounding error
         scale = torch.where(climbs, (scale + further.nan_to_num_(0.0, largest)).clamp_max_(largest), scale)
         before = speed
-    return torch.minimum(room, torch.mul(scale, slope, out=work) if l2 else scale, out=room)  # linf: where the slope is 0, so is the direction
+    return torch.minimum(room, moved(), out=room)  # linf: where the slope is 0, so is the direction
 
 
 def _greedily(slope: Tensor, room: Tensor, need: Tensor) -> Tensor:

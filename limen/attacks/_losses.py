@@ -10,7 +10,7 @@ it is reached. Difference of logits ratio, Croce & Hein 2020, https://arxiv.org/
 It knows no saturation: logits twice as large give the same loss. With three classes (z_(2) + z_(3)) / 2 takes the place of
 (z_(3) + z_(4)) / 2. With two, any such ratio is constant, so there the numerator stands alone.
 
-    soft                margin, with the gradient of T log sum_{i != y} exp(z_i / T) in place of that of max_{i != y} z_i,    T = 0.4 |margin|
+    soft                margin, with the gradient of T log sum_{i != y} exp(z_i / T) for that of max_{i != y} z_i,    T = 0.4 |margin|
 
 T = 1 would be the direction of the cross-entropy's gradient. A T that follows the margin treats logits of any scale alike, looks at all
 classes while the boundary is far, and at the nearest one when it is near.

@@ -101,7 +101,8 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
         along = delta.mul_(w).flatten(1).sum(1)
         if some:
             back = torch.where(success, options.beta, 1.0).to(x)
-            x, f, along = torch.lerp(active.x, x, expand(back, x)), f - (1 - back) * along, back * along  # the same boundary, seen from there
+            x = torch.lerp(active.x, x, expand(back, x))
+            f, along = f - (1 - back) * along, back * along  # the same boundary, seen from there
         f = f + f.clamp_max(0) * beyond
         x = _towards(active, x, f, f - along, w, options, norm)
         beyond = (2 * beyond).clamp_max_(1)
