@@ -69,7 +69,7 @@ def square(problem: Problem, options: Square) -> Tensor:
         if not len(rows):
             break
         if query == 1:
-            tries = [(torch.arange(len(rows), device=rows.device), _first(active))]
+            counts, whose, z = [len(rows)], torch.arange(len(rows), device=rows.device), _first(active)
         else:
             n = (query - 2) % BLOCK
             share = options.share / 2 ** sum((query - 2) * (10000 / options.queries if options.rescale else 1) > k for k in SHRINKS_AT)
@@ -78,19 +78,22 @@ def square(problem: Problem, options: Square) -> Tensor:
             elif share != moves.share:
                 moves = _moves(active, moves.u, share)
             points = range(n, min(n + options.at_once, n + options.queries - query, BLOCK))
-            tries = [_inside(x, moves, k, ends) if isinstance(active.ball, LinfBall) else _changed(active, x, moves, k) for k in points]
-        query += len(tries)
-        whose, z = (torch.cat(parts) for parts in zip(*tries, strict=True))
+            if isinstance(active.ball, LinfBall):
+                counts, whose, z = _inside(x, moves, points, ends)
+            else:
+                tries = [_changed(active, x, moves, k) for k in points]
+                whose, z = (torch.cat(parts) for parts in zip(*tries, strict=True))
+                counts = [len(who) for who, _ in tries]
+        query += len(counts)
         reached = torch.zeros_like(rows, dtype=torch.bool)
         if not len(whose):
             continue
-        if len(whose) < len(tries) * len(rows):
+        if len(whose) < len(counts) * len(rows):
             asked = active.rows(whose)
         else:
             asked = whole = whole if len(whole) == len(whose) else active.rows(whose)
         value, there = asked.look(z, asked.goal.margin if problem.model.output == "class" else None)
-        counts = [len(who) for who, _ in tries]
-        for (who, changed), now, arrived in zip(tries, value.split(counts), there.split(counts), strict=True):
+        for who, changed, now, arrived in zip(*(t.split(counts) for t in (whose, z, value, there)), strict=True):
             i = (((now > loss[who]) | arrived) & ~reached[who]).nonzero().squeeze(1)
             if len(i):  # late in a search nearly all points fail
                 x[who[i]], loss[who[i]], reached[who[i]] = changed[i], now[i], arrived[i]
@@ -137,18 +140,20 @@ def _ends(problem: Problem) -> Tensor:
     return torch.cat([grid(problem.clip(problem.x + sign * radius)).flatten(2) for sign in (-1, 1)], 2)
 
 
-def _inside(x_adv: Tensor, moves: _Moves, n: int, ends: Tensor) -> tuple[Tensor, Tensor]:
-    """Samples with the n-th square changed, and whose they are: without those that would stay as they are."""
-    x, cells = grid(x_adv).flatten(2), moves.one.cells(n)
-    up, here = moves.up[:, n], x.gather(2, cells.expand(-1, x.shape[1], -1))
-    new = ends.gather(2, cells + up * x.shape[2])
-    changes = (new != here).flatten(1).any(1)
+def _inside(x_adv: Tensor, moves: _Moves, points: range, ends: Tensor) -> tuple[list[int], Tensor, Tensor]:
+    """Samples with one square changed, for each of some points: how many samples each point has, whose they are, and they themselves. Those
+    that would stay as they are are left out."""
+    x, n = grid(x_adv).flatten(2), slice(points.start, points.stop)
+    whole, ends = (t.expand(len(points), *t.shape) for t in (x, ends))  # (points, B, C, cells)
+    cells = moves.one.corners[:, n].T[:, :, None, None] + moves.one.offsets[:, None]
+    up, here = moves.up[:, n].transpose(0, 1), whole.gather(3, cells.expand(-1, -1, x.shape[1], -1))
+    new = ends.gather(3, cells + up * x.shape[2])
+    changes = (new != here).flatten(2).any(2)
     if not bool(changes.all()):  # the other way, then
-        new = ends.gather(2, cells + (up ^ ~changes[:, None, None]) * x.shape[2])
-        changes = (new != here).flatten(1).any(1)
-    cells, i = cells.expand_as(new), changes.nonzero().squeeze(1)
-    z = x.scatter(2, cells, new) if len(i) == len(x) else x[i].scatter_(2, cells[i], new[i])
-    return i, z.view(-1, *x_adv.shape[1:])
+        new = ends.gather(3, cells + (up ^ ~changes[:, :, None, None]) * x.shape[2])
+        changes = (new != here).flatten(2).any(2)
+    z, i = whole.scatter(3, cells.expand_as(new), new).view(-1, *x_adv.shape[1:]), changes.flatten().nonzero().squeeze(1)
+    return changes.sum(1).tolist(), i % len(x), z if len(i) == len(z) else z[i]
 
 
 def _first(active: Problem) -> Tensor:
