@@ -47,7 +47,7 @@ class Cascade(Options):
     attacks: list[Annotated[Spec, AfterValidator(_checked)]] = Field(min_length=1, default=[
         {"name": "apgd", "restarts": 4},
         {"name": "apgd", "loss": "dlr", "targets": 9, "steps": 50},
-        {"name": "square", "queries": 500},
+        {"name": "square", "queries": 500, "give_up": 0},
     ])  # fmt: skip
     """Attacks in the order in which they run, each a name or {name: ..., option: value, ...}. Goal and budget are the cascade's."""
 

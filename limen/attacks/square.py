@@ -11,7 +11,7 @@ Squares become smaller as the search goes on. Clips have windows of time instead
 Departs from the paper: three points of a sample are asked about at once, and the best one counts (`at_once`): one in seven succeeds, so
 that two rarely do, and a network answers three times as many in less than three times the time; a square that is at those ends already goes
 to the opposite ones (linf; of the small squares of a digit that is every second one), and a point that still differs in nothing from the
-best one so far is not asked about, because the answer is known; with `give_up`, hopeless samples leave early.
+best one so far is not asked about, because the answer is known; hopeless samples leave early (`give_up`).
 """
 
 from dataclasses import dataclass
@@ -44,9 +44,9 @@ class Square(Options):
     """Points of a sample that the model is asked about at once; the best of them counts. 1 is the paper."""
     rescale: bool = True
     """Shrink the squares over the points there are. If false, as in 10,000 points however few there are (so does AutoAttack)."""
-    give_up: float = Field(default=0.0, ge=0)
-    """0: never. Otherwise, whenever the number of points has doubled, a sample leaves whose margin would not be gone at the end if each
-    further doubling gained this many times what the last one did. Classifiers only."""
+    give_up: float = Field(default=8.0, ge=0)
+    """Whenever the number of points has doubled, from 200 on, a sample leaves whose margin would not be gone at the end if each further
+    doubling gained this many times what the last one did; 0: never, as in the paper. Classifiers only."""
 
 
 @torch.no_grad()

@@ -86,7 +86,7 @@ def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Mo
         "anything_allowed": (Attack(many.search, many.options, parse("goals", "untargeted"), everything, *rest), [cell.seen]),
     }
     if cell.model.output == "class" and budget[0].name in ("linf", "l2"):
-        square = parse("attacks", {"name": "square", "queries": options.queries})
+        square = parse("attacks", {"name": "square", "queries": options.queries, "give_up": 0})  # margins may be hidden for long
         probes["no_gradients"] = (Attack(*square, goal, budget, *rest), [cell.seen])
     if cell.victim is not cell.model and cell.seen is not cell.model:
         probes["undefended"] = (many, [cell.model])
