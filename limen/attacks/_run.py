@@ -1,6 +1,6 @@
 """Goal x budget x search, put together and judged.
 
-One success flag per sample, by a fresh forward pass on the exact tensor that is stored.
+One success flag per sample, by a fresh forward pass on the exact tensor that is stored; what comes back as it was has had its pass.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from limen.goals._goal import Asked, Goal
 from limen.models._ensemble import Ensemble
 from limen.models._model import Model, check_samples, evaluating
 from limen.options import Options, parse_options
-from limen.types import BOUNDS, Batch, Outputs
+from limen.types import BOUNDS, Batch, Outputs, select
 
 Store = Literal["float", "int16", "uint8"]
 SHARED = ("goal", "budget", "precision", *Through.model_fields)
@@ -134,7 +134,7 @@ class Attack:
                 problem.watch.see(problem, x_adv, last=True)
                 x_adv = problem.watch.x
             x_adv = quantise(x_adv, store).to(batch.x.dtype)
-            adversarial = ask(victim, x_adv, batch.lengths, seeds.generators(seed, batch.ids, "judge"))
+            adversarial = _answers(victim, batch, x_adv, clean, seeds.generators(seed, batch.ids, "judge"))
             notes = problem.goal.notes(problem.model, x_adv.to(problem.x))
             return Attacked(x_adv, problem.goal.judged(adversarial), clean, adversarial, problem.goal, problem.calls, notes)
 
@@ -162,6 +162,19 @@ class Attack:
             with suppress(CancelledError):
                 search(replace(problem, halt=halt))
         return x_adv
+
+
+def _answers(victim: Model, batch: Batch, x_adv: Tensor, clean: Outputs, streams: seeds.Streams) -> Outputs:
+    """What the victim says of the stored samples. Of those that came back as they were a classifier has just said it, in `clean`."""
+    changed = (x_adv != batch.x).flatten(1).any(1).nonzero().squeeze(1)
+    if victim.random or not isinstance(clean, Tensor) or len(changed) == len(x_adv):
+        return ask(victim, x_adv, batch.lengths, streams)
+    if not len(changed):
+        return clean
+    lengths = None if batch.lengths is None else select(batch.lengths, changed)
+    answers = ask(victim, x_adv[changed], lengths, streams.rows(changed.tolist()))
+    assert isinstance(answers, Tensor)
+    return clean.index_copy(0, changed.to(clean.device), answers)
 
 
 def _goes_beyond(options: Options) -> bool:

@@ -95,3 +95,22 @@ def test_where_few_samples_are_left_a_fresh_pass_over_them_is_cheaper():
     model, batch = pictures()
     assert CleanPass.of(model, batch.x, None, []).take(batch.x[:4], torch.arange(4)) is not None
     assert CleanPass.of(model, batch.x, None, []).take(batch.x[:3], torch.arange(3)) is None
+
+
+@pytest.mark.parametrize("wrong", [0, 2, 5])
+def test_what_comes_back_as_it_was_is_not_asked_about_again_and_the_answers_are_those_of_a_fresh_pass(wrong):
+    model, x = classifier(network := Seen(3)), torch.rand(5, 3, 8, 8)
+    with torch.no_grad():
+        labels = model(x).argmax(1)
+    labels[:wrong] = (labels[:wrong] + 1) % 4
+    asked: list[int] = []
+    network.register_forward_hook(lambda module, inputs, output: asked.append(len(output)))
+    result = Attack.parse({"name": "random_noise", "budget": LINF})(model, Batch("picture", list("abcde"), x, labels))
+    assert asked[-1] == 5  # the control changes everyone
+    asked.clear()
+    result = Attack.parse({"name": "pgd", "steps": 3, "budget": LINF})(model, Batch("picture", list("abcde"), x, labels))
+    assert asked[0] == 5  # the clean pass
+    assert len(asked) == 1 if wrong == 5 else asked[-1] == 5 - wrong
+    with torch.no_grad():
+        torch.testing.assert_close(result.adversarial, model(result.x_adv))
+    assert torch.equal(result.success, result.adversarial.argmax(1) != labels)
