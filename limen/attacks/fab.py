@@ -135,7 +135,7 @@ def _towards(active: Problem, x: Tensor, f: Tensor, f_0: Tensor, w: Tensor, opti
     a_i, a_0 = sizes(ways.flatten(0, 1), norm).chunk(2)
     alpha = (a_i / (a_i + a_0).clamp_min(torch.finfo(x.dtype).tiny)).clamp_max(options.alpha_max)[:, None]
     here, clean = both.add_(ways, alpha=options.eta)
-    return active.clip(torch.lerp(here, clean, alpha).view_as(x))
+    return active.clip(here.lerp_(clean, alpha).view_as(x))
 
 
 def _range(active: Problem) -> tuple[Tensor | float, Tensor | float]:

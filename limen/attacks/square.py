@@ -33,6 +33,8 @@ BLOCK = 128
 """Points whose random numbers are drawn at once."""
 FIRST_LOOK = 100
 """Points after which `give_up` first looks at the margins."""
+FEW = 64
+"""Points that can always be asked about in one pass; more only up to two of each sample, because all of them need memory."""
 
 
 class Square(Options):
@@ -92,13 +94,22 @@ def square(problem: Problem, options: Square) -> Tensor:
             asked = active.rows(whose)
         else:
             asked = whole = whole if len(whole) == len(whose) else active.rows(whose)
-        value, there = asked.look(z, asked.goal.margin if problem.model.output == "class" else None)
+        value, there = _look(asked, z, max(2 * len(problem), FEW))
         for who, changed, now, arrived in zip(*(t.split(counts) for t in (whose, z, value, there)), strict=True):
             i = (((now > loss[who]) | arrived) & ~reached[who]).nonzero().squeeze(1)
             if len(i):  # late in a search nearly all points fail
                 x[who[i]], loss[who[i]], reached[who[i]] = changed[i], now[i], arrived[i]
     found[rows] = x
     return found
+
+
+def _look(asked: Problem, z: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Margins, or losses, and success at the points z, no more than `most` in one pass."""
+    if len(z) > most:
+        parts = torch.arange(len(z), device=z.device).chunk(-(-len(z) // most))
+        values, there = zip(*(_look(asked.rows(i), z[i], most) for i in parts), strict=True)
+        return torch.cat(values), torch.cat(there)
+    return asked.look(z, asked.goal.margin if asked.model.output == "class" else None)
 
 
 @dataclass(frozen=True)

@@ -324,6 +324,16 @@ def test_square_finds_what_a_linear_model_has_and_nothing_inside_the_exact_radiu
     assert not fooled(square, Square(queries=200), model, batch, BALL[norm](0.99 * exact)).any()
 
 
+def test_square_asks_about_no_more_than_twice_the_batch_in_one_pass_whatever_it_tries_at_once():
+    model, batch = curved(n=40)
+    asked: list[int] = []
+    model.network.register_forward_hook(lambda module, inputs, output: asked.append(len(output)))
+    result = run(model, batch, name="square", queries=30, at_once=7, budget={"name": "linf", "eps": 1e-5})
+    assert not result.success.any()
+    assert len(batch) < max(asked) <= 2 * len(batch)
+    assert sum(asked[1:-1]) == int(result.calls.forward.sum())
+
+
 def test_square_asks_as_often_as_it_may_and_never_about_a_point_it_knows():
     asked = []
 
