@@ -28,6 +28,7 @@ PARTS = {
     "auto_attack": ({"name": "auto_attack"}, None),
 }
 """How we are asked, and which part of pyautoattack is; None: the whole."""
+UNSEEDED = cascade.alone
 
 
 def shared_start(problem: Problem) -> Tensor:
@@ -45,9 +46,6 @@ def seeded(seed: int) -> None:
         return UNSEEDED(spec)
 
     cascade.alone = alone  # type: ignore[assignment]
-
-
-UNSEEDED = cascade.alone
 
 
 def main() -> None:

@@ -150,8 +150,8 @@ which a picture that is not fooled counts as infinitely far, and mean norm of th
 is fooled. FGSM: our clean pass, which also says who is wrong already, gives the gradient too, or where many are wrong a fresh pass over
 the others does. AutoAttack and our cascade stand beside pyautoattack alone, which makes the calls of the authors' code; torchattacks makes
 a tenth of its steps ([peers](peers.md)). EAD: ours makes 9 x 25 steps. APGD: ours raises its softened margin, the others the cross-entropy,
-each library's default; raising the same loss from the same starts they fool the same pictures. So do AutoAttack and ours; here each draws
-its own starts ([peers](peers.md)).
+each library's default. Raising the same loss from the same starts, ours fools as many as the original's, and so does our AutoAttack; here
+each library draws its own starts ([peers](peers.md)).
 The defaults of deepfool, cw_l2 and ead were chosen on the first pictures of the test sets, which are also those of these tables.
 
 ## All figures

@@ -23,25 +23,24 @@ from torch import Tensor
 from limen.goals._goal import Goal
 from limen.types import Outputs
 
+SOFTNESS = 0.4
+"""T over the margin. From 0.3 to 0.7 it makes no difference on the networks of docs/benchmarks.md."""
+
 
 def ce(outputs: Outputs, goal: Goal) -> Tensor:
     """Cross-entropy, or whatever loss the goal has; the one loss that recognisers and several models have too."""
     return goal.loss(outputs)
 
 
-SOFTNESS = 0.4
-"""T over the margin. From 0.3 to 0.7 it makes no difference on the networks of docs/benchmarks.md."""
-
-
 def soft(outputs: Outputs, goal: Goal) -> Tensor:
     """Where the goal is not about one class of a classifier, the loss that the goal has."""
     if not isinstance(outputs, Tensor) or type(goal) is not Goal:
         return goal.loss(outputs)
-    least = torch.finfo(outputs.dtype).tiny ** 0.5
-    return softened(outputs, goal, SOFTNESS * goal.margin(outputs).detach().abs().clamp_min(least))
+    margin, least = goal.margin(outputs).detach(), torch.finfo(outputs.dtype).tiny ** 0.5
+    return softened(outputs, goal, margin, SOFTNESS * margin.abs().clamp_min(least))
 
 
-def softened(logits: Tensor, goal: Goal, temperature: Tensor) -> Tensor:
+def softened(logits: Tensor, goal: Goal, margin: Tensor, temperature: Tensor) -> Tensor:
     """The margin with a gradient over all other classes: which of them leads may change from step to step, and the gradient should not
     jump. `temperature` holds one T per sample."""
     own = goal.reference[:, None]
@@ -49,7 +48,7 @@ def softened(logits: Tensor, goal: Goal, temperature: Tensor) -> Tensor:
     top = others.detach().amax(1, keepdim=True)  # subtracted first: logits over a small T would overflow
     behind = top.squeeze(1) + temperature * ((others - top) / temperature[:, None]).logsumexp(1) - logits.gather(1, own).squeeze(1)
     value = -behind if goal.targeted else behind
-    return value + (goal.margin(logits) - value).detach()
+    return value + (margin - value).detach()
 
 
 def ce_towards(logits: Outputs, goal: Goal, target: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ def smooth_margin(goal: Goal, temperature: Tensor) -> Callable[[Outputs], Tensor
 
     def measure(logits: Outputs) -> Tensor:
         assert isinstance(logits, Tensor)
-        return softened(logits, goal, temperature) - hair(logits)
+        return softened(logits, goal, clear_margin(goal)(logits), temperature)
 
     return measure
 

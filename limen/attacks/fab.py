@@ -90,7 +90,8 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
                 nearest = torch.where(success, nearest.minimum(far), nearest)
                 done = done | hopeless.at(step, nearest - 1)
             if bool(done.any()):
-                best.take(left[done], x[done], size[done], success[done])
+                if not some:  # given up, and not taken above
+                    best.take(left[done], x[done], size[done], success[done])
                 stay = (~done).nonzero().squeeze(1)
                 active, hopeless = active.rows(stay), hopeless.rows(stay)
                 left, pick, beyond, nearest, x, delta, f, w, success = (

@@ -1,13 +1,22 @@
-"""Linear models whose answers are known in closed form."""
+"""Linear models whose answers are known in closed form, and a small curved one."""
 
+from collections.abc import Callable
 from itertools import combinations
 
 import torch
 from torch import Tensor, nn
 
+from limen import seeds
+from limen.attacks._problem import Problem
 from limen.attacks._run import Attack, Attacked
+from limen.budgets._balls import Ball, L1Ball, L2Ball, LinfBall
+from limen.goals._goal import Goal
 from limen.models._model import Classifier, Model
+from limen.options import Options
 from limen.types import Batch
+
+DUAL = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}
+BALL = {"linf": LinfBall, "l2": L2Ball, "l1": L1Ball}
 
 
 def linear(classes: int = 4, n: int = 6, d: int = 12, seed: int = 0) -> tuple[Classifier, Batch, Tensor, Tensor]:
@@ -48,6 +57,26 @@ def run(model: Classifier, batch: Batch, **spec: object) -> Attacked:
     attack = Attack.parse(spec)
     attack.craft(model, batch)
     return attack(model, batch)
+
+
+def curved(classes: int = 4, n: int = 6, seed: int = 0) -> tuple[Classifier, Batch]:
+    """A small network in double precision and pictures of two channels."""
+    torch.manual_seed(seed)
+    network = nn.Sequential(nn.Conv2d(2, 6, 3), nn.Tanh(), nn.Flatten(), nn.Linear(6 * 36, classes)).double()
+    x = torch.rand(n, 2, 8, 8, dtype=torch.float64)
+    with torch.no_grad():
+        return Classifier(network, "picture", [str(i) for i in range(classes)]), Batch(
+            "picture", [f"p{i}" for i in range(n)], x, network(x).argmax(1)
+        )
+
+
+def fooled(search: Callable[..., Tensor], options: Options, model: Model, batch: Batch, ball: Ball, goal: Goal | None = None) -> Tensor:
+    """(B,) bool: who reaches the goal within a ball of his own radius."""
+    goal = goal or Goal(batch.y, False)
+    x_adv = search(Problem(model, batch.x, goal, ball, seeds.generators(0, batch.ids, "attack"), 0.0, 1.0), options)
+    assert (ball.norm(x_adv - batch.x) <= ball.radius * (1 + 1e-9)).all()
+    with torch.no_grad():
+        return goal.reached(model(x_adv))
 
 
 class Trap(Model):

@@ -105,7 +105,7 @@ def test_what_comes_back_as_it_was_is_not_asked_about_again_and_the_answers_are_
     labels[:wrong] = (labels[:wrong] + 1) % 4
     asked: list[int] = []
     network.register_forward_hook(lambda module, inputs, output: asked.append(len(output)))
-    result = Attack.parse({"name": "random_noise", "budget": LINF})(model, Batch("picture", list("abcde"), x, labels))
+    Attack.parse({"name": "random_noise", "budget": LINF})(model, Batch("picture", list("abcde"), x, labels))
     assert asked[-1] == 5  # the control changes everyone
     asked.clear()
     result = Attack.parse({"name": "pgd", "steps": 3, "budget": LINF})(model, Batch("picture", list("abcde"), x, labels))
