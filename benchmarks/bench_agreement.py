@@ -16,11 +16,9 @@ among_peers()
 import peers  # noqa: E402
 import torch  # noqa: E402
 from contests import BUDGETS  # noqa: E402
+from starts import from_their_starts  # noqa: E402
 from torch import Tensor  # noqa: E402
 from victim import pictures, trained  # noqa: E402
-
-from limen.attacks import cascade  # noqa: E402
-from limen.attacks._problem import Problem  # noqa: E402
 
 PARTS = {
     "apgd, ce": ({"name": "apgd", "loss": "ce"}, "apgd-ce"),
@@ -28,24 +26,6 @@ PARTS = {
     "auto_attack": ({"name": "auto_attack"}, None),
 }
 """How we are asked, and which part of pyautoattack is; None: the whole."""
-UNSEEDED = cascade.alone
-
-
-def shared_start(problem: Problem) -> Tensor:
-    """Where pyautoattack starts under linf, drawn from torch's own stream."""
-    drawn = 2 * torch.rand(problem.x.shape) - 1
-    return problem.clip(problem.x + problem.ball.fill(drawn))
-
-
-def seeded(seed: int) -> None:
-    """pyautoattack sets the stream anew before each of its attacks, and so must the attacks of our auto_attack."""
-    torch.manual_seed(seed)
-
-    def alone(spec: cascade.Spec) -> object:
-        torch.manual_seed(seed)
-        return UNSEEDED(spec)
-
-    cascade.alone = alone  # type: ignore[assignment]
 
 
 def main() -> None:
@@ -55,18 +35,17 @@ def main() -> None:
     parser.add_argument("--network", default="undefended,robust")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    Problem.start = shared_start  # type: ignore[method-assign]
     x, y = (t[:128] for t in pictures("mnist", "test"))
     for robust in (name == "robust" for name in arguments.network.split(",")):
         network, eps = trained("mnist", robust), BUDGETS["mnist", robust][0]
         for name, (spec, part) in PARTS.items():
             if not name.startswith(tuple(arguments.only.split(","))):
                 continue
-            ours, theirs = peers.limen(**spec, budget={"name": "linf", "eps": eps}), peers.pyautoattacks(eps, peers.INF, part)
+            ours = from_their_starts(peers.limen(**spec, budget={"name": "linf", "eps": eps}))
+            theirs = peers.pyautoattacks(eps, peers.INF, part)
             left: dict[str, list[Tensor]] = {"limen": [], "pyautoattack": []}
             for seed in range(arguments.seeds):
                 for library, run in (("limen", ours), ("pyautoattack", theirs)):
-                    seeded(seed)
                     x_adv = run(network, x, y, seed)
                     with torch.no_grad():
                         left[library].append(network(x_adv).argmax(1) == y)

@@ -31,7 +31,7 @@ DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=3, help="at most; the long attacks are run once or twice (default 3)")
+    parser.add_argument("--repeats", type=int, help="at most; by default the long attacks once or twice, FGSM 15 times, the others 3")
     parser.add_argument("--only", default="", help="attacks whose name begins with one of these, parted by commas")
     parser.add_argument("--data", default="mnist,cifar10")
     parser.add_argument("--network", default="undefended,robust")
@@ -70,11 +70,12 @@ def keep(name: str, head: str, contest: str, found: dict[str, Any], took: float)
     whole.replace(path)  # at once: another process may be writing the page
 
 
-def fought(contest: Contest, label: str, network: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, repeats: int) -> list[Row]:
+def fought(contest: Contest, label: str, network: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, repeats: int | None
+           ) -> list[Row]:  # fmt: skip
     """The libraries take turns in every repeat."""
     runs = {library: make() for library, make in contest.runs.items()}
     rows = {library: Row(contest.name, label, library) for library in runs}
-    for _ in range(min(repeats, contest.repeats)):
+    for _ in range(contest.repeats if repeats is None else min(repeats, contest.repeats)):
         for library, run in list(runs.items()):
             judges = library.split(":")[0] in peers.JUDGING or (contest.name == "AutoAttack")
             try:
@@ -149,9 +150,9 @@ Fixed budget: robust accuracy, less is stronger. Minimal norm, over pictures tha
 which a picture that is not fooled counts as infinitely far, and mean norm of those that are. Every time includes the pass that says who
 is fooled. FGSM: our clean pass, which also says who is wrong already, gives the gradient too, or where many are wrong a fresh pass over
 the others does. AutoAttack and our cascade stand beside pyautoattack alone, which makes the calls of the authors' code; torchattacks makes
-a tenth of its steps ([peers](peers.md)). EAD: ours makes 9 x 25 steps. APGD: ours raises its softened margin, the others the cross-entropy,
-each library's default. Raising the same loss from the same starts, ours fools as many as the original's, and so does our AutoAttack; here
-each library draws its own starts ([peers](peers.md)).
+a tenth of its steps ([peers](peers.md)). EAD: ours makes 9 x 25 steps. APGD-100 and APGD-l2-100: ours raises its softened margin, the
+others the cross-entropy, each library's default. APGD-CE, APGD-DLR and AutoAttack are one algorithm in all libraries, so ours starts at the
+random points of pyautoattack there; elsewhere each library draws its own.
 The defaults of deepfool, cw_l2 and ead were chosen on the first pictures of the test sets, which are also those of these tables.
 
 ## All figures

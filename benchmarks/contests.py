@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import peers
 from peers import INF
+from starts import from_their_starts
 from timing import Run
 
 
@@ -21,7 +22,7 @@ class Contest:
     norm: float | None = None
     """Minimal-norm attacks: what they make small. None: robust accuracy within the budget counts."""
     repeats: int = 3
-    """How often it is run: the long ones less."""
+    """How often it is run: the long ones less, the short ones more."""
 
 
 def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
@@ -34,7 +35,7 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "torchattacks": lambda: peers.torchattackses("FGSM", eps=eps),
             "ART": lambda: peers.art_fgsm(eps),
             "cleverhans": lambda: peers.cleverhans_fgsm(eps),
-        }, n=256),
+        }, n=256, repeats=15),
         Contest("PGD-linf-40", 40, {
             "limen": lambda: peers.limen(name="pgd", steps=40, budget=linf),
             "foolbox": lambda: peers.foolboxes("LinfPGD", eps, abs_stepsize=step, steps=40),
@@ -68,8 +69,13 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "ART": lambda: peers.arts("AutoProjectedGradientDescent", eps=eps, eps_step=2 * eps, max_iter=100, nb_random_init=1),
             "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "apgd-ce"),
         }, n=128),
+        Contest("APGD-CE-100", 100, {
+            "limen": lambda: from_their_starts(peers.limen(name="apgd", loss="ce", budget=linf)),
+            "torchattacks": lambda: peers.torchattackses("APGD", eps=eps, steps=100),
+            "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "apgd-ce"),
+        }, n=128),
         Contest("APGD-DLR-100", 100, {
-            "limen": lambda: peers.limen(name="apgd", loss="dlr", steps=100, budget=linf),
+            "limen": lambda: from_their_starts(peers.limen(name="apgd", loss="dlr", budget=linf)),
             "torchattacks": lambda: peers.torchattackses("APGD", eps=eps, steps=100, loss="dlr"),
             "pyautoattack": lambda: peers.pyautoattacks(eps, INF, "apgd-dlr"),
         }, n=128),
@@ -123,7 +129,7 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
 def auto_attacks(eps: float) -> list[Contest]:
     linf = {"name": "linf", "eps": eps}
     return [Contest("AutoAttack", 100, {
-        "limen": lambda: peers.limen(name="auto_attack", budget=linf),
+        "limen": lambda: from_their_starts(peers.limen(name="auto_attack", budget=linf)),
         "limen: cascade": lambda: peers.limen(name="cascade", budget=linf),
         "pyautoattack": lambda: peers.pyautoattacks(eps, INF),
     }, n=128, repeats=2)]  # torchattacks has it too, but makes 10 steps of 100, docs/peers.md # fmt: skip

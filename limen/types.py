@@ -100,8 +100,9 @@ def predictions(outputs: Outputs) -> Tensor | list[str]:
 
 
 def select(values: Any, index: Tensor) -> Any:
-    """Rows of a tensor or of a list."""
-    return values[index.to(values.device)] if isinstance(values, Tensor) else [values[i] for i in index.tolist()]
+    """Rows, by their numbers, of a tensor or of a list."""
+    # index_select: values[index] takes up to five times as long
+    return values.index_select(0, index.to(values.device)) if isinstance(values, Tensor) else [values[i] for i in index.tolist()]
 
 
 def different(a: Tensor | list[str], b: Tensor | list[str], device: torch.device | str = "cpu") -> Tensor:

@@ -129,6 +129,17 @@ def two_classes(norm: str) -> tuple[Counted, Batch, float]:
     )
 
 
+def rugged() -> tuple[Counted, Batch]:
+    """A network in double precision whose classes lie in small patches, so that a search often crosses one and leaves it again."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 16, 3), nn.Tanh(), nn.Flatten(), nn.Linear(16 * 16, 32), nn.Tanh(), nn.Linear(32, 5)).double()
+    for p in network.parameters():
+        p.data *= 3
+    x = torch.rand(40, 1, 6, 6, dtype=torch.float64)
+    with torch.no_grad():
+        return Counted(network, "picture", list("abcde")), Batch("picture", [f"p{i}" for i in range(40)], x, network(x).argmax(1))
+
+
 def pictures(dtype: torch.dtype = torch.float32, classes: int = 4) -> tuple[Counted, Batch]:
     """A small network and pictures that it gets right; of the first one all values stand at the ends of the range."""
     torch.manual_seed(1)

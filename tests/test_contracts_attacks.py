@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from awkward import NORMS, Blind, ClipNet, Ill, Recogniser, clips, pictures, two_classes
+from awkward import NORMS, Blind, ClipNet, Ill, Recogniser, clips, pictures, rugged, two_classes
 from torch import nn
 
+from limen.attacks._problem import Problem
 from limen.attacks._run import Attack, Attacked
 from limen.components import load, names
 from limen.errors import UserError
@@ -115,6 +116,7 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 """Small settings that still go through every branch."""
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("apgd", {"loss": "ce", "steps": 40}),
     ("apgd", {"loss": "dlr"}),
     ("apgd", {"loss": "dlr", "targets": 3}),
     ("fab", {"targets": 3}),
@@ -205,6 +207,27 @@ def test_success_is_what_a_fresh_forward_pass_says(name):
     result = run(name, model, batch, LINF)
     with torch.no_grad():
         assert torch.equal(result.success, model(result.x_adv).argmax(1) != batch.y)
+
+
+@pytest.mark.parametrize(("name", "options"), [(name, {}) for name in ON_PICTURES if not changes_everyone(name)] + VARIANTS)
+def test_whoever_was_fooled_within_the_budget_on_the_way_comes_back_fooled(name, options, monkeypatch):
+    model, batch = rugged()
+    seen = torch.zeros(len(batch), dtype=torch.bool)
+
+    def watched(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(problem: Problem, x_adv: torch.Tensor, *rest: Any, **named: Any) -> Any:
+            answer = ask(problem, x_adv, *rest, **named)
+            if x_adv.shape[1:] == batch.x.shape[1:]:  # and not a sticker
+                inside = (x_adv.detach() - batch.x[problem.index]).abs().flatten(1).amax(1) < 0.999 * LINF["eps"]
+                seen[problem.index[answer[-1] & inside]] = True
+            return answer
+
+        return asked
+
+    for method in ("gradient", "look"):
+        monkeypatch.setattr(Problem, method, watched(getattr(Problem, method)))
+    result = run(name, model, batch, LINF, {**QUICK.get(name, {}), **options})
+    assert result.success[seen].all()
 
 
 @pytest.mark.parametrize("name", ON_PICTURES)

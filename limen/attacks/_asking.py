@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from limen.models._model import Model
-from limen.types import Outputs
+from limen.types import Outputs, select
 
 _TAKES: WeakKeyDictionary[Model, bool] = WeakKeyDictionary()
 """Models that have been asked -> whether they are given pictures with the channels side by side."""
@@ -67,5 +67,5 @@ class CleanPass:
         leaf, outputs, self.leaf, self.outputs = self.leaf, self.outputs, None, None
         if leaf is None or outputs is None or len(index) < WORTHWHILE * len(leaf) or x.shape[1:] != leaf.shape[1:]:
             return None
-        same = torch.equal(x, leaf if len(x) == len(leaf) else leaf[index])
+        same = torch.equal(x, leaf if len(x) == len(leaf) else select(leaf, index))
         return (leaf, outputs) if same else None

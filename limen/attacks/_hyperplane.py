@@ -16,38 +16,37 @@ import torch
 from torch import Tensor
 
 
-def onto_hyperplane(t: Tensor, w: Tensor, r: Tensor, low: Tensor | float, high: Tensor | float, norm: str) -> Tensor:
-    """(..., n) points, normals, lower and upper ends, (...) what <w, d> must be -> (..., n) d."""
+def onto_hyperplane(t: Tensor, w: Tensor, r: Tensor, low: Tensor | float, high: Tensor | float, norm: str, short: float = 0) -> Tensor:
+    """(..., n) points, normals, lower and upper ends, (...) what <w, d> must be, or less by a share of at most `short` -> (..., n) d."""
     direction = w.sign() * r.sign()[..., None]
     # sums and products throughout: choosing between two tensors (torch.where) takes twenty times as long as multiplying them
     room = ((low + high) / 2 - t).mul_(direction).add_((high - low) / 2)
     slope, need = w.abs(), r.abs()[..., None]
-    return direction.mul_(_greedily(slope.expand_as(room), room, need) if norm == "l1" else _together(slope, room, need, norm))
+    if norm == "l1":
+        return direction.mul_(_greedily(slope.expand_as(room), room, need))
+    rounding = 64 * torch.finfo(w.dtype).eps  # of a sum
+    return direction.mul_(_together(slope, room, need, norm, max(short, rounding)))
 
 
-def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str) -> Tensor:
+def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str, short: float) -> Tensor:
     """Writes over `room`, and all else into one piece of memory: fresh memory would cost more than the sums."""
     l2, largest = norm == "l2", torch.finfo(slope.dtype).max  # not infinity, which times 0 is no number
     rate, work = slope.square() if l2 else slope, torch.empty_like(room)
-    before = torch.gt(room, 0, out=work).mul_(rate).sum(-1, keepdim=True)  # the speed of those that have room left
-    scale = (need / before).nan_to_num_(0.0, largest).clamp_max_(largest)
+    scale = (need / rate.sum(-1, keepdim=True)).nan_to_num_(0.0, largest)  # as if all had room without end: never beyond the answer
 
     def moved() -> Tensor:
         """Without regard to the room."""
         return torch.mul(scale, slope, out=work) if l2 else scale
 
     while True:
-        speed = torch.gt(room, moved(), out=work).mul_(rate).sum(-1, keepdim=True)
-        climbs = speed < before  # false for what is no number, too
+        missing = need - torch.minimum(room, moved(), out=work).mul_(slope).sum(-1, keepdim=True)
+        climbs = (missing > short * need) & (scale < largest)  # false for what is no number, too
         if not bool(climbs.any()):
-            break
+            return torch.minimum(room, moved(), out=room)  # linf: where the slope is 0, so is the direction
         # if those that still have room were to move for ever: never beyond the answer, because they will not
-        gained = torch.minimum(room, moved(), out=work).mul_(slope).sum(-1, keepdim=True)
-        further = (need - gained).clamp_min_(0) / speed
+        further = missing / torch.gt(room, moved(), out=work).mul_(rate).sum(-1, keepdim=True)
         # one that has arrived stays: its neighbours' rounds must not move it by a rounding error
-        scale = torch.where(climbs, (scale + further.nan_to_num_(0.0, largest)).clamp_max_(largest), scale)
-        before = speed
-    return torch.minimum(room, moved(), out=room)  # linf: where the slope is 0, so is the direction
+        scale = torch.where(climbs, (scale + further).clamp_max_(largest), scale)
 
 
 def _greedily(slope: Tensor, room: Tensor, need: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ Autograd is on in `Problem`, and in the clean pass kept for it (`_asking.py`), a
 samples leave the batch.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
@@ -115,7 +116,7 @@ class Problem:
     def rows(self, keep: Tensor) -> "Problem":
         """The problem of some samples; `keep` holds row numbers (a row may come more than once) or a mask."""
         i = keep.nonzero().squeeze(1) if keep.dtype == torch.bool else keep
-        return replace(self, x=self.x[i], goal=self.goal.rows(i), budget=None if self.budget is None else self.budget.rows(i),
+        return replace(self, x=select(self.x, i), goal=self.goal.rows(i), budget=None if self.budget is None else self.budget.rows(i),
                        generators=_streams(self.generators, i.tolist()),
                        y=None if self.y is None else select(self.y, i),
                        lengths=None if self.lengths is None else select(self.lengths, i), index=self.index[i.cpu()],
@@ -250,10 +251,11 @@ class Problem:
 
     def _cleaned(self, gradient: Tensor) -> Tensor:
         """Counts dead gradients, makes non-finite entries zero and leaves padding alone."""
-        largest = gradient.flatten(1).abs().amax(1)  # ten times faster than vector_norm with ord inf
-        alive = (largest > 0) & (largest < torch.inf)  # false for NaN
+        flat = gradient.flatten(1)
+        largest = flat.amax(1).maximum(-flat.amin(1))  # no copy of the magnitudes; ten times faster than vector_norm of ord inf
         self.calls.backward.index_add_(0, self.index, self._one)
-        if not bool(alive.all()):
+        if not math.isfinite(largest.log().sum()):  # one is 0, infinite or no number
+            alive = (largest > 0) & (largest < torch.inf)
             self.calls.dead.index_add_(0, self.index, (~alive).long().cpu())
             gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
         return gradient * self.mask if self.mask is not None and gradient.shape == self.x.shape else gradient

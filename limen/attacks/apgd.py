@@ -130,6 +130,13 @@ def _run(active: Problem, options: APGD, best: Best, rows: Tensor, target: Tenso
             if not len(stay):
                 return
             active, s, sparse = active.rows(stay), s.at(stay), sparse[stay]
+        if step > check:  # now, not after the gradient: who is fooled must not go back to a point of higher loss that fools no one
+            if l1:
+                sparse = _check_sparse(active, s, sparse)
+            else:
+                _check(s, options.rho * interval)
+                interval = max(interval - max(int(0.03 * options.steps), 1), max(int(0.06 * options.steps), 1))
+            check += interval
         s.before, s.x = s.x, _sparse_step(active, s) if l1 else _step(active, s, options.momentum if step > 1 else 1.0)
         if step == 1 and not random and len(dead := (s.gradient == 0).flatten(1).all(1).nonzero().squeeze(1)):
             s.x[dead] = active.rows(dead).start()
@@ -144,13 +151,6 @@ def _run(active: Problem, options: APGD, best: Best, rows: Tensor, target: Tenso
         s.rises += s.loss > before
         i = (s.loss > s.top_loss).nonzero().squeeze(1)
         s.top[i], s.top_gradient[i], s.top_loss[i] = s.x[i], s.gradient[i], s.loss[i]
-        if step == check:
-            if l1:
-                sparse = _check_sparse(active, s, sparse)
-            else:
-                _check(s, options.rho * interval)
-                interval = max(interval - max(int(0.03 * options.steps), 1), max(int(0.06 * options.steps), 1))
-            check += interval
 
 
 def _loss(active: Problem, options: APGD, target: Tensor) -> Callable[[Outputs], Tensor]:

@@ -38,7 +38,8 @@ class FAB(Options):
     steps: int = Field(default=100, ge=1)
     """Steps of one run."""
     restarts: int = Field(default=1, ge=1)
-    """Runs; all but the first start at a random point half as far away as the smallest change found, or as the budget allows."""
+    """Runs (with `targets`: towards each class); all but the first start at a random point half as far away as the smallest change found
+    in those before, or as the budget allows."""
     targets: int = Field(default=0, ge=0)
     """0: every step linearises towards all classes, one backward pass each; k: one run towards each of the k most likely other classes."""
     alpha_max: float = Field(default=0.1, ge=0, le=1)
@@ -63,15 +64,35 @@ def fab(problem: Problem, options: FAB) -> Tensor:
     best.size[problem.goal.reached(logits)] = 0
     others = logits.scatter(1, reference[:, None], -torch.inf).topk(logits.shape[1] - 1).indices
     picks = [others] if options.targets == 0 or problem.goal.targeted else list(others[:, : options.targets].split(1, 1))
-    for pick in picks:
-        for restart in range(options.restarts):
-            left = (~_finished(problem, best, norm)).nonzero().squeeze(1)
-            if len(left):
-                _run(problem.rows(left), options, norm, best, left, pick[left], restart > 0)
+    while picks:
+        left = ((best.size > 0) & ~_settled(problem, best, norm)).nonzero().squeeze(1)
+        if not len(left):
+            break
+        # small batches are slow: as many runs as fit; where runs draw from a sample's stream, one after the other
+        together = len(problem) // len(left) if problem.certain and options.restarts == 1 else 1
+        now, picks = picks[:together], picks[together:]
+        _side_by_side(problem.rows(left.repeat(len(now))), options, norm, best, left, [pick[left] for pick in now])
     return problem.project(best.x)
 
 
-def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, pick: Tensor, random: bool) -> None:
+def _side_by_side(runs: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, picks: list[Tensor]) -> None:
+    """Runs towards several classes at once. What comes out is what one after the other would give: a run sees nothing of the others, but
+    is broken off once one before it is inside the budget, and then counts for nothing."""
+    together = len(picks)
+    found, pick = Smallest.of(runs), torch.cat(picks)
+    for restart in range(options.restarts):
+        _run(runs, options, norm, found, pick, together, restart > 0)
+    settled, x, size = (t.chunk(together) for t in (_settled(runs, found, norm, together), found.x, found.size))
+    for k in range(together):
+        i = slice(None) if k == 0 else ~settled[k - 1]
+        best.take(left[i], x[k][i], size[k][i], size[k][i] < torch.inf)
+
+
+def _run(runs: Problem, options: FAB, norm: str, best: Smallest, pick: Tensor, together: int, random: bool) -> None:
+    left = (~_settled(runs, best, norm, together)).nonzero().squeeze(1)
+    if not len(left):
+        return
+    active, pick = runs.rows(left), pick[left]
     x = _random_start(active, norm, best.size[left]) if random else active.x
     beyond = torch.full_like(best.size[left], options.eta - 1)  # how far beyond the boundary one that falls short aims, as a share of |f|
     nearest = torch.full_like(beyond, torch.inf)  # the smallest change of this run, as a multiple of the budget
@@ -84,7 +105,7 @@ def _run(active: Problem, options: FAB, norm: str, best: Smallest, left: Tensor,
         if some:
             best.take(left, x, size, success)
         if active.budget is not None and active.certain and (some or options.give_up):
-            done = _inside(active, best, left, norm) if some else torch.zeros_like(success)
+            done = _settled(runs, best, norm, together)[left] if some else torch.zeros_like(success)
             if options.give_up:
                 far = (size if type(active.ball) is BALLS[norm] else active.ball.norm(delta)) / active.ball.radius
                 nearest = torch.where(success, nearest.minimum(far), nearest)
@@ -132,7 +153,7 @@ def _towards(active: Problem, x: Tensor, f: Tensor, f_0: Tensor, w: Tensor, opti
     """One step: eta times the way to the hyperplane from here and from the clean sample, mixed. `f` (B,) here, `f_0` at the clean one."""
     both = torch.stack([x.flatten(1), active.x.flatten(1)])
     low, high = _range(active)
-    ways = onto_hyperplane(both, w.flatten(1), torch.stack([-f, -f_0]), low, high, norm)
+    ways = onto_hyperplane(both, w.flatten(1), torch.stack([-f, -f_0]), low, high, norm, short=(options.eta - 1) / 5)  # eta makes up
     a_i, a_0 = sizes(ways.flatten(0, 1), norm).chunk(2)
     alpha = (a_i / (a_i + a_0).clamp_min(torch.finfo(x.dtype).tiny)).clamp_max(options.alpha_max)[:, None]
     here, clean = both.add_(ways, alpha=options.eta)
@@ -155,20 +176,16 @@ def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
     return active.clip(active.x + ball.fill(ball.start(active.x, active.generators, None if active.mask is None else active.lengths)))
 
 
-def _finished(problem: Problem, best: Smallest, norm: str) -> Tensor:
-    """(B,) bool: fooled without a change, or inside the budget."""
-    done = best.size == 0
+def _settled(problem: Problem, best: Smallest, norm: str, together: int = 1) -> Tensor:
+    """(B,) bool: whether the smallest changes keep to the budget. Of runs side by side, all towards one class after all towards another:
+    this one's or that of one before it."""
     if problem.budget is None or not problem.certain:
-        return done
-    return done | _inside(problem, best, torch.arange(len(problem), device=done.device), norm)
-
-
-def _inside(problem: Problem, best: Smallest, rows: Tensor, norm: str) -> Tensor:
-    """(B,) bool: whether the smallest changes of the samples `rows`, which the problem holds, keep to its budget."""
-    size = best.size[rows]
+        return torch.zeros_like(best.size, dtype=torch.bool)
+    size = best.size
     if type(problem.ball) is not BALLS[norm]:
-        size = torch.where(size < torch.inf, problem.ball.norm(best.x[rows] - problem.x), torch.inf)
-    return size <= problem.ball.radius
+        size = torch.where(size < torch.inf, problem.ball.norm(best.x - problem.x), torch.inf)
+    inside = size <= problem.ball.radius
+    return inside if together == 1 else inside.view(together, -1).cumsum(0).flatten() > 0
 
 
 def _norm_of(budget: Ball | None) -> Literal["l2", "linf", "l1"]:

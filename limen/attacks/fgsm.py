@@ -14,6 +14,7 @@ from torch import Tensor
 
 from limen.attacks._problem import Problem
 from limen.options import Options
+from limen.types import select
 
 
 class FGSM(Options):
@@ -32,7 +33,7 @@ def fgsm(problem: Problem, options: FGSM) -> Tensor:
     gradient, _, reached = problem.gradient(problem.x)
     x_adv = problem.x.clone()
     left = (~reached).nonzero().squeeze(1)
-    active, gradient = problem.rows(left), gradient[left]
+    active, gradient = problem.rows(left), select(gradient, left)
     for share in torch.linspace(options.search_from or 1 / options.search, 1, options.search).tolist() if options.search > 1 else [1.0]:
         x_adv[left] = active.step(active.x, gradient, share * radius[left])
         if options.search == 1 or not len(left):

@@ -79,7 +79,7 @@ class Model(nn.Module):
 def check_samples(kind: Kind, x: Tensor, lengths: Tensor | None = None, ids: Sequence[str] | None = None) -> None:
     """A UserError if x is not a batch of that kind: wrong shape, empty, or not finite. `ids` name the samples in the message."""
     name = lambda i: ids[i] if ids else f"number {i}"  # noqa: E731
-    if x.dim() != (2 if kind == "clip" else 4) or len(x) == 0:
+    if x.dim() != (2 if kind == "clip" else 4) or len(x) == 0 or (kind == "picture" and x.numel() == 0):
         wanted = "(B, T), one channel each: average the channels of stereo first" if kind == "clip" else "(B, C, H, W)"
         raise UserError(f"A batch of {kind}s has the shape {wanted}. {tuple(x.shape)} came.")
     if kind == "clip":
@@ -88,8 +88,8 @@ def check_samples(kind: Kind, x: Tensor, lengths: Tensor | None = None, ids: Seq
             raise UserError(f"lengths must be one number per clip, at most {x.shape[1]}, but {n.tolist()} came for {len(x)} clips.")
         if int(n.min()) < 1:
             raise UserError(f"A clip must hold at least one sample, but this one is empty: {name(int(n.argmin()))}. Leave it out.")
-    finite = torch.isfinite(x.flatten(1)).all(1)
-    if not bool(finite.all()):
+    if not bool(torch.stack(x.aminmax()).isfinite().all()):  # either end is NaN if one is
+        finite = torch.isfinite(x.flatten(1)).all(1)
         bad = [name(i) for i in (~finite).nonzero().squeeze(1).tolist()]
         raise UserError(f"x must be finite, but these samples hold NaN or infinity: {', '.join(bad[:5])}.")
 

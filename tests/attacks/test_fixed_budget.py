@@ -170,6 +170,32 @@ def test_apgd_lets_fooled_samples_go_at_once_and_leaves_alone_what_is_wrong_alre
     assert (towards.calls.forward[~towards.success] == 1 + 3 * 2 * 21).all()
 
 
+class Told(Model):
+    """Answers in the order it was told, whatever it is shown, and remembers that."""
+
+    kind, classes = "picture", list("abc")
+
+    def __init__(self, answers: list[list[float]]):
+        super().__init__()
+        self.answers, self.shown = answers, []
+
+    def forward(self, x, lengths=None, generators=None):
+        self.shown.append(x.detach().clone())
+        slope = 1e-3 * (-1) ** len(self.shown) * x.flatten(1).sum(1, keepdim=True)  # there and back again
+        return torch.tensor(self.answers[len(self.shown) - 1], dtype=x.dtype) + slope * torch.tensor([1, 2, 3])
+
+
+@pytest.mark.parametrize("norm", ["linf", "l1"])
+def test_apgd_keeps_a_point_that_fools_at_a_checkpoint_though_another_has_a_higher_loss(norm):
+    nearly, fooled = [0.0, -0.1, -0.1], [0.0, 0.5, -9.0]  # the cross-entropy of the first is the higher one
+    model, x = Told([nearly, nearly, fooled]), torch.full((1, 1, 4, 4), 0.5)
+    goal, ball = Goal(torch.tensor([0]), False), BALL[norm](torch.tensor([0.1]))
+    steps = 10 if norm == "linf" else 50  # the first checkpoint comes after two of them
+    x_adv = apgd(Problem(model, x, goal, ball, [torch.Generator()], 0.0, 1.0), APGD(loss="ce", steps=steps))
+    assert len(model.shown) == 3
+    assert torch.equal(x_adv, model.shown[2])
+
+
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 @pytest.mark.parametrize(
     "spec",

@@ -269,6 +269,32 @@ def test_fab_towards_single_classes_finds_the_nearest_of_all():
     assert (sizes(batch, nearer.x_adv, "l2") <= exact * 1.006).all()
 
 
+def test_fab_finds_the_same_whether_it_goes_towards_several_classes_at_once_or_not():
+    model, batch, weights, gaps = linear(classes=5, n=24)
+    exact = smallest(weights, gaps, batch.y, 1.0)
+    eps = float(exact.quantile(0.8))  # few are left after the first class: the runs towards the other three go side by side
+
+    class Largest(Classifier):
+        """Remembers how many samples it was asked about at once."""
+
+        def forward(self, x, *rest):
+            asked.append(len(x))
+            return super().forward(x, *rest)
+
+    asked: list[int] = []
+    watched = Largest(model.network, "picture", model.classes)
+    result = run(watched, batch, name="fab", steps=10, targets=4, budget={"name": "linf", "eps": eps})
+    assert torch.equal(result.success, exact <= eps)
+    left = int((~result.success).sum())
+    assert asked.count(3 * left) >= 8
+    assert max(asked) == 24
+    for i in range(24):
+        one = Batch(batch.kind, batch.ids[i : i + 1], batch.x[i : i + 1], batch.y[i : i + 1])
+        alone = run(model, one, name="fab", steps=10, targets=4, budget={"name": "linf", "eps": eps})
+        torch.testing.assert_close(alone.x_adv[0], result.x_adv[i], rtol=0, atol=1e-12)
+        assert alone.calls.backward[0] <= result.calls.backward[i]  # of a run that an earlier one of the same sample makes needless
+
+
 @pytest.mark.parametrize("name", sorted({name for name, _ in ALL}))
 def test_several_models_at_once_are_refused_in_words(name):
     model, batch, _, _ = linear()

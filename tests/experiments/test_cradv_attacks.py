@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
+from cradv_files import sign_of_gradient
 
 from limen.experiments import _cradv_attacks, _cradv_plan, _cradv_schema
 from limen.experiments._cradv_nets import Space, View
@@ -24,12 +24,6 @@ def small():
     x = space.normalise(torch.rand(6, 3, 6, 6, generator=torch.Generator().manual_seed(3)))
     with torch.no_grad():
         return view, space, Batch("picture", [f"s{i}" for i in range(6)], x, view(x).argmax(1))
-
-
-def sign_of_gradient(view, x, y):
-    x = x.clone().requires_grad_()
-    F.cross_entropy(view(x), y, reduction="sum").backward()
-    return x.grad.sign()
 
 
 def clamped(space, x):
