@@ -16,21 +16,21 @@ import torch
 from torch import Tensor
 
 
-def onto_hyperplane(t: Tensor, w: Tensor, r: Tensor, low: Tensor | float, high: Tensor | float, norm: str, short: float = 0) -> Tensor:
-    """(..., n) points, normals, lower and upper ends, (...) what <w, d> must be, or less by a share of at most `short` -> (..., n) d."""
+def onto_hyperplane(t: Tensor, w: Tensor, r: Tensor, low: Tensor | float, high: Tensor | float, norm: str) -> Tensor:
+    """(..., n) points, normals, lower and upper ends, (...) what <w, d> must be -> (..., n) d."""
     direction = w.sign() * r.sign()[..., None]
     # sums and products throughout: choosing between two tensors (torch.where) takes twenty times as long as multiplying them
     room = ((low + high) / 2 - t).mul_(direction).add_((high - low) / 2)
     slope, need = w.abs(), r.abs()[..., None]
     if norm == "l1":
         return direction.mul_(_greedily(slope.expand_as(room), room, need))
-    rounding = 64 * torch.finfo(w.dtype).eps  # of a sum
-    return direction.mul_(_together(slope, room, need, norm, max(short, rounding)))
+    return direction.mul_(_together(slope, room, need, norm))
 
 
-def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str, short: float) -> Tensor:
+def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str) -> Tensor:
     """Writes over `room`, and all else into one piece of memory: fresh memory would cost more than the sums."""
     l2, largest = norm == "l2", torch.finfo(slope.dtype).max  # not infinity, which times 0 is no number
+    rounding = 64 * torch.finfo(slope.dtype).eps  # of a sum, as a share of it
     rate, work = slope.square() if l2 else slope, torch.empty_like(room)
     scale = (need / rate.sum(-1, keepdim=True)).nan_to_num_(0.0, largest)  # as if all had room without end: never beyond the answer
 
@@ -40,7 +40,7 @@ def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str, short: float
 
     while True:
         missing = need - torch.minimum(room, moved(), out=work).mul_(slope).sum(-1, keepdim=True)
-        climbs = (missing > short * need) & (scale < largest)  # false for what is no number, too
+        climbs = (missing > rounding * need) & (scale < largest)  # false for what is no number, too
         if not bool(climbs.any()):
             return torch.minimum(room, moved(), out=room)  # linf: where the slope is 0, so is the direction
         # if those that still have room were to move for ever: never beyond the answer, because they will not

@@ -153,7 +153,7 @@ def _towards(active: Problem, x: Tensor, f: Tensor, f_0: Tensor, w: Tensor, opti
     """One step: eta times the way to the hyperplane from here and from the clean sample, mixed. `f` (B,) here, `f_0` at the clean one."""
     both = torch.stack([x.flatten(1), active.x.flatten(1)])
     low, high = _range(active)
-    ways = onto_hyperplane(both, w.flatten(1), torch.stack([-f, -f_0]), low, high, norm, short=(options.eta - 1) / 5)  # eta makes up
+    ways = onto_hyperplane(both, w.flatten(1), torch.stack([-f, -f_0]), low, high, norm)
     a_i, a_0 = sizes(ways.flatten(0, 1), norm).chunk(2)
     alpha = (a_i / (a_i + a_0).clamp_min(torch.finfo(x.dtype).tiny)).clamp_max(options.alpha_max)[:, None]
     here, clean = both.add_(ways, alpha=options.eta)
