@@ -31,7 +31,7 @@ DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, help="at most; by default the long attacks once or twice, FGSM 15 times, the others 3")
+    parser.add_argument("--repeats", type=int, help="at most; by default the long attacks once or twice, the short ones 3 to 15 times")
     parser.add_argument("--only", default="", help="attacks whose name begins with one of these, parted by commas")
     parser.add_argument("--data", default="mnist,cifar10")
     parser.add_argument("--network", default="undefended,robust")

@@ -56,7 +56,7 @@ def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:
             "limen": lambda: peers.limen(name="pgd", steps=40, budget=l1),
             "foolbox": lambda: peers.foolboxes("L1PGD", eps_l1, abs_stepsize=2.5 * eps_l1 / 40, steps=40),
             "ART": lambda: peers.art_pgd(1, eps_l1, 2.5 * eps_l1 / 40),
-        }),
+        }, repeats=9),
         Contest("MI-FGSM-40", 40, {
             "limen": lambda: peers.limen(name="mi_fgsm", steps=40, step_size=0.1, budget=linf),
             "foolbox": lambda: peers.foolboxes("LinfMomentumIterativeFastGradientMethod", eps, abs_stepsize=mi, steps=40),
