@@ -41,8 +41,8 @@ class Batch:
 
     def rows(self, index: Tensor | Sequence[int]) -> "Batch":
         i = torch.as_tensor(index)
-        return replace(self, ids=[self.ids[k] for k in i.tolist()], x=self.x[i], y=select(self.y, i),
-                       lengths=None if self.lengths is None else self.lengths[i])  # fmt: skip
+        return replace(self, ids=[self.ids[k] for k in i.tolist()], x=select(self.x, i), y=select(self.y, i),
+                       lengths=None if self.lengths is None else select(self.lengths, i))  # fmt: skip
 
     def to(self, device: torch.device | str) -> "Batch":
         move = lambda t: t.to(device) if isinstance(t, Tensor) else t  # noqa: E731

@@ -184,10 +184,7 @@ def _goes_beyond(options: Options) -> bool:
 
 def check_range(batch: Batch, bounds: tuple[Tensor | float, Tensor | float] | None) -> None:
     low, high = bounds or BOUNDS[batch.kind]
-    if isinstance(low, Tensor) or isinstance(high, Tensor):
-        beyond = bool((batch.x < low - 1e-6).any()) or bool((batch.x > high + 1e-6).any())
-    else:  # ten times faster
-        beyond = float(batch.x.min()) < low - 1e-6 or float(batch.x.max()) > high + 1e-6
-    if beyond:
+    # the ends over the batch first: comparing every value takes ten times as long
+    if bool((batch.x.amin(0) < low - 1e-6).any()) or bool((batch.x.amax(0) > high + 1e-6).any()):
         raise UserError(f"x must lie in [{low}, {high}], but spans [{batch.x.min():.3g}, {batch.x.max():.3g}]. "
                         "If x is already normalised, pass raw x and wrap the model: Normalized(model, mean, std).")  # fmt: skip

@@ -39,6 +39,15 @@ def smallest(weights: Tensor, gaps: Tensor, y: Tensor, dual: float) -> Tensor:
     return distances.scatter(1, y[:, None], torch.inf).amin(1)
 
 
+def some_wrong(n: int, wrong: int) -> tuple[Classifier, Batch, dict[str, object]]:
+    """A linear model of four classes, a linf budget that half of the samples are nearer to another class than, and the first `wrong` labels
+    false."""
+    model, batch, weights, gaps = linear(n=n)
+    eps = float(smallest(weights, gaps, batch.y, 1.0).median())
+    batch.y[:wrong] = (batch.y[:wrong] + 1) % 4
+    return model, batch, {"name": "linf", "eps": eps}
+
+
 def to_target(weights: Tensor, gaps: Tensor, target: int) -> Tensor:
     """(n,) the exact L2 distance to the region of a class, { d : (w_t - w_k) d >= z_k - z_t for all k }: of every set of these
     constraints the shortest d that meets them as equations; the answer is the one whose multipliers are positive and that meets all."""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from exact import BALL, DUAL, curved, fooled, linear, run, smallest
+from exact import BALL, DUAL, curved, fooled, linear, run, smallest, some_wrong
 from torch import nn
 
 from limen.attacks._losses import SOFTNESS, dlr, dlr_towards, soft
@@ -155,16 +155,14 @@ def _apgd(model, x, y, norm, eps, steps):
 
 
 def test_apgd_lets_fooled_samples_go_at_once_and_leaves_alone_what_is_wrong_already():
-    model, batch, weights, gaps = linear(n=30)
-    eps = float(smallest(weights, gaps, batch.y, 1.0).median())
-    batch.y[:5] = (batch.y[:5] + 1) % 4
-    result = run(model, batch, name="apgd", steps=20, budget={"name": "linf", "eps": eps})
+    model, batch, budget = some_wrong(30, wrong=5)
+    result = run(model, batch, name="apgd", steps=20, budget=budget)
     assert torch.equal(result.x_adv[:5], batch.x[:5])
     assert (result.calls.forward[:5] == 0).all()
     assert (result.calls.forward[~result.success] == 21).all()
     assert (result.calls.backward[~result.success] == 20).all()
     assert (result.calls.forward[5:][result.success[5:]] == 2).any()  # the first step suffices
-    towards = run(model, batch, name="apgd", steps=20, targets=3, restarts=2, budget={"name": "linf", "eps": eps})
+    towards = run(model, batch, name="apgd", steps=20, targets=3, restarts=2, budget=budget)
     assert torch.equal(towards.x_adv[:5], batch.x[:5])
     assert (towards.calls.backward[:5] == 0).all()
     assert (towards.calls.forward[~towards.success] == 1 + 3 * 2 * 21).all()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from exact import BALL, DUAL, curved, fooled, linear, run, smallest
+from exact import BALL, DUAL, curved, fooled, linear, run, smallest, some_wrong
 
 from limen.attacks._problem import Problem
 from limen.attacks.square import Square, square
@@ -80,10 +80,8 @@ def test_square_asks_about_several_points_at_once_and_takes_the_best_of_them(at_
 
 
 def test_square_lets_fooled_samples_go_and_leaves_alone_what_is_wrong_already():
-    model, batch, weights, gaps = linear(n=20)
-    eps = float(smallest(weights, gaps, batch.y, 1.0).median())
-    batch.y[:4] = (batch.y[:4] + 1) % 4
-    result = run(model, batch, name="square", queries=100, budget={"name": "linf", "eps": eps})
+    model, batch, budget = some_wrong(20, wrong=4)
+    result = run(model, batch, name="square", queries=100, budget=budget)
     assert torch.equal(result.x_adv[:4], batch.x[:4])
     assert (result.calls.forward[:4] == 0).all()
     assert result.success[4:].any()
