@@ -165,7 +165,7 @@ def test_picture_formats_modes_and_transparency_are_handled(tmp_path):
     for name, pixels in (("b.jpg", x), ("c.webp", np.stack([x] * 3, 2)), ("d.png", np.stack([x, x, x, x * 0 + 255], 2))):
         (row,) = measure_files(grey, paint(tmp_path / name, pixels)).rows
         assert row["linf"] < 0.3, name
-    assert "transparency left out" in row["note"]
+    assert "transparency shown on white" in row["note"]
     assert "grey compared with colour" in row["note"]
     Image.fromarray((x * 257).astype(np.uint16)).save(tmp_path / "deep.png")
     assert measure_files(grey, tmp_path / "deep.png").rows[0]["linf"] < 1e-6
@@ -198,7 +198,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, content, suffix):
 def test_a_cut_off_picture_is_named(tmp_path):
     good = paint(tmp_path / "good.png", np.random.default_rng(0).integers(0, 255, (64, 64)))
     (tmp_path / "bad.png").write_bytes(good.read_bytes()[:1500])
-    with pytest.raises(UserError, match=r"bad\.png: cannot be decoded as a picture"):
+    with pytest.raises(UserError, match=r"bad\.png: cannot be read as a picture"):
         measure_files(good, tmp_path / "bad.png")
 
 

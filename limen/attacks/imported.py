@@ -8,7 +8,6 @@ clean samples that belong to an exported set are data too: {name: transcripts, p
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +15,7 @@ from limen.attacks._problem import Problem
 from limen.audio.files import clip_header, read_clip
 from limen.data._tables import find_column, read_rows
 from limen.errors import UserError
+from limen.images.files import read_picture
 from limen.options import Options
 
 
@@ -82,16 +82,9 @@ def _clip(path: Path, n: int, rate_hz: int | None) -> Tensor:
 
 
 def _picture(path: Path, shape: tuple[int, ...]) -> Tensor:
-    from PIL import Image
-
     if not path.is_file():
         raise UserError(f"{path}: there is no such file, but the table of adversarial samples names it.")
-    try:
-        with Image.open(path) as file:
-            pixels = np.atleast_3d(np.array(file.convert("L" if shape[0] == 1 else "RGB")))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise UserError(f"{path}: cannot be read as a picture ({error}).") from None
-    x = torch.from_numpy(pixels).permute(2, 0, 1).float() / 255
+    x = read_picture(path, 1 if shape[0] == 1 else 3)
     if tuple(x.shape) != shape:
         raise UserError(f"{path}: has the shape {tuple(x.shape)}, but the clean picture has {shape}.")
     return x

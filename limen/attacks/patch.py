@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from PIL.Image import Resampling
 from pydantic import Field, model_validator
 from torch import Tensor
 
 from limen.attacks._problem import Problem, need_classes
 from limen.errors import UserError
+from limen.images.files import open_picture, pixels, write_picture
 from limen.options import Options
 from limen.seeds import uniform_like
 
@@ -177,21 +179,10 @@ def _in_range(picture: Tensor, problem: Problem) -> Tensor:
 
 def _read(path: str, problem: Problem, side: int) -> Tensor:
     """A picture file as (C, side, side), black and white being the ends of the samples' range."""
-    import numpy as np
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        picture = Image.open(path).convert("L" if problem.x.shape[1] == 1 else "RGB").resize((side, side), Image.Resampling.BILINEAR)
-    except (OSError, UnidentifiedImageError) as error:
-        raise UserError(f"attack patch: {path} is not a readable picture ({error}). Give the path of a PNG or JPEG file.") from None
-    pixels = torch.from_numpy(np.asarray(picture).copy()).to(problem.x) / 255
-    return _in_range(pixels[None] if pixels.dim() == 2 else pixels.permute(2, 0, 1), problem)
+    picture = open_picture(path)[0].resize((side, side), Resampling.BILINEAR)
+    return _in_range(pixels(picture, 1 if problem.x.shape[1] == 1 else 3).to(problem.x), problem)
 
 
 def _save(sticker: Tensor, problem: Problem, path: str) -> None:
-    import numpy as np
-    from PIL import Image
-
     low, high = _ends(problem)
-    pixels = (((sticker - low) / (high - low)).cpu().float().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    Image.fromarray(np.squeeze(pixels)).save(path)
+    write_picture(path, ((sticker - low) / (high - low)).float())

@@ -8,7 +8,7 @@ from typing import Literal
 
 from limen.data._cache import fetched
 from limen.data._dataset import DataOptions, Dataset, ordered
-from limen.data.image_folder import read_picture
+from limen.data.image_folder import read_square
 from limen.errors import UserError
 from limen.types import Sample
 
@@ -34,7 +34,7 @@ def foolbox_samples(options: FoolboxSamples) -> Dataset:
     grey = options.of in ("mnist", "fashionMNIST")
 
     def load(path: Path) -> Sample:
-        x = read_picture(path, side, side)
+        x = read_square(path, side, side)
         return Sample(path.name, x[:1] if grey else x, int(path.stem.rsplit("_", 1)[-1]))
 
     keys = ordered(files, [path.name for path in files], options)

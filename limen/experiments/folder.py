@@ -20,11 +20,11 @@ import limen
 from limen.audio.files import write_clip
 from limen.experiments.file import Experiment
 from limen.experiments.plan import Planned
+from limen.images.files import write_picture
 from limen.metrics._apply import Metric, columns
 from limen.metrics._metric import Column
 from limen.metrics._summary import summarise
 from limen.tasks._cell import Example, Outcome
-from limen.tasks._export import write_picture
 from limen.whole import write_whole
 
 TASK_COLUMNS = {

@@ -17,6 +17,8 @@ from limen.audio import files as audio_files
 from limen.audio.files import clip_header, read_clip
 from limen.audio.resample import resample
 from limen.errors import UserError
+from limen.images import files as picture_files
+from limen.images.files import open_picture, pixels
 from limen.metrics._apply import applicable, columns, measure
 from limen.metrics._metric import Column
 from limen.metrics._summary import summarise
@@ -24,7 +26,7 @@ from limen.types import Batch, Kind, Samples
 
 SUFFIXES: dict[str, tuple[str, ...]] = {
     "clip": audio_files.SUFFIXES,
-    "picture": (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm"),
+    "picture": picture_files.SUFFIXES,
 }
 SHORTER_S, SHORTER_PART = 0.1, 0.1
 """Lengths may differ by this much before a pair is taken for two different recordings: what encoders and resamplers add at the end."""
@@ -177,18 +179,6 @@ def _pictures(clean: Path, adversarial: Path) -> Pair:
 
 
 def _picture(path: Path) -> tuple[Tensor, list[str]]:
-    """(1, H, W) grey or (3, H, W) RGB in [0, 1], turned as the file says."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as file:
-            picture = ImageOps.exif_transpose(file)
-            picture.load()
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise UserError(f"{path}: cannot be decoded as a picture ({str(error).rstrip('.')}).") from None
-    notes = ["transparency left out"] if picture.has_transparency_data else []
-    if picture.mode.startswith("I"):  # 16 bits of grey
-        return torch.from_numpy(np.array(picture, dtype=np.float64) / 65535).float()[None], notes
-    grey = picture.mode in ("1", "L", "LA")
-    pixels = np.atleast_3d(np.array(picture.convert("L" if grey else "RGB")))
-    return torch.from_numpy(pixels).permute(2, 0, 1).float() / 255, notes
+    """(C, H, W) in [0, 1], and what was done to the file's pixels."""
+    picture, transparent = open_picture(path)
+    return pixels(picture), ["transparency shown on white"] if transparent else []

@@ -10,11 +10,10 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-from PIL import Image
 from torch import Tensor
 
 from limen.audio.files import SUFFIXES, write_clip
+from limen.images.files import write_picture
 from limen.types import Samples
 
 Export = Literal["flac", "wav"]
@@ -62,10 +61,3 @@ class Exporter:
 def _rate_hz(samples: Samples) -> int:
     assert samples.rate_hz is not None
     return samples.rate_hz
-
-
-def write_picture(path: Path, x: Tensor) -> None:
-    """(C, H, W) in [0, 1] as 8-bit PNG."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    array = (x.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array).save(path)

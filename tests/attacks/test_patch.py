@@ -76,7 +76,7 @@ def test_a_sticker_made_before_is_laid_on_as_it_is_and_can_be_saved(tmp_path):
 def test_mistakes_are_told_in_words(tmp_path):
     model, batch = colours()
     (tmp_path / "not.png").write_text("no picture")
-    with pytest.raises(UserError, match="not a readable picture"):
+    with pytest.raises(UserError, match="cannot be read as a picture"):
         Attack.parse({"name": "patch", "sticker": str(tmp_path / "not.png")}).craft(model, batch)
     with pytest.raises(UserError, match="min_scale must not exceed"):
         Attack.parse({"name": "patch", "min_scale": 0.5, "max_scale": 0.2})

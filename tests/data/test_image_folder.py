@@ -4,7 +4,7 @@ import torch
 from PIL import Image
 
 from limen.components import parse
-from limen.data.image_folder import read_picture
+from limen.data.image_folder import read_square
 from limen.errors import UserError
 
 
@@ -56,31 +56,35 @@ def test_class_names_give_the_order_and_may_name_absent_classes(tmp_path):
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "CMYK", "RGBA", "LA", "1"])
 def test_every_colour_mode_becomes_rgb(tmp_path, mode):
     ending = "tif" if mode == "CMYK" else "png"
-    x = read_picture(picture(tmp_path / f"a.{ending}", (255, 255, 255), mode=mode), 8, 8)
+    x = read_square(picture(tmp_path / f"a.{ending}", (255, 255, 255), mode=mode), 8, 8)
     assert x.shape == (3, 8, 8)
     torch.testing.assert_close(x, torch.ones(3, 8, 8), atol=0.01, rtol=0)
 
 
 def test_what_is_transparent_shows_white(tmp_path):
     Image.fromarray(np.zeros((8, 8, 4), np.uint8)).save(tmp_path / "a.png")
-    assert torch.equal(read_picture(tmp_path / "a.png", 8, 8), torch.ones(3, 8, 8))
+    assert torch.equal(read_square(tmp_path / "a.png", 8, 8), torch.ones(3, 8, 8))
 
 
-def test_sixteen_bit_grey_keeps_its_upper_byte(tmp_path):
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_sixteen_bit_grey_keeps_its_precision_and_its_range_when_resized(tmp_path, interpolation):
     Image.fromarray(np.full((8, 8), 51200, np.uint16)).save(tmp_path / "a.png")
-    torch.testing.assert_close(read_picture(tmp_path / "a.png", 8, 8), torch.full((3, 8, 8), 200 / 255))
+    torch.testing.assert_close(read_square(tmp_path / "a.png", 8, 8, interpolation), torch.full((3, 8, 8), 51200 / 65535))
+    Image.fromarray(np.kron([[0, 65535]], np.ones((8, 4))).astype(np.uint16)).save(tmp_path / "edge.png")
+    x = read_square(tmp_path / "edge.png", 20, 20, interpolation)
+    assert (float(x.min()), float(x.max())) == (0.0, 1.0)
 
 
 def test_the_centre_is_cut_out(tmp_path):
     pixels = np.arange(16 * 10 * 3, dtype=np.uint8).reshape(10, 16, 3)
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    x = read_picture(tmp_path / "a.png", 6, 10)  # the shorter side has 10 already
+    x = read_square(tmp_path / "a.png", 6, 10)  # the shorter side has 10 already
     assert torch.equal((x * 255).round().to(torch.uint8), torch.from_numpy(pixels[2:8, 5:11]).permute(2, 0, 1))
 
 
 @pytest.mark.parametrize("size", [(300, 500), (500, 300), (17, 400), (7, 9)])
 def test_any_size_becomes_the_size_asked_for(tmp_path, size):
-    assert read_picture(picture(tmp_path / "a.png", size=size), 24, 32).shape == (3, 24, 24)
+    assert read_square(picture(tmp_path / "a.png", size=size), 24, 32).shape == (3, 24, 24)
 
 
 def test_bad_pictures_are_named(tmp_path):
@@ -90,7 +94,7 @@ def test_bad_pictures_are_named(tmp_path):
         (tmp_path / name).write_bytes(data)
     for name in ("empty.png", "text.png", "cut.jpg", "nan.tif", "absent.png"):
         with pytest.raises(UserError, match=name):
-            read_picture(tmp_path / name, 8, 8)
+            read_square(tmp_path / name, 8, 8)
 
 
 def test_bad_files_stop_or_are_skipped_and_counted(tmp_path):

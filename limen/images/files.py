@@ -1,0 +1,77 @@
+"""Picture files to pixels in [0, 1] and back: any format and colour mode in, 8-bit PNG out.
+
+Every part of Limen reads pictures here, so that a file has the same pixels as data, as a pair to measure, as an imported sample and as a
+sticker: turned as its EXIF tag says, a palette looked up, 16 bits of grey kept, and what is transparent shown on white, as a viewer would.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from limen.errors import UserError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm")
+"""Names that readers of folders take for pictures."""
+
+
+def open_picture(path: str | Path) -> tuple[Any, bool]:
+    """The picture as a PIL image, and whether some of it was transparent. Its mode is L, RGB, or F for 16 bits of grey, there in [0, 1]."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}; a picture was expected.")
+    if path.stat().st_size == 0:
+        raise UserError(f"{path}: the file is empty (0 bytes); a picture was expected.")
+    try:
+        with Image.open(path) as file:
+            picture = ImageOps.exif_transpose(file)
+            picture.load()
+            return _plain(picture), picture.has_transparency_data
+    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+        reason = "it has no known format" if isinstance(error, UnidentifiedImageError) else str(error).rstrip(".")
+        raise UserError(f"{path}: cannot be read as a picture ({reason}).") from None
+
+
+def read_picture(path: str | Path, channels: Literal[1, 3] | None = None) -> Tensor:
+    """(1, H, W) grey or (3, H, W) RGB in [0, 1]; `channels` brings every picture to one of them."""
+    return pixels(open_picture(path)[0], channels)
+
+
+def pixels(picture: Any, channels: Literal[1, 3] | None = None) -> Tensor:
+    """(C, H, W) in [0, 1] of an image that `open_picture` gave. Colour becomes grey by its luma (ITU-R BT.601)."""
+    if picture.mode == "RGB" and channels == 1:
+        picture = picture.convert("L")
+    values = np.atleast_3d(np.asarray(picture, np.float32) / (1 if picture.mode == "F" else 255))
+    x = torch.from_numpy(values).permute(2, 0, 1).contiguous()
+    return x.expand(3, -1, -1) if channels == 3 and len(x) == 1 else x
+
+
+def write_picture(path: str | Path, x: Tensor) -> None:
+    """(C, H, W) in [0, 1] as 8-bit PNG."""
+    from PIL import Image
+
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    array = (x.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    Image.fromarray(np.ascontiguousarray(array[:, :, 0] if array.shape[2] == 1 else array)).save(path)
+
+
+def _plain(picture: Any) -> Any:
+    """The image in mode L, RGB or F."""
+    from PIL import Image
+
+    if picture.mode.startswith("I"):  # 16 bits of grey
+        levels = np.asarray(picture)
+        if levels.min() < 0 or levels.max() > 65535:
+            raise ValueError(f"its grey values must fit in 16 bits, but span {levels.min()}..{levels.max()}")
+        return Image.fromarray((levels / 65535).astype(np.float32))
+    if picture.mode == "F":
+        raise ValueError("floating-point pixels have no agreed range; save it with 8 or 16 bits")
+    grey = picture.mode in ("1", "L", "LA", "La")
+    if picture.has_transparency_data:
+        layer = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return picture.convert("L" if grey else "RGB")

@@ -1,0 +1,79 @@
+"""A picture file has the same pixels wherever Limen reads it."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import limen
+from limen.data.image_folder import read_square
+from limen.errors import UserError
+from limen.images.files import read_picture, write_picture
+from limen.pairs.measure import measure_files
+
+
+def imported(path, clean):
+    """The file as the attack `imported` takes it from a table."""
+    table = path.with_suffix(".csv")
+    table.write_text(f"id,adversarial\n0,{path.name}\n")
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(clean.numel(), 2))
+    return limen.attack("imported", net, (clean[None], [0]), table=str(table)).x_adv[0]
+
+
+def saved(path, pixels, **options):
+    Image.fromarray(pixels).save(path, **options)
+    return path
+
+
+def files(tmp_path):
+    """One awkward file of each kind, all 8 x 8, and the pixels (C, 8, 8) that it has."""
+    rng = np.random.default_rng(0)
+    deep = rng.integers(0, 65536, (8, 8)).astype(np.uint16)
+    veil = rng.integers(0, 256, (8, 8, 4)).astype(np.uint8)
+    alpha = veil[..., 3:].astype(np.float64) / 255
+    on_white = alpha * veil[..., :3] + (1 - alpha) * 255
+    colour = rng.integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by a quarter
+    return {
+        "sixteen bits": (saved(tmp_path / "deep.png", deep), torch.from_numpy(deep / 65535)[None].float()),
+        "transparency": (saved(tmp_path / "veil.png", veil), torch.from_numpy(on_white / 255).permute(2, 0, 1).float()),
+        "turned": (
+            saved(tmp_path / "turned.png", colour, exif=exif),
+            torch.from_numpy(np.rot90(colour, -1) / 255).permute(2, 0, 1).float(),
+        ),
+        "grey": (saved(tmp_path / "grey.png", colour[..., 0]), torch.from_numpy(colour[..., 0] / 255)[None].float()),
+    }
+
+
+KINDS = ["sixteen bits", "transparency", "turned", "grey"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_data_pairs_and_imported_samples_have_the_same_pixels(tmp_path, kind):
+    path, pixels = files(tmp_path)[kind]
+    within = 1.01 / 255 if kind == "transparency" else 1e-6  # of transparent pixels PIL rounds the mixture to 8 bits
+    torch.testing.assert_close(read_picture(path), pixels, atol=within, rtol=0)
+    in_colour = read_picture(path, 3)
+    assert in_colour.shape == (3, 8, 8)
+    assert torch.equal(read_square(path, 8, 8), in_colour), "a data set"
+    assert measure_files(path, path).rows[0]["l2"] == 0
+    assert torch.equal(imported(path, in_colour), in_colour), "an imported sample"
+
+
+def test_what_was_written_reads_back_on_the_8_bit_grid(tmp_path):
+    for channels in (1, 3):
+        x = torch.randint(0, 256, (channels, 5, 7), generator=torch.Generator().manual_seed(channels)).float() / 255
+        write_picture(tmp_path / "x.png", x)
+        assert torch.equal(read_picture(tmp_path / "x.png"), x)
+
+
+def test_a_file_that_is_no_picture_is_named_with_what_it_is(tmp_path):
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "text.png").write_text("hello")
+    saved(tmp_path / "float.tif", np.zeros((4, 4), np.float32))
+    for name, reason in (("empty.png", "0 bytes"), ("text.png", "no known format"), ("float.tif", "8 or 16 bits"), (".", "is a folder"),
+                         ("none.png", "no such file")):  # fmt: skip
+        with pytest.raises(UserError, match=reason) as error:
+            read_picture(tmp_path / name)
+        assert str(tmp_path / name) in str(error.value)
