@@ -1,5 +1,8 @@
 """From a name to a model with weights: shipped, fetched, random or from a file. Weights are data; nothing that is loaded is executed."""
 
+import re
+import warnings
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,22 +60,36 @@ def read_state(path: Path) -> dict[str, Tensor]:
         raise UserError(f"There is no weights file {path}.")
     if path.suffix not in (".safetensors", ".pth", ".pt"):
         raise UserError(f"Weights are read from .safetensors, .pth or .pt, but {path} came.")
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            loaded: Any = load_file(path)
-        else:
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # each reader has its own exceptions for a damaged file
-        raise UserError(f"{path} cannot be read as weights: {str(error).splitlines()[0]} "
-                        "(only tensors are read: a file that would run code is refused).") from None  # fmt: skip
+    loaded: Any = _safetensors(path) if path.suffix == ".safetensors" else load_tensors(path)
     while isinstance(loaded, Mapping) and (key := next((k for k in WRAPPERS if isinstance(loaded.get(k), Mapping)), None)):
         loaded = loaded[key]
     if not isinstance(loaded, Mapping) or not all(isinstance(v, Tensor) for v in loaded.values()):
         kinds = ", ".join(map(str, list(loaded)[:5])) if isinstance(loaded, Mapping) else type(loaded).__name__
         raise UserError(f"{path} holds no state dict (names with tensors), but: {kinds}.")
     return {str(name).removeprefix("module."): value for name, value in loaded.items()}
+
+
+def load_tensors(path: Path, mmap: bool = False) -> Any:
+    """What torch.save wrote, if it holds tensors and plain values alone; a file that would run code is refused."""
+    try:
+        with warnings.catch_warnings():  # about the pickle's protocol
+            warnings.simplefilter("ignore")
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap and zipfile.is_zipfile(path))
+    except Exception as error:  # torch has no common exception for files that are damaged or no checkpoints
+        # torch's own words advise to load the file unsafely, so only the name that it stumbled over is told
+        if named := re.search(r"GLOBAL (\S+)", str(error)):
+            raise UserError(f"{path} is refused: it names {named[1]}, and a file that names code can run it when it is read. Weights must "
+                            "be tensors alone: save model.state_dict() instead of the model, or use safetensors.") from None  # fmt: skip
+        raise UserError(f"{path} cannot be read as weights: it is damaged, or not a file of torch.save.") from None
+
+
+def _safetensors(path: Path) -> Any:
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except Exception as error:  # SafetensorError is no subclass of anything but Exception
+        raise UserError(f"{path} cannot be read as safetensors: {str(error).splitlines()[0]}.") from None
 
 
 def load_state(module: nn.Module, state: Mapping[str, Tensor], who: str) -> None:

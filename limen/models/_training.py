@@ -20,6 +20,7 @@ from limen import seeds
 from limen.data._dataset import Dataset
 from limen.errors import UserError
 from limen.models._augment import AugmentOptions, augment, masking
+from limen.models._load import load_tensors
 from limen.models._model import Model, inner
 from limen.models._score import score
 from limen.types import Batch, collate
@@ -82,7 +83,7 @@ def train(model: Model, train_set: Dataset, valid_set: Dataset | None, options: 
     identity = json.dumps({"seed": seed, "data": train_set.name, "n": len(train_set), **options.model_dump()}, sort_keys=True)
     checkpoint = folder / "checkpoint.pt"
     if checkpoint.exists():
-        state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+        state = load_tensors(checkpoint)
         if state["identity"] != identity:
             raise UserError(f"{checkpoint} belongs to a training with other options. Use another folder, or delete it to start anew.")
         model.load_state_dict(state["model"])

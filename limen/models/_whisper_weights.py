@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from limen.errors import UserError
+from limen.models._load import load_tensors
 from limen.models._whisper_network import Dims
 
 SIZES = {
@@ -28,6 +29,7 @@ def dims_of_size(size: str) -> Dims:
 
 def dims_of_file(path: Path) -> Dims:
     """What a file of OpenAI's says of itself, or the config.json of a Hugging Face folder."""
+    config: Any
     if path.is_dir():
         config = _json(path / "config.json")
         names = ("num_mel_bins", "d_model", "encoder_attention_heads", "encoder_layers", "decoder_layers", "vocab_size",
@@ -35,11 +37,11 @@ def dims_of_file(path: Path) -> Dims:
     else:
         if not path.is_file():
             raise UserError(f"model whisper: there is no weights file or folder {path}.")
-        try:
-            config = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["dims"]
-        except Exception as error:  # damaged, not a checkpoint, or one without its sizes
-            raise UserError(f"model whisper: {path} is not a file as OpenAI publishes them ({type(error).__name__}). Expected a .pt with "
-                            "dims and model_state_dict, or a folder with config.json and model.safetensors.") from None  # fmt: skip
+        checkpoint = load_tensors(path, mmap=True)
+        config = checkpoint.get("dims") if isinstance(checkpoint, dict) else None
+        if not isinstance(config, dict):
+            raise UserError(f"model whisper: {path} is not a file as OpenAI publishes them: it has no sizes (dims). Expected a .pt with "
+                            "dims and model_state_dict, or a folder with config.json and model.safetensors.")  # fmt: skip
         names = ("n_mels", "n_audio_state", "n_audio_head", "n_audio_layer", "n_text_layer", "n_vocab", "n_audio_ctx", "n_text_ctx")
     if missing := [name for name in names if name not in config]:
         raise UserError(f"model whisper: {path} is not a Whisper: it does not say {', '.join(missing)}.")
