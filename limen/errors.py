@@ -1,8 +1,21 @@
 """Mistakes a user can make. The command line prints the message alone and ends with exit code 2."""
 
+from collections.abc import Sequence
+
 
 class UserError(Exception):
     """What came, what was expected, and the way out, in one message."""
+
+
+class SampleError(UserError):
+    """A mistake in one sample of a batch, told by its row: who knows the ids of the batch names it by `named`."""
+
+    def __init__(self, row: int, message: str):
+        super().__init__(f"sample number {row} of the batch: {message}")
+        self.row, self.message = row, message
+
+    def named(self, ids: Sequence[str]) -> UserError:
+        return UserError(f"{ids[self.row]}: {self.message}") if ids else self
 
 
 def missing_package(who: str, package: str, extra: str) -> UserError:

@@ -1,5 +1,6 @@
 """What happens when a clip, a rate or a target is wrong: a clear error or a defined result, for every recogniser and before any loss."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -97,10 +98,13 @@ def test_stereo_and_nan_are_refused(recogniser):
 def test_a_target_longer_than_the_frames_allow_is_refused_with_both_numbers(small):
     with pytest.raises(UserError, match=r"needs \d+ frames, but the clip has only \d+"):
         Attack.parse({**ATTACKS[0], "goal": {"name": "transcript", "text": "one two three four five six"}})(small, clips(3200))
-    with pytest.raises(
-        UserError, match="'one' needs 3 frames, but the clip has only 1"
-    ):  # the truth, which an untargeted attack moves away from
-        Attack.parse(ATTACKS[0])(small, clips(1))
+
+
+def test_a_clip_too_short_for_its_own_transcript_is_named(recogniser):
+    """The truth is what an untargeted attack moves away from; in whichever thread and row the clip is met, the message has its id."""
+    batch = replace(clips(8000, 1), y=["one", "one"])
+    with pytest.raises(UserError, match=r"^c1: the text 'one' .* but the clip has only 1 (frames )?of \d+ ms"):
+        Attack.parse(ATTACKS[0])(recogniser, batch)
 
 
 @pytest.mark.parametrize("spec", ATTACKS, ids=lambda spec: spec["name"] + spec.get("budget", {}).get("name", ""))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from limen.attacks._asking import CleanPass, ask
 from limen.budgets._balls import Ball
-from limen.errors import UserError
+from limen.errors import SampleError, UserError
 from limen.goals._goal import Goal
 from limen.models._ensemble import Ensemble
 from limen.models._model import Model
@@ -187,7 +187,7 @@ class Problem:
         losses, votes = [], []
         for _ in range(self.draws):
             outputs = self.outputs(x_adv)
-            losses.append(measure(outputs).to(self.x.dtype))
+            losses.append(self._measured(measure, outputs).to(self.x.dtype))
             votes.append(self._reached(outputs))
         return _mean(losses), _all(votes)
 
@@ -205,12 +205,19 @@ class Problem:
         for _ in range(self.draws):
             with torch.enable_grad():
                 leaf, outputs = self._passed(x_adv, through)
-                values = measure(outputs)
+                values = self._measured(measure, outputs)
                 gradient = _slope(values.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
             gradients.append(self._cleaned(gradient if len(leaf) == len(x_adv) else gradient[self.index]))
             losses.append(values.detach().to(self.x.dtype))
             votes.append(self._reached(outputs))
         return _mean(gradients), _mean(losses), _all(votes)
+
+    def _measured(self, loss: Callable[[Outputs], Tensor], outputs: Outputs) -> Tensor:
+        """(B,) losses; a sample that cannot have one is named."""
+        try:
+            return loss(outputs)
+        except SampleError as error:
+            raise error.named(self.ids) from None
 
     def _passed(self, x_adv: Tensor, through: Callable[[Tensor], Tensor] | None) -> tuple[Tensor, Outputs]:
         """What is varied and what the model says of it; at the clean samples the pass over them may be at hand, whose leaf holds all."""

@@ -11,6 +11,8 @@ from limen.errors import UserError
 def read_rows(table: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """The columns, and each row with the number of its line."""
     text = read_text(table)
+    if not text.strip():
+        raise UserError(f"{table}: the file is empty ({table.stat().st_size} bytes); a CSV or TSV table with a header line was expected.")
     first = text.partition("\n")[0]
     delimiter = "\t" if table.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
     # in TSV files quotation marks are part of the text (Common Voice), in CSV they enclose it

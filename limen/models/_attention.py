@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from limen.errors import UserError
+from limen.errors import SampleError
 from limen.models._beam import END, State, beam_search
 from limen.models._clips import inside
 from limen.models._ctc import ALPHABET, CtcTranscripts, RecogniserOptions, spelled
@@ -109,7 +109,8 @@ class AttentionTranscripts:
         """(B, L, K) logits and the (B, L) tokens they should give: the text, END, and -1 where nothing is asked."""
         known = self._forced is not None and self._forced[0] == list(texts)
         if not known or (torch.is_grad_enabled() and not self._forced[1].requires_grad):  # type: ignore[index]
-            symbols = [self._symbols(text, limit) for text, limit in zip(texts, self.frames.tolist(), strict=True)]
+            limits = zip(texts, self.frames.tolist(), strict=True)
+            symbols = [self._symbols(text, limit, row) for row, (text, limit) in enumerate(limits)]
             longest = max(len(s) for s in symbols) + 1
             wanted = torch.tensor([[*s, END, *[-1] * (longest - len(s) - 1)] for s in symbols], device=self.hidden.device)
             given = torch.cat([torch.full_like(wanted[:, :1], END), wanted[:, :-1].clamp_min(0)], 1)
@@ -117,10 +118,10 @@ class AttentionTranscripts:
         return self._forced[1:]  # type: ignore[index]
 
     @staticmethod
-    def _symbols(text: str, limit: int) -> list[int]:
+    def _symbols(text: str, limit: int, row: int) -> list[int]:
         if len(text) > limit:
-            raise UserError(f"The text {text!r} has {len(text)} characters, but a clip of {limit} frames of {FRAME_S * 1000:g} ms is given "
-                            f"at most {limit}: shorten the text.")  # fmt: skip
+            raise SampleError(row, f"the text {text!r} has {len(text)} characters, but the clip has only {limit} frames of "
+                              f"{FRAME_S * 1000:g} ms, one for each: shorten the text, or leave the clip out.")  # fmt: skip
         return spelled(text, ALPHABET)
 
     @torch.no_grad()

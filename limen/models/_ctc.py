@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from limen.errors import UserError
+from limen.errors import SampleError, UserError
 from limen.models._beam import prefix_beam
 from limen.models._model import Model, ModelOptions
 
@@ -46,7 +46,7 @@ class CtcTranscripts:
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         """All alignments at once know no first token: `first_weight` changes nothing."""
-        symbols = [self._symbols(text, int(n)) for text, n in zip(texts, self.frames, strict=True)]
+        symbols = [self._symbols(text, int(n), row) for row, (text, n) in enumerate(zip(texts, self.frames, strict=True))]
         lengths = torch.tensor([len(s) for s in symbols])
         joined = torch.tensor([s for text in symbols for s in text], dtype=torch.long)
         return F.ctc_loss(self.log_probs.transpose(0, 1), joined, self.frames.cpu(), lengths, reduction="none")
@@ -72,7 +72,7 @@ class CtcTranscripts:
         clips = zip(
             self.texts() if texts is None else texts, self.log_probs.detach().double().cpu().numpy(), self.frames.tolist(), strict=True
         )
-        return [self._words(text, viterbi(row[:n], self._symbols(text, n))) for text, row, n in clips]
+        return [self._words(text, viterbi(p[:n], self._symbols(text, n, row))) for row, (text, p, n) in enumerate(clips)]
 
     def rows(self, index: Tensor) -> "CtcTranscripts":
         return CtcTranscripts(self.log_probs[index.to(self.log_probs.device)], self.frames[index.to(self.frames.device)], self.alphabet,
@@ -89,11 +89,12 @@ class CtcTranscripts:
     def _spell(self, symbols: Sequence[int]) -> str:
         return " ".join("".join(self.alphabet[s - 1] for s in symbols).split())
 
-    def _symbols(self, text: str, frames: int) -> list[int]:
+    def _symbols(self, text: str, frames: int, row: int) -> list[int]:
         symbols = spelled(text, self.alphabet)
         needed = len(text) + sum(a == b for a, b in pairwise(text))  # a blank must part equal neighbours
         if needed > frames:
-            raise UserError(f"The text {text!r} needs {needed} frames, but the clip has only {frames}: shorten the text.")
+            raise SampleError(row, f"the text {text!r} needs {needed} frames, but the clip has only {frames} of "
+                              f"{1000 * self.frame_s:g} ms: shorten the text, or leave the clip out.")  # fmt: skip
         return symbols
 
 

@@ -95,7 +95,7 @@ def test_split_folders_are_used(tmp_path):
 
 
 @pytest.mark.parametrize(("table", "word"), [
-    ("", "columns"), ("a,b\n1,2\n", "audio_column"), ("path,b\nx.wav,2\n", "text_column"), ("path,text\n", "no rows"),
+    ("", "0 bytes"), ("a,b\n1,2\n", "audio_column"), ("path,b\nx.wav,2\n", "text_column"), ("path,text\n", "no rows"),
     ("path,text\n,hello\n", "line 2"), ("path,text\n\x00,hello\n", ""),
 ])  # fmt: skip
 def test_tables_that_do_not_serve_are_named(tmp_path, table, word):
