@@ -52,6 +52,17 @@ class Component:
         """First sentence of the module's docstring."""
         return (self.module.__doc__ or "").strip().split("\n")[0].strip()
 
+    @property
+    def main_option(self) -> str:
+        """The option that "name:value" sets: the only one without a default, or the only one."""
+        fields = self.options.model_fields
+        main = [name for name, field in fields.items() if field.is_required()] or list(fields)
+        if len(main) != 1:
+            some = f"{main[0]}: ..." if main else "..."
+            raise UserError(f'The {SINGULAR[self.kind]} {self.name} has {len(fields)} options, so "{self.name}:value" does not say '
+                            f"which one is meant. Write {{name: {self.name}, {some}}}.")  # fmt: skip
+        return main[0]
+
     def parse(self, values: Mapping[str, Any]) -> Options:
         return parse_options(self.options, values, f"{SINGULAR[self.kind]} {self.name}")
 
@@ -80,14 +91,26 @@ def load(kind: str, name: str) -> Component:
     return Component(kind, name, function, get_type_hints(function)["options"], module)
 
 
-def parse(kind: str, spec: str | Mapping[str, Any]) -> tuple[Component, Options]:
-    """ "pgd" or {"name": "pgd", "steps": 10} -> the component and its validated options."""
+def parse(kind: str, spec: Any) -> tuple[Component, Options]:
+    """The component and its validated options, from "pgd", {"name": "pgd", "steps": 10}, "linf:0.03" or an options object."""
+    if isinstance(spec, Options):
+        return _of_options(kind, spec), spec
     if isinstance(spec, str):
         spec = {"name": spec}
-    if "name" not in spec:
-        raise UserError(f"A {SINGULAR[kind]} needs a name: {{name: {names(kind)[0]}, ...}}. This came: {dict(spec)!r}.")
-    component = load(kind, spec["name"])
-    return component, component.parse({k: v for k, v in spec.items() if k != "name"})
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
+        raise UserError(f"A {SINGULAR[kind]} is written {{name: {names(kind)[0]}, ...}} or as its name; got {spec!r}.")
+    name, colon, value = spec["name"].partition(":")
+    component = load(kind, name)
+    given = {k: v for k, v in spec.items() if k != "name"}
+    return component, component.parse({component.main_option: value, **given} if colon else given)
+
+
+def _of_options(kind: str, options: Options) -> Component:
+    """The component that takes options of this class."""
+    for name in names(kind):
+        if (component := load(kind, name)).options is type(options):
+            return component
+    raise UserError(f"{type(options).__name__} holds the options of no {SINGULAR[kind]}. There are: {', '.join(names(kind))}.")
 
 
 def named(kind: str) -> AfterValidator:
@@ -116,13 +139,23 @@ def from_path(path: str, who: str) -> Callable[..., Any]:
 
 
 class Makers(ModuleType):
-    """A package whose components make specs: `limen.budgets.snr(snr_db=30)` is {"name": "snr", "snr_db": 30}."""
+    """A package whose components make specs: `limen.budgets.snr(snr_db=30)` is {"name": "snr", "snr_db": 30}, and so is `snr(30)`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         # the import system sets an imported file as an attribute of its package: put the maker in its place
-        super().__setattr__(name, partial(dict, name=name) if isinstance(value, ModuleType) and not name.startswith("_") else value)
+        super().__setattr__(
+            name,
+            partial(_spec, self.__name__.rpartition(".")[2], name) if isinstance(value, ModuleType) and not name.startswith("_") else value,
+        )
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
         if name.startswith("_") or name not in names(self.__name__.rpartition(".")[2]):
             raise AttributeError(f"{self.__name__} has no {name!r}")
-        return partial(dict, name=name)
+        return partial(_spec, self.__name__.rpartition(".")[2], name)
+
+
+def _spec(kind: str, component: str, /, *value: Any, **options: Any) -> dict[str, Any]:
+    """{"name": component, ...}; a single value is that of its main option."""
+    if len(value) > 1:
+        raise UserError(f"limen.{kind}.{component} takes one value, and options by name; got {len(value)} values.")
+    return {"name": component, **({load(kind, component).main_option: value[0]} if value else {}), **options}

@@ -25,7 +25,7 @@ from limen.goals._goal import Asked, Goal
 from limen.models._ensemble import Ensemble
 from limen.models._model import Model, check_samples, evaluating
 from limen.options import Options, parse_options
-from limen.types import BOUNDS, Batch, Outputs, select
+from limen.types import BOUNDS, Batch, Kind, Outputs, select
 
 Store = Literal["float", "int16", "uint8"]
 SHARED = ("goal", "budget", "precision", *Through.model_fields)
@@ -45,6 +45,20 @@ class Attacked:
     calls: Calls
     notes: dict[str, list[Any]]
     """What the goal says of the samples: column -> one value per sample."""
+    batch: Batch
+    """The clean samples."""
+    rate_hz: int | None
+    """Sample rate of clips, if the attacked model says it."""
+    classes: list[str] | None
+    """Names of the classes; None of a recogniser."""
+
+
+def stored_as(store: str, kind: Kind) -> Store:
+    """The form that samples are stored in; "auto" is 16-bit for clips and unrounded for pictures."""
+    forms = ("auto", *get_args(Store))
+    if store not in forms:
+        raise UserError(f"Samples are stored as {', '.join(forms)}; got {store!r}.")
+    return ("int16" if kind == "clip" else "float") if store == "auto" else store  # type: ignore[return-value]
 
 
 def quantise(x: Tensor, store: Store) -> Tensor:
@@ -136,7 +150,8 @@ class Attack:
             x_adv = quantise(x_adv, store).to(batch.x.dtype)
             adversarial = _answers(victim, batch, x_adv, clean, seeds.generators(seed, batch.ids, "judge"))
             notes = problem.goal.notes(problem.model, x_adv.to(problem.x))
-            return Attacked(x_adv, problem.goal.judged(adversarial), clean, adversarial, problem.goal, problem.calls, notes)
+            return Attacked(x_adv, problem.goal.judged(adversarial), clean, adversarial, problem.goal, problem.calls, notes,
+                            batch, victim.rate_hz, victim.classes)  # fmt: skip
 
     def _starts_clean(self, model: Model, victim: Model) -> bool:
         """True if the pass over the clean samples may also give the search its first gradient."""

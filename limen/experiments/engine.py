@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
-from limen.attacks._run import SHARED, Attack, Store
+from limen.attacks._run import SHARED, Attack, stored_as
 from limen.components import parse
 from limen.data._dataset import Dataset
 from limen.errors import UserError
@@ -97,7 +97,6 @@ class Workshop:
                 seen = proxies[0] if len(proxies) == 1 and not other["dropout"] else Ensemble(proxies, other["dropout"])
                 stop, stop_every = other["stop"] and self.model(other["stop"]), other["stop_every"]
         part = lambda split, limit: self.data({**spec["net"]["data"], "split": split, "limit": limit}, model)  # noqa: E731
-        store: Store = ("int16" if data.kind == "clip" else "float") if spec["store"] == "auto" else spec["store"]
         sees_defense = spec["defense"] if spec["attack_on_defense"] else None
         data_spec = {k: v for k, v in spec["net"]["data"].items() if k not in ("split", "limit")}
         key = json.dumps([spec["net"]["model"], data_spec, sees_defense, spec["attack"], spec["seed"]], sort_keys=True)
@@ -117,7 +116,7 @@ class Workshop:
             validation=partial(part, "valid"),
             limit=spec["net"]["data"].get("limit"),
             seed=spec["seed"],
-            store=store,
+            store=stored_as(spec["store"], data.kind),
             batch_size=self.batch_size,
             crafted=self.crafted / f"{hashlib.sha256(key.encode()).hexdigest()[:12]}.safetensors",
             examples=spec["examples"],

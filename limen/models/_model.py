@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from limen.errors import UserError
 from limen.options import Options
-from limen.types import Kind, Outputs
+from limen.types import Batch, Kind, Outputs
 
 
 class ModelOptions(Options):
@@ -92,6 +92,26 @@ def check_samples(kind: Kind, x: Tensor, lengths: Tensor | None = None, ids: Seq
         finite = torch.isfinite(x.flatten(1)).all(1)
         bad = [name(i) for i in (~finite).nonzero().squeeze(1).tolist()]
         raise UserError(f"x must be finite, but these samples hold NaN or infinity: {', '.join(bad[:5])}.")
+
+
+def check_fits(model: Model, batch: Batch) -> None:
+    """The data must be what the model was made for."""
+    if batch.kind != model.kind:
+        raise UserError(f"This model takes {model.kind}s, but the data holds {batch.kind}s. Choose data of the model's kind.")
+    shape = tuple(batch.x.shape[1:])
+    if model.shape is not None and shape != tuple(model.shape):
+        raise UserError(
+            f"This model takes samples of shape {tuple(model.shape)}, but the data has {shape}. "
+            "Choose other data, or a model made for this shape."
+        )
+    if isinstance(batch.y, Tensor) != (model.output == "class"):
+        truth = "class" if isinstance(batch.y, Tensor) else "transcript"
+        raise UserError(f"This model answers with a {model.output}, but the data's truth is a {truth}.")
+    if isinstance(batch.y, Tensor) and model.classes is not None:
+        low, high = int(batch.y.min()), int(batch.y.max())
+        if low < 0 or high >= len(model.classes):
+            raise UserError(f"The data has class {high if high >= len(model.classes) else low}, but the model knows only "
+                            f"{len(model.classes)} classes, 0 to {len(model.classes) - 1}.")  # fmt: skip
 
 
 class Normalized(nn.Module):

@@ -15,10 +15,38 @@ from torch import Tensor, nn
 from limen.components import from_path
 from limen.errors import UserError
 from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
-from limen.types import Kind
+from limen.options import Options
+from limen.types import BOUNDS, Kind
 
 
-class TorchModule(ModelOptions):
+class Wrapping(Options):
+    """What Limen must know of a module that is not its own."""
+
+    kind: Kind = "picture"
+    """What the module takes: "picture" or "clip"."""
+    classes: int | list[str]
+    """Number of classes, or their names."""
+    rate_hz: int | None = Field(default=None, ge=1)
+    """Sample rate of clips."""
+    shape: list[int] | None = None
+    """Shape of one sample if the module insists on one: [C, H, W] or [T]."""
+    input_range: Literal["0..1", "0..255", "-1..1"] | None = None
+    """Range of values the module was trained on; null: the natural one (pictures 0..1, clips -1..1)."""
+    mean: list[float] | None = None
+    """Pictures: mean of each channel, subtracted after `input_range` (of pixels in 0..1 if that is null)."""
+    std: list[float] | None = None
+    """Pictures: standard deviation of each channel."""
+
+    @model_validator(mode="after")
+    def _check_normalisation(self) -> "Wrapping":
+        if (self.mean is None) != (self.std is None):
+            raise ValueError("mean and std go together")
+        if self.kind == "clip" and self.mean is not None:
+            raise ValueError("mean and std are for pictures; a model of clips has none")
+        return self
+
+
+class TorchModule(ModelOptions, Wrapping):
     weights: str = "own"
     """"own": as the function or the file has them; otherwise the path of a .safetensors or .pth file."""
     factory: str | None = None
@@ -27,31 +55,15 @@ class TorchModule(ModelOptions):
     """Keyword arguments of the factory."""
     script: str | None = None
     """Path of a TorchScript file, instead of a factory."""
-    kind: Kind = "picture"
-    """What the module takes: "picture" or "clip"."""
-    classes: int | list[str]
-    """Number of classes, or their names."""
-    rate_hz: int | None = Field(default=None, ge=1)
-    """Sample rate of clips."""
-    shape: list[int] | None = None
-    """Shape of one sample where the module insists on one: [C, H, W] or [T]."""
-    input_range: Literal["0..1", "0..255", "-1..1"] | None = None
-    """Range of values the module was trained on; null: the natural one (pictures 0..1, clips -1..1)."""
-    mean: list[float] | None = None
-    """Pictures: mean of each channel, taken off after `input_range` (of pixels in 0..1 when that is null)."""
-    std: list[float] | None = None
-    """Pictures: standard deviation of each channel."""
 
     @model_validator(mode="after")
-    def _check(self) -> "TorchModule":
+    def _check_source(self) -> "TorchModule":
         if (self.factory is None) == (self.script is None):
             raise ValueError('give either factory: "package.module:function" or script: path/to/file.pt')
         if self.factory is not None and self.factory.count(":") != 1:
-            raise ValueError(f'factory must be written "package.module:function", but {self.factory!r} came')
-        if (self.mean is None) != (self.std is None):
-            raise ValueError("mean and std go together")
-        if self.kind == "clip" and (self.rate_hz is None or self.mean is not None):
-            raise ValueError("a model of clips needs rate_hz, and has no mean and std")
+            raise ValueError(f'factory must be written "package.module:function", got {self.factory!r}')
+        if self.kind == "clip" and self.rate_hz is None:
+            raise ValueError("a model of clips needs rate_hz")
         return self
 
 
@@ -76,10 +88,14 @@ class External(Classifier):
 
 
 def torch_module(options: TorchModule) -> Model:
-    network = _script(options.script) if options.script else _made(str(options.factory), options.arguments)
+    return wrap(_script(options.script) if options.script else _made(str(options.factory), options.arguments), options)
+
+
+def wrap(network: nn.Module, options: Wrapping) -> Model:
+    """The module as a model that takes samples in their natural range."""
     if options.mean is not None and options.std is not None:
         network = Normalized(network, options.mean, options.std)
-    low, high = (0.0, 1.0) if options.kind == "picture" else (-1.0, 1.0)
+    low, high = BOUNDS[options.kind]
     wanted = {None: (low, high), "0..1": (0.0, 1.0), "0..255": (0.0, 255.0), "-1..1": (-1.0, 1.0)}[options.input_range]
     scale = (wanted[1] - wanted[0]) / (high - low)
     if (scale, wanted[0]) != (1.0, low):
@@ -92,7 +108,8 @@ def _script(path: str) -> nn.Module:
     try:
         return torch.jit.load(os.path.expanduser(path), map_location="cpu")
     except (RuntimeError, ValueError, OSError) as error:
-        raise UserError(f"model torch_module: {path} cannot be read as TorchScript: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0].partition(". ")[0]
+        raise UserError(f"model torch_module: {path} cannot be read as TorchScript: {reason}.") from None
 
 
 def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:

@@ -13,13 +13,12 @@ from torch import Tensor
 from limen import seeds
 from limen.attacks._run import Attack, Store, quantise
 from limen.data._dataset import Dataset
-from limen.errors import UserError
 from limen.goals._goal import Goal
 from limen.metrics._apply import Metric, applicable, measure
 from limen.metrics._decoded import decoded
 from limen.metrics._metric import comparable
 from limen.models._load import load_model
-from limen.models._model import Model, evaluating
+from limen.models._model import Model, check_fits, evaluating
 from limen.types import Batch, Outputs, Samples, different, predictions
 
 
@@ -193,20 +192,3 @@ def languages(samples: Samples) -> dict[str, list[Any]]:
     true = {"language": [code if code in known else None for code in spoken]} if any(code in known for code in spoken) else {}
     pairs = (("clean_language", samples.clean), ("adversarial_language", samples.adversarial))
     return true | {column: [known[i] for i in getattr(outputs, "language_logits").argmax(1).tolist()] for column, outputs in pairs}  # noqa: B009
-
-
-def check_fits(model: Model, batch: Batch) -> None:
-    """The data must be what the model was made for."""
-    if batch.kind != model.kind:
-        raise UserError(f"This model takes {model.kind}s, but the data holds {batch.kind}s. Choose data of the model's kind.")
-    shape = tuple(batch.x.shape[1:])
-    if model.shape is not None and shape != tuple(model.shape):
-        raise UserError(
-            f"This model takes samples of shape {tuple(model.shape)}, but the data has {shape}. "
-            "Choose other data, or a model made for this shape."
-        )
-    if isinstance(batch.y, Tensor) != (model.output == "class"):
-        truth = "class" if isinstance(batch.y, Tensor) else "transcript"
-        raise UserError(f"This model answers with a {model.output}, but the data's truth is a {truth}.")
-    if isinstance(batch.y, Tensor) and model.classes is not None and int(batch.y.max()) >= len(model.classes):
-        raise UserError(f"The data has class {int(batch.y.max())}, but the model knows only {len(model.classes)} classes.")

@@ -18,9 +18,9 @@ from limen.attacks._run import Attack
 from limen.attacks._through import Through
 from limen.components import named, parse
 from limen.errors import UserError
-from limen.models._model import Model, evaluating
+from limen.models._model import Model, check_fits, evaluating
 from limen.options import Options
-from limen.tasks._cell import Cell, Outcome, check_fits
+from limen.tasks._cell import Cell, Outcome
 from limen.types import BOUNDS, Batch, Outputs
 
 MARKS = (0.0, 0.025, 0.05, 0.125, 0.25, 0.5, 0.75, 1.0)

@@ -15,10 +15,10 @@ from limen.components import named
 from limen.errors import UserError
 from limen.goals._goal import Goal
 from limen.metrics._apply import measure
-from limen.models._model import Model
+from limen.models._model import Model, check_fits
 from limen.options import Options
 from limen.statistics import pooled, wilson
-from limen.tasks._cell import Cell, Outcome, check_fits
+from limen.tasks._cell import Cell, Outcome
 from limen.tasks.accuracy import fooled_first
 from limen.types import Batch, Outputs, Samples
 

@@ -1,0 +1,211 @@
+"""What `import limen` offers: load, wrap, defend, attack, measure, on models and tensors of any origin.
+
+Whatever a call is given (a torch module, tensors, a budget as text) becomes here what the rest of Limen knows: a `Model`, a `Batch`,
+validated options. A mistake is a `UserError`, with the sentence that an experiment file would get.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from limen import seeds
+from limen.attacks._run import Attack, Attacked, check_range, stored_as
+from limen.attacks._through import OverTheAir, behind
+from limen.attacks._through import over_the_air as share_over_the_air
+from limen.components import parse
+from limen.errors import UserError
+from limen.metrics._apply import applicable
+from limen.metrics._apply import measure as rows_of
+from limen.models import _load
+from limen.models._model import Model, check_fits, check_samples, evaluating
+from limen.models.torch_module import Wrapping, wrap
+from limen.options import parse_options
+from limen.types import Batch, Kind, Samples, predictions
+
+UNKNOWN: list[str] = []
+"""The answers of samples that came without any."""
+
+
+def load_model(model: str | Mapping[str, Any] | nn.Module, **options: Any) -> Model:
+    """A model by name, load_model("cnn", weights="mine.pth"), or a torch module of yours: load_model(net, kind="picture", classes=10,
+    mean=[...], std=[...]), with the options that `limen describe torch_module` lists."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, nn.Module):
+        return wrap(model, parse_options(Wrapping, options, "load_model")).train(model.training)
+    return _load.load_model({**({"name": model} if isinstance(model, str) else model), **options})
+
+
+def load_data(name: str, *, batch_size: int = 32, **options: Any) -> Iterator[Batch]:
+    """Batches of a data set: `for batch in load_data("spoken_words", split="test")`."""
+    component, parsed = parse("data", {"name": name, **options})
+    return component.function(parsed).batches(batch_size)
+
+
+def defend(model: Any, *defenses: Any) -> Model:
+    """The model behind these defences, the first of which a sample meets first: defend(model, "bit_depth:4", {"name": "jpeg"})."""
+    if isinstance(model, nn.Module) and not isinstance(model, Model):
+        raise UserError("defend must know what the module takes: defend(limen.load_model(net, kind=..., classes=...), ...).")
+    return behind(load_model(model), list(defenses))
+
+
+def attack(
+    name: Any,
+    model: Any,
+    samples: Any,
+    y: Any = None,
+    *,
+    goal: Any = None,
+    budget: Any = None,
+    defense: Any = None,
+    attack_on_defense: bool = True,
+    crafting: Any = None,
+    seed: int = 0,
+    store: str = "auto",
+    **options: Any,
+) -> Attacked:
+    """Attack a model: attack("pgd", net, x, y, budget="linf:0.03", steps=40).
+
+    `model` is one of Limen's, its name, or any torch module from raw x to logits. `samples` is a batch of `load_data`, a tensor x with the
+    true answers as `y`, or a tuple (x, y) or (x, y, lengths); without y the attack moves away from what the model says. `budget`, `goal`
+    and `defense` are written "linf:0.03", {"name": "linf", "eps": 0.03} or limen.budgets.linf(0.03); `defense` may be a list. Universal
+    attacks search for their perturbation on `crafting`, or on the samples themselves. Clips are stored with 16 bits and pictures as they
+    are (`store`: "auto", "float", "int16" or "uint8").
+    """
+    configured = Attack.parse({**_spec(name), "goal": goal, "budget": budget, **options})
+    seen, batch = _prepared(model, samples, y, seed)
+    victim = seen if defense is None else behind(seen, list(defense) if isinstance(defense, list | tuple) else [defense])
+    seen = victim if attack_on_defense else seen
+    configured.craft(seen, batch if crafting is None else _prepared(seen, crafting, None, seed)[1], seed=seed)
+    return configured(seen, batch, seed=seed, victim=victim, store=stored_as(store, batch.kind))
+
+
+def measure(
+    samples: Any, result: Any, metrics: Sequence[Any] | None = None, *, rate_hz: int | None = None, classes: list[str] | None = None
+) -> list[dict[str, Any]]:
+    """One row per sample: every metric that applies, or those named. `result` is what `attack` returned, or the changed samples alone,
+    which only the metrics that ask no model can judge; clips then need their `rate_hz`."""
+    attacked = result if isinstance(result, Attacked) else None
+    batch = _attacked_samples(samples, attacked) if attacked else as_batch(samples)
+    x_adv = attacked.x_adv if attacked else as_batch(result).x
+    if x_adv.shape != batch.x.shape:
+        raise UserError(f"measure: the clean samples have the shape {tuple(batch.x.shape)}, the changed ones {tuple(x_adv.shape)}.")
+    rate_hz = rate_hz or (attacked.rate_hz if attacked else None)
+    if batch.kind == "clip" and rate_hz is None:
+        raise UserError("measure: the sample rate of these clips is not known. Give it: rate_hz=16000.")
+    if attacked is None:
+        return rows_of(Samples(batch, x_adv, rate_hz), applicable(metrics, batch.kind, None, False))
+    output = "class" if isinstance(attacked.clean, Tensor) else "transcript"
+    success = attacked.success.tolist()
+    judged = Samples(batch, x_adv, rate_hz, classes or attacked.classes, attacked.clean, attacked.adversarial, {"success": success},
+                     attacked.goal.target)  # fmt: skip
+    rows = rows_of(judged, applicable(metrics, batch.kind, output, True))
+    return [{**row, "success": ok} for row, ok in zip(rows, success, strict=True)]
+
+
+def over_the_air(model: Any, samples: Any, result: Attacked, through: Sequence[Any], *, draws: int = 20, seed: int = 0) -> Tensor:
+    """(B,) the share of fresh draws of these transforms in which the attack reaches its goal: through=["room"]."""
+    options = parse_options(OverTheAir, {"through": list(through), "draws": draws}, "over_the_air")
+    batch = _attacked_samples(samples, result)
+    return share_over_the_air(as_model(model, batch), batch, result.x_adv, result.goal, options, seed=seed)
+
+
+def as_batch(samples: Any, y: Any = None) -> Batch:
+    """A batch of x (B, C, H, W) or (B, T), with the answers y; UNKNOWN without any."""
+    if isinstance(samples, Batch):
+        if y is not None:
+            raise UserError("These samples are a batch that has its own answers: leave y out.")
+        return samples
+    x, lengths = samples, None
+    if isinstance(samples, tuple | list) and len(samples) in (2, 3) and y is None:
+        x, y, lengths = (*samples, None)[:3]
+    x = _tensor(x, "x")
+    if not x.is_floating_point():
+        raise UserError(f"x must hold floating-point numbers in the natural range (pixels 0 to 1, waveforms -1 to 1), got {x.dtype}. "
+                        "Of 8-bit pixels: x.float() / 255.")  # fmt: skip
+    if x.dim() not in (2, 4):
+        raise UserError(f"x must be pictures of shape (B, C, H, W) or clips of shape (B, T), got {tuple(x.shape)}. "
+                        "A single sample is a batch of one: x[None].")  # fmt: skip
+    kind: Kind = "picture" if x.dim() == 4 else "clip"
+    if kind == "clip":
+        lengths = torch.full((len(x),), x.shape[1]) if lengths is None else _tensor(lengths, "lengths").long()
+    batch = Batch(kind, [str(i) for i in range(len(x))], x, _answers(y, len(x)), lengths)
+    check_samples(kind, x, lengths)
+    check_range(batch, None)
+    return batch
+
+
+def as_model(model: Any, batch: Batch) -> Model:
+    """The model, one by name, or a torch module that is tried on the first sample to learn how many classes it knows."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, str | Mapping):
+        return load_model(model)
+    if not isinstance(model, nn.Module):
+        raise UserError(f"A model is one of Limen's, the name of one, or a torch.nn.Module from x to logits; got {type(model).__name__}.")
+    first = batch.x[:1] if batch.lengths is None else batch.x[:1, : int(batch.lengths[0])]
+    try:
+        with torch.no_grad(), evaluating(model):
+            logits = model(first)
+    except Exception as error:  # whatever the module makes of samples that it was not made for
+        raise UserError(f"{type(model).__name__} cannot take x of shape {tuple(first.shape)}, {first.dtype} on {first.device}: "
+                        f"{str(error).splitlines()[0] if str(error) else type(error).__name__}.") from error  # fmt: skip
+    if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != 1 or logits.shape[1] < 2:
+        got = f"{tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        raise UserError(f"{type(model).__name__} must answer with logits of shape (B, classes), got {got} for one sample. "
+                        "Wrap it in a module that returns the logits.")  # fmt: skip
+    return load_model(model, kind=batch.kind, classes=logits.shape[1])
+
+
+def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch]:
+    """Model and batch that fit each other; samples without answers get those of the model."""
+    batch = as_batch(samples, y)
+    model = as_model(model, batch)
+    if batch.y is UNKNOWN:
+        with torch.no_grad(), evaluating(model):
+            said = predictions(model(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean")))
+        batch = replace(batch, y=said)
+    check_fits(model, batch)
+    return model, batch
+
+
+def _attacked_samples(samples: Any, result: Attacked) -> Batch:
+    """The batch that was attacked, after a check that `samples` are those."""
+    given = samples if isinstance(samples, Batch) else as_batch(samples)
+    if given.x.shape != result.batch.x.shape or not torch.equal(given.x, result.batch.x):
+        raise UserError("These samples are not the ones that the result belongs to: give those that were attacked, in the same order.")
+    return result.batch
+
+
+def _tensor(values: Any, name: str) -> Tensor:
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise UserError(f"{name} must be a tensor or an array, got {type(values).__name__}.") from None
+
+
+def _answers(y: Any, n: int) -> Tensor | list[str]:
+    """(n,) class indices or n transcripts."""
+    if y is None:
+        return UNKNOWN
+    if isinstance(y, list | tuple) and all(isinstance(text, str) for text in y):
+        found: Tensor | list[str] = list(y)
+    else:
+        found = _tensor(y, "y")
+        if found.is_floating_point() or found.dim() != 1:
+            raise UserError(f"y must be one class index per sample or a list of transcripts, got {tuple(found.shape)}, {found.dtype}.")
+        found = found.long()
+    if len(found) != n:
+        raise UserError(f"y must hold one answer per sample: got {len(found)} for {n} samples.")
+    return found
+
+
+def _spec(attack: Any) -> dict[str, Any]:
+    if isinstance(attack, str):
+        return {"name": attack}
+    if not isinstance(attack, Mapping):
+        raise UserError(f'An attack is named first, as in attack("pgd", model, x, y); got {type(attack).__name__}.')
+    return dict(attack)
