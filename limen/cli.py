@@ -344,6 +344,13 @@ def _show_net(net: str, cells: list[dict[str, Any]], unions: list[dict[str, Any]
         who = [union["defense"], union["attack"] + under, *([_varied(union["variable"])] if varied else [])]
         table.add_row(*who, str(union["n"]), *(_number(c, union["columns"].get(c)) for c in present))
     out.print(table)
+    medians = ", ".join(c for c in present if c not in COUNTED)
+    out.print(" " + "; ".join([*(f"{c}: {COUNTED[c]}" for c in present if c in COUNTED), *([f"{medians}: median"] if medians else [])]),
+              style="dim", soft_wrap=True)  # fmt: skip
+
+
+COUNTED = {"correct": "right, of all n", "success": "at the attack's goal, of those not there before", "wer": "all errors over all words"}
+"""What the numbers of the short table are; the others are medians."""
 
 
 def _varied(variable: dict[str, Any] | None) -> str:
@@ -351,11 +358,12 @@ def _varied(variable: dict[str, Any] | None) -> str:
 
 
 def _number(name: str, column: dict[str, Any] | None) -> str:
-    if not column or column["mean"] is None:
+    from limen.metrics._summary import typical
+
+    value = typical(column)[1] if column else None
+    if value is None:
         return "-"
-    if name in ("correct", "success"):
-        return f"{100 * column['mean']:.1f} %"
-    return f"{column['mean']:.3g}"
+    return f"{100 * value:.1f} %" if name in ("correct", "success") else f"{value:.3g}"
 
 
 def _time(seconds: float) -> str:

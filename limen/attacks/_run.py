@@ -3,10 +3,12 @@
 One success flag per sample, by a fresh forward pass on the exact tensor that is stored; what comes back as it was has had its pass.
 """
 
+import math
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Event
 from typing import Any, Literal, get_args
 
@@ -37,8 +39,8 @@ class Attacked:
     """What an attack leaves: the stored samples, what the model says of them, and the goal they were judged by."""
 
     x_adv: Tensor
-    success: Tensor
-    """(B,) bool, judged on x_adv as stored."""
+    reached: Tensor
+    """(B,) bool: the goal holds for x_adv as stored, whether or not it held before."""
     clean: Outputs
     adversarial: Outputs
     goal: Goal
@@ -52,6 +54,22 @@ class Attacked:
     classes: list[str] | None
     """Names of the classes; None of a recogniser."""
 
+    @cached_property
+    @torch.no_grad()
+    def already(self) -> Tensor:
+        """(B,) bool: the goal held for the clean samples, before anything was changed."""
+        return self.goal.judged(self.clean)
+
+    @property
+    def success(self) -> Tensor:
+        """(B,) bool: what the attack is credited with, reached now and not before."""
+        return credited(self.reached, self.already)
+
+    @property
+    def success_rate(self) -> float:
+        """Share of the samples that were not at the goal before and are now; NaN if all were there before."""
+        return int(self.success.sum()) / left if (left := int((~self.already).sum())) else math.nan
+
 
 def stored_as(store: str, kind: Kind) -> Store:
     """The form that samples are stored in; "auto" is 16-bit for clips and unrounded for pictures."""
@@ -59,6 +77,11 @@ def stored_as(store: str, kind: Kind) -> Store:
     if store not in forms:
         raise UserError(f"Samples are stored as {', '.join(forms)}; got {store!r}.")
     return ("int16" if kind == "clip" else "float") if store == "auto" else store  # type: ignore[return-value]
+
+
+def credited(reached: Tensor, already: Tensor) -> Tensor:
+    """(B,) bool: the goal holds now and did not hold before. A sample that was wrong anyway is no success of the attack."""
+    return reached & ~already
 
 
 def quantise(x: Tensor, store: Store) -> Tensor:

@@ -22,22 +22,10 @@ from limen.experiments.file import Experiment
 from limen.experiments.plan import Planned
 from limen.images.files import write_picture
 from limen.metrics._apply import Metric, columns
-from limen.metrics._metric import Column
 from limen.metrics._summary import summarise
 from limen.tasks._cell import Example, Outcome
+from limen.tasks._columns import TASK_COLUMNS
 from limen.whole import write_whole
-
-TASK_COLUMNS = {
-    "success": Column("the attack reached its goal", better="lower", binary=True),
-    "correct": Column("the adversarial answer is still the truth", better="higher", binary=True),
-    "fooled": Column("the attack changed the answer", better="lower", binary=True),
-    "over_the_air": Column("share of fresh draws of the transforms in which the attack reached its goal", better="lower", share=True),
-    "clean_over_the_air": Column("share of these draws in which the transforms alone reached it", better="lower", share=True),
-    "forward_calls": Column("forward passes of the attack"),
-    "backward_calls": Column("gradients of the attack"),
-    "dead_gradients": Column("gradients that were zero or not finite", better="lower"),
-}
-"""Columns that tasks add to what the metrics measure."""
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -126,7 +114,7 @@ def _write_examples(folder: Path, examples: Iterable[Example], facts: dict[str, 
     written = []
     for number, example in enumerate(examples):
         folder.mkdir(exist_ok=True)
-        kept = ("id", "label", "clean_prediction", "adversarial_prediction", "success", "missing")
+        kept = ("id", "label", "clean_prediction", "adversarial_prediction", "success", "already", "missing")
         parts = {"clean": example.clean, "perturbation": example.adversarial - example.clean, "adversarial": example.adversarial}
         files = {name: _write_sample(folder / f"{number}_{name}", name, x.cpu(), facts) for name, x in parts.items()}
         written.append({**{k: example.row.get(k) for k in kept[:-1]}, "files": {k: f"examples/{v}" for k, v in files.items()},

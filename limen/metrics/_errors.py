@@ -79,11 +79,16 @@ def tokens(text: str, options: TextOptions, unit: str) -> list[str]:
     return SPLITS[unit](normalised(text, options.normalise))
 
 
-def distance(reference: str, text: str, options: TextOptions, unit: str) -> float:
-    """The error rate; infinite where nothing was to be heard and something was."""
+def counts(reference: str, text: str, options: TextOptions, unit: str) -> tuple[int, int]:
+    """Errors of the text, and words (or characters) of the reference."""
     truth = tokens(reference, options, unit)
-    errors = edits(truth, tokens(text, options, unit)).errors
-    return errors / len(truth) if truth else math.inf if errors else 0.0
+    return edits(truth, tokens(text, options, unit)).errors, len(truth)
+
+
+def distance(reference: str, text: str, options: TextOptions, unit: str) -> float:
+    """The error rate of one text; infinite if nothing was to be heard and something was."""
+    errors, n = counts(reference, text, options, unit)
+    return errors / n if n else math.inf if errors else 0.0
 
 
 def _rate(errors: int, n: int, unit: str) -> float | Missing:

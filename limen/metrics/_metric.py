@@ -31,10 +31,13 @@ class Column:
     """For the attacker's stealth or the model's good: "higher" or "lower"; empty where neither."""
     binary: bool = False
     """True if the values are 0 and 1: the mean is a share and its interval is Wilson's."""
+    unless: str = ""
+    """Of a binary column: another one of 0 and 1. Samples for which that one holds are left out of the share."""
     share: bool = False
     """True if the values lie between 0 and 1: so does the interval of their mean."""
     pooled: tuple[str, str] | None = None
-    """Two columns of counts whose totals give the rate of the whole set: (word_errors, words)."""
+    """Two columns of counts, (word_errors, words): the column stands for a set as total over total, never as a mean over samples. That
+    mean has a name of its own, `<column>_mean`."""
 
 
 class MetricOptions(Options):

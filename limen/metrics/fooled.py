@@ -1,4 +1,7 @@
-"""Whether the attack changed the model's answer: averaged, the fooling ratio of Moosavi-Dezfooli et al. 2017, whatever the truth is."""
+"""Whether the attack changed the model's answer: averaged, the fooling ratio of Moosavi-Dezfooli et al. 2017, whatever the truth is.
+
+Over all samples, those that were wrong before included; `success` asks whether the attack brought the sample to its goal.
+"""
 
 from typing import ClassVar
 

@@ -35,25 +35,25 @@ def noise(cells: Sequence[Cell]) -> Evidence:
         before, a, b = (_probe(cell, name) or 0.0 for name in ("clean", "noise", "many_steps"))
         compared += 1
         if beats(a, before, cell.result["n"], 0.0) and not beats(b, a, cell.result["n"], 0.0):
-            flags.append(f"{place(cell)}: noise of the same budget fools {fmt(a, '%')}, {cell.result['steps'][-1]} steps {fmt(b, '%')}.")
+            flags.append(f"{place(cell)}: noise of the same budget ends with {fmt(a, '%')} at the goal, {cell.result['steps'][-1]} steps with {fmt(b, '%')}.")
     return compared, flags
 
 
 def one_step(cells: Sequence[Cell]) -> Evidence:
-    return _beaten(cells, "one_step", "one step fools {a}, {steps} steps only {b}.")
+    return _beaten(cells, "one_step", "one step ends with {a} at the goal, {steps} steps only with {b}.")
 
 
 def no_gradients(cells: Sequence[Cell]) -> Evidence:
     found = [
-        _beaten(cells, "no_gradients", "a search without gradients fools {a}, {steps} steps along the gradient only {b}."),
-        _beaten(cells, "undefended", "the attack of the undefended net fools {a}, that of the defended one only {b}."),
-        _beaten(cells, "transfer", "the attack of another net ({others}) fools {a}, its own only {b}."),
+        _beaten(cells, "no_gradients", "a search without gradients ends with {a} at the goal, {steps} steps along the gradient only with {b}."),
+        _beaten(cells, "undefended", "the attack of the undefended net ends with {a} at the goal, that of the defended one only with {b}."),
+        _beaten(cells, "transfer", "the attack of another net ({others}) ends with {a} at the goal, its own only with {b}."),
     ]
     return sum(n for n, _ in found), [flag for _, flags in found for flag in flags]
 
 
 def everything_allowed(cells: Sequence[Cell]) -> Evidence:
-    flags = [f"{place(c)}: {fmt(_probe(c, 'anything_allowed'), '%')} of the samples were fooled." for c in cells
+    flags = [f"{place(c)}: {fmt(_probe(c, 'anything_allowed'), '%')} of the samples reached the goal." for c in cells
              if (_probe(c, "anything_allowed") or 0) < 1]  # fmt: skip
     return len(cells), flags
 
@@ -119,7 +119,7 @@ def figures(cells: Sequence[Cell]) -> list[Figure]:
 
 
 def table(cells: Sequence[Cell]) -> dict[str, Any] | None:
-    """Who was fooled by which probe, one row per net and defence."""
+    """Share of the samples at the goal after each probe, one row per net and defence."""
     columns = [k for k in PROBES if any(k in c.result["probes"] for c in cells)]
     values = lambda c: [fmt(_probe(c, k), "%") for k in columns] + [fmt(c.result.get(k), "%") for k in GIVEN]  # noqa: E731
     rows = [{"place": place(c), "n": c.result["n"], "values": values(c)} for c in cells]

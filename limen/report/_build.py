@@ -128,9 +128,9 @@ def _tiles(cells: Sequence[Cell]) -> list[dict[str, Any]]:
             continue
         column, what = ("wer", "word error rate") if "wer" in mine[0].columns else ("correct", "accuracy")
         bare = [c for c in mine if c.defense == "none"] or mine
-        clean = next((c.mean(column) for c in bare if c.attack == "none"), None)
+        clean = next((c.value(column) for c in bare if c.attack == "none"), None)
         if clean is None:
-            clean = next((c.mean(f"clean_{column}") for c in bare if f"clean_{column}" in c.columns), None)
+            clean = next((c.value(f"clean_{column}") for c in bare if f"clean_{column}" in c.columns), None)
         top = _tables.worst(bare)
         behind = [
             w
@@ -143,7 +143,7 @@ def _tiles(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         tile: dict[str, Any] = {"net": net, "what": what, "clean": fmt(clean, "%"), "worst": None, "cost": ""}
         if top is not None:
             tile |= {
-                "worst": fmt(top.mean(column), "%"),
+                "worst": fmt(top.value(column), "%"),
                 "attack": top.attack,
                 "interval": interval(*top.stat(column)[1:]),
                 "n": fmt(top.n, "n"),
@@ -157,7 +157,7 @@ def _tiles(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         if best is not None and best.defense != (top.defense if top else ""):
             tile |= {
                 "best": best.defense,
-                "best_rate": fmt(best.mean(column), "%"),
+                "best_rate": fmt(best.value(column), "%"),
                 "best_attack": best.attack,
                 "best_unseen": not best.sees_defense,
                 "best_helps": top is None or (_tables.harm(best) or 0.0) < (_tables.harm(top) or 0.0),
@@ -215,6 +215,7 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
                         "transcripts": c.output == "transcript",
                         "kept": len(c.examples),
                         "open": c.id in bad and c.defense == "none",
+                        "before": "wrong before" if c.goal["name"] == "untargeted" else "at the goal before",
                         "shown": [_media.show(c, e) for e in chosen[c.id]],
                         "folder": f"cells/{c.id}/examples",
                     }

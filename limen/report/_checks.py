@@ -48,14 +48,14 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     # name, raised if, means, what to do; what looks at which part of the run
     (
         "Noise control",
-        "random noise of the same budget does as much harm as the attack, or more: samples fooled, or word error rate.",
+        "random noise of the same budget does as much harm as the attack, or more: successes, or word error rate.",
         "The attack adds nothing over chance: it is broken or blocked, or the budget is so large that anything works.",
         "Add steps and restarts, look at the gradients, or shrink the budget.",
         {"cells": _evidence.noise, "audits": _audit.noise},
     ),
     (
         "Many steps beat one",
-        f"a one-step attack fools more samples (by {100 * RISE:g} points) than a many-step one under the same goal and budget.",
+        f"a one-step attack succeeds on more samples (by {100 * RISE:g} points) than a many-step one under the same goal and budget.",
         "The longer search gets lost, the usual sign of masked gradients.",
         "Change the step size, differentiate the defence honestly (BPDA, EOT), or try an attack without gradients.",
         {"cells": _evidence.one_step, "audits": _audit.one_step},
@@ -94,15 +94,15 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     ),
     (
         "Unbounded attacks always win",
-        "an attack without a budget, or with one that allows everything, fools fewer than all samples.",
+        "an attack without a budget, or with one that allows everything, fails on some samples.",
         "With no limit some change always works, so the search stopped too early.",
         "Add steps or search rounds, or look for masked gradients.",
         {"cells": _evidence.minimal, "audits": _audit.everything_allowed},
     ),
     (
         "Gradients beat guessing",
-        f"a search without gradients, or an attack computed on another net or on the undefended one, fools {100 * RISE:g} points more than "
-        "the gradient of the model itself does.",
+        f"a search without gradients, or an attack computed on another net or on the undefended one, succeeds on {100 * RISE:g} points "
+        "more than the gradient of the model itself does.",
         "The gradient points the wrong way: it is masked, shattered or drowned in noise.",
         "Attack through a smooth stand-in of the defence (BPDA), average over draws (EOT), and count the stronger attack.",
         {"cells": _rivals.guessing, "transfers": _rivals.transfers, "audits": _audit.no_gradients},
@@ -116,8 +116,8 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     ),
     (
         "The attacks keep up with a plain search",
-        f"the attacks of the run, all together, fool {100 * RISE:g} points fewer of the probed samples than the plain search of the audit "
-        "(pgd) under the same goal and budget.",
+        f"the attacks of the run, all together, succeed on {100 * RISE:g} points fewer of the probed samples than the plain search "
+        "of the audit (pgd) under the same goal and budget.",
         "The attacks are too weak, or broken: the model is less robust than the tables say.",
         "Add steps and restarts, leave the step size to the attack, or add pgd or auto_attack to the run.",
         {"cells and audits": _rivals.keeps_up},

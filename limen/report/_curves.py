@@ -185,7 +185,7 @@ def _clean(place: tuple[str, str], curves: list[Curve], what: str, known: dict[t
     cell = next(c.cell for c in curves if c.place == place)
     column = "clean_wer" if what == "wer" else "clean_correct"
     stated = number(cell.curve.get(column))
-    stated = cell.mean(column) if stated is None else stated
+    stated = cell.value(column) if stated is None else stated
     if stated is not None or not cell.curve:
         return stated
     rows = cell.rows
@@ -198,7 +198,7 @@ def _clean(place: tuple[str, str], curves: list[Curve], what: str, known: dict[t
 
 
 def _caption(what: str, curves: list[Curve], without: list[str], clean: bool, samples: str) -> str:
-    parts = ["Shaded: 95 % intervals."]
+    parts = [*(["Word error rate: all errors over all words."] if what == "wer" else []), "Shaded: 95 % intervals."]
     if clean:
         parts.append(f"Dotted line: {WORDS[what].lower()} on clean samples.")
     if any(c.noise for c in curves):
@@ -207,6 +207,7 @@ def _caption(what: str, curves: list[Curve], without: list[str], clean: bool, sa
         parts.append(f"Dashed curve: noise of the same size that knows nothing about the model{colour}.")
     if any(c.name == NAME for c in curves):
         worst = "the most errors any attack made in each clip" if what == "wer" else "right only where no attack made the answer wrong"
+        worst += "; attacks of smaller budgets count too"
         parts.append(f"Broad line: {NAME}, {worst}.")
     if without:
         parts.append(

@@ -20,11 +20,11 @@ Evidence = tuple[int, list[str]]
 
 
 def success(cell: Cell) -> float | None:
-    """Share of samples fooled: the success column, or what accuracy leaves; of a curve, the mean over its values."""
+    """Share of successes: the success column, or what accuracy leaves; of a curve, the mean over its values."""
     if cell.curve:
         return 1 - sum(cell.curve["accuracy"]) / len(cell.curve["accuracy"])
-    rate = cell.mean("success")
-    correct = cell.mean("correct")
+    rate = cell.value("success")
+    correct = cell.value("correct")
     return rate if rate is not None else None if correct is None else 1 - correct
 
 
@@ -79,13 +79,11 @@ def _harms(control: Cell, cell: Cell) -> tuple[float, float, float, str] | None:
     """Harm by noise, harm by the attack, harm that was there before, and how to say it; None if the two cannot be compared."""
     if cell.targeted:
         a, b, before, words = _by_chance(control, cell), success(cell), 0.0, "noise reaches the target on {noise}, {name} on {attack}."
-    elif control.mean("wer") is not None and cell.mean("wer") is not None:
-        a, b, before = control.mean("wer"), cell.mean("wer"), (cell.mean("clean_wer") or 0.0) + RISE
+    elif control.value("wer") is not None and cell.value("wer") is not None:
+        a, b, before = control.value("wer"), cell.value("wer"), (cell.value("clean_wer") or 0.0) + RISE
         words = "noise raises the word error rate to {noise}, {name} to {attack}."
     else:
-        # a sample that was wrong before counts as fooled by anything
-        wrong = 1 - (cell.mean("clean_correct") or 1.0) if cell.goal.get("away_from", "label") == "label" else 0.0
-        a, b, before, words = success(control), success(cell), wrong, "noise fools {noise}, {name} {attack}."
+        a, b, before, words = success(control), success(cell), 0.0, "noise succeeds on {noise}, {name} on {attack}."
     return None if a is None or b is None else (a, b, before, words)
 
 
@@ -130,7 +128,7 @@ def one_step(cells: list[Cell]) -> Evidence:
                 continue
             compared += 1
             if beats(a, b, more.n):
-                flags.append(f"{place(more)}: {one.attack} (one step) fools {fmt(a, '%')}, {more.attack} only {fmt(b, '%')}.")
+                flags.append(f"{place(more)}: {one.attack} (one step) succeeds on {fmt(a, '%')}, {more.attack} only on {fmt(b, '%')}.")
     return compared, flags
 
 
@@ -172,7 +170,7 @@ def _by_budget(cells: list[Cell]) -> list[list[tuple[float, float, str, Cell]]]:
     curves = []
     for cell in (c for c in cells if not c.control):
         for key, value in cell.variable.items():
-            correct, v = cell.mean("correct"), number(value)
+            correct, v = cell.value("correct"), number(value)
             if "budget" in key and len(cell.variable) == 1 and correct is not None and v is not None:
                 who = (cell.task_index, cell.net, cell.defense, cell.attack, key)
                 sweeps.setdefault(who, []).append((size(key.rsplit(".", 1)[-1], v), correct, variable_text(cell.variable), cell))
@@ -194,4 +192,4 @@ def random_without_draws(cells: list[Cell]) -> Evidence:
 def minimal(cells: list[Cell]) -> Evidence:
     unbounded = [c for c in cells if not allowed(c) and not (c.control or c.universal or c.proxies) and success(c) is not None]
     unbounded = [c for c in unbounded if c.attack_spec.get("name") not in NO_SEARCH]
-    return len(unbounded), [f"{place(c)}: {fmt(success(c), '%')} of the samples were fooled." for c in unbounded if (success(c) or 0) < 1]
+    return len(unbounded), [f"{place(c)}: it succeeds on {fmt(success(c), '%')} of the samples." for c in unbounded if (success(c) or 0) < 1]

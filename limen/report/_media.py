@@ -57,6 +57,7 @@ def show(cell: Cell, example: dict[str, Any]) -> dict[str, Any]:
         "id": str(example.get("id", "")),
         "label": _text(example.get("label")),
         "success": bool(example.get("success")),
+        "already": bool(example.get("already")),
         "answers": {"clean": _text(example.get("clean_prediction")), "adversarial": _text(example.get("adversarial_prediction"))},
         "metrics": _metrics(example.get("metrics") or {}, cell.kind),
         "confidence": _confidences(example.get("metrics") or {}),

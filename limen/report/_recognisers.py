@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from limen.report._figures import Figure
 from limen.report._run import Cell, number
@@ -24,8 +25,8 @@ class Table:
 
 def clean_wer(cells: Sequence[Cell], like: Cell) -> float | None:
     """Word error rate of the same net behind the same defence without an attack."""
-    bare = next((c for c in cells if (c.net, c.defense, c.attack) == (like.net, like.defense, "none") and c.mean("wer") is not None), None)
-    return like.mean("clean_wer") if bare is None else bare.mean("wer")
+    bare = next((c for c in cells if (c.net, c.defense, c.attack) == (like.net, like.defense, "none") and c.value("wer") is not None), None)
+    return like.value("clean_wer") if bare is None else bare.value("wer")
 
 
 def targeted(cells: Sequence[Cell]) -> Table | None:
@@ -37,8 +38,7 @@ def targeted(cells: Sequence[Cell]) -> Table | None:
         return None
     rows = []
     for cell in aimed:
-        success, low, high = cell.stat("success")
-        fooled = [s for s, ok in zip(cell.values("snr_db"), cell.rows.get("success", []), strict=False) if ok and s is not None]
+        won = [s for s, ok in zip(cell.values("snr_db"), cell.rows.get("success", []), strict=False) if ok and s is not None]
         rows.append(
             [
                 cell.net,
@@ -47,8 +47,8 @@ def targeted(cells: Sequence[Cell]) -> Table | None:
                 fmt(clean_wer(cells, cell), "%"),
                 fmt(known[cell.id], "%"),
                 fmt(cell.median("snr_db"), "1f"),
-                fmt(_median(fooled), "1f"),
-                fmt(success, "%") + (f" ({interval(low, high)})" if low is not None else ""),
+                fmt(_median(won), "1f"),
+                _share(cell.columns["success"]) if "success" in cell.columns else DASH,
                 fmt(cell.n, "n"),
             ]
         )
@@ -58,13 +58,19 @@ def targeted(cells: Sequence[Cell]) -> Table | None:
         ("Attack", ""),
         ("Clean WER", "word error rate on clean samples, against the truth"),
         ("WER to the target", "word error rate under attack, against the attacker’s sentence: smaller is a stronger attack"),
-        ("SNR, dB", "median over all samples; larger is quieter"),
-        ("SNR of successes", "median over the samples on which the attack reached its target"),
-        ("Success", "share of the samples on which exactly the target was heard, with its 95 % interval"),
+        ("SNR, dB, median", "over all samples; larger is quieter"),
+        ("SNR of successes, median", "over the samples on which the attack succeeded"),
+        ("Success", "share of the samples on which exactly the target was heard and was not before, with its 95 % interval"),
         ("n", "samples"),
     ]
     caption = "Word error rates are those of the whole set, all errors over all words; success is judged on the clip as stored."
     return Table("Targeted attacks", caption, headings, rows, names=3)
+
+
+def _share(stat: dict[str, Any]) -> str:
+    """A share with its interval, and how many of how many samples it is."""
+    found = f"{fmt(stat['mean'], '%')} ({interval(stat['low'], stat['high'])}), " if stat["n"] else ""
+    return f"{found}{fmt(stat['count'], 'n')} of {fmt(stat['n'], 'n')}"
 
 
 def wer_to_target(cell: Cell) -> float | None:
@@ -91,7 +97,7 @@ def millions(parameters: float) -> str:
 def sizes(cells: Sequence[Cell], colours: dict[str, int]) -> tuple[Table, Figure] | None:
     """WER against the number of parameters, per attack: table 5.2 and figure 5.2 of Olivier 2023."""
     rated = [c for c in cells if c.output == "transcript" and c.defense == "none" and not c.curve and not c.victims and not c.targeted]
-    rated = [c for c in rated if number(c.meta.get("parameters")) and c.mean("wer") is not None]
+    rated = [c for c in rated if number(c.meta.get("parameters")) and c.value("wer") is not None]
     nets = {c.net: float(c.meta["parameters"]) for c in sorted(rated, key=lambda c: float(c.meta["parameters"]))}
     if len(nets) < 2:
         return None
@@ -99,7 +105,7 @@ def sizes(cells: Sequence[Cell], colours: dict[str, int]) -> tuple[Table, Figure
     found = {(c.net, c.attack, variable_text(c.variable)): c for c in rated}
     name = lambda attack, varied: "clean" if attack == "none" else attack + (f", {varied}" if varied else "")  # noqa: E731
     rows = [
-        [net, millions(size)] + [fmt(found[net, *k].mean("wer"), "%") if (net, *k) in found else DASH for k in columns]
+        [net, millions(size)] + [fmt(found[net, *k].value("wer"), "%") if (net, *k) in found else DASH for k in columns]
         for net, size in nets.items()
     ]
     headings = [("Model", ""), ("Parameters", "")] + [(f"WER, {name(*k)}", "") for k in columns]
@@ -121,7 +127,7 @@ def sizes(cells: Sequence[Cell], colours: dict[str, int]) -> tuple[Table, Figure
         log=True,
     )
     key = legend([(s.name, slot) for s, slot in zip(series, slots, strict=True)])
-    table = Table("Models by size", "Undefended; untargeted attacks. Models stand from small to large.", headings, rows)
+    table = Table("Models by size", "Undefended; untargeted attacks. Word error rates are all errors over all words. Models stand from small to large.", headings, rows)
     return table, Figure("Word error rate against model size", "Shaded: 95 % intervals. One point per model.", [("undefended", chart)], key)
 
 

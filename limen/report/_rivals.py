@@ -14,7 +14,7 @@ def guessing(cells: list[Cell]) -> Evidence:
     for group in groups(c for c in cells if not (c.control or c.universal) and allowed(c) and success(c) is not None):
         blind = [c for c in group if c.queries or c.proxies]
         rates = {c.id: success(c) or 0.0 for c in group}
-        seeing = [c for c in group if c not in blind and c.mean("backward_calls")]
+        seeing = [c for c in group if c not in blind and c.value("backward_calls")]
         best = max(seeing, key=lambda c: rates[c.id], default=None)
         for cell in blind if best else []:
             assert best is not None
@@ -22,7 +22,7 @@ def guessing(cells: list[Cell]) -> Evidence:
             compared += 1
             if beats(a, b, cell.n):
                 how = "computed on another net" if cell.proxies else "without gradients"
-                flags.append(f"{place(best)}: {cell.attack} ({how}) fools {fmt(a, '%')}, {best.attack} only {fmt(b, '%')}.")
+                flags.append(f"{place(best)}: {cell.attack} ({how}) succeeds on {fmt(a, '%')}, {best.attack} only on {fmt(b, '%')}.")
     return compared, flags
 
 
@@ -37,7 +37,7 @@ def transfers(cells: list[Cell]) -> Evidence:
             continue
         compared += 1
         if beats(a, b, int(n or 0)):
-            flags.append(f"{victim}: {attack_name(own)} computed on {proxy} fools {fmt(a, '%')}, computed on itself {fmt(b, '%')}.")
+            flags.append(f"{victim}: {attack_name(own)} computed on {proxy} succeeds on {fmt(a, '%')}, computed on itself on {fmt(b, '%')}.")
     return compared, flags
 
 
@@ -49,15 +49,16 @@ def keeps_up(cells: list[Cell]) -> Evidence:
         if not attacks:
             continue
         plain = dict(zip(audit.rows.get("id", []), audit.rows.get("many_steps", []), strict=False))
-        fooled = [dict(zip(c.rows["id"], c.rows["success"], strict=True)) for c in attacks]
-        shared = [i for i in plain if all(i in those for those in fooled)]
+        before = dict(zip(audit.rows.get("id", []), audit.rows.get("clean", []), strict=False))
+        won = [dict(zip(c.rows["id"], c.rows["success"], strict=True)) for c in attacks]
+        shared = [i for i in plain if not before.get(i) and all(i in those for those in won)]
         if not shared:
             continue
         compared += 1
-        a, b = sum(bool(plain[i]) for i in shared) / len(shared), sum(any(f[i] for f in fooled) for i in shared) / len(shared)
+        a, b = sum(bool(plain[i]) for i in shared) / len(shared), sum(any(those[i] for those in won) for i in shared) / len(shared)
         if beats(a, b, len(shared)):
             names, steps = listed(list(dict.fromkeys(c.attack for c in attacks))), audit.result["steps"][-1]
-            flags.append(f"{place(audit)}: {steps} plain steps fool {fmt(a, '%')} of {len(shared)} samples, {names} only {fmt(b, '%')}.")
+            flags.append(f"{place(audit)}: {steps} plain steps succeed on {fmt(a, '%')} of {len(shared)} samples, {names} only on {fmt(b, '%')}.")
     return compared, flags
 
 

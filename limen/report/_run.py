@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from limen.errors import UserError
+from limen.metrics._summary import figure
 
 CONTROLS = {"random_noise"}
 """Attacks that know nothing: what the same amount of noise does by chance."""
@@ -81,7 +82,7 @@ class Cell:
     @property
     def queries(self) -> bool:
         """True if the attack asked the model and never for a gradient."""
-        asked, gradients = self.mean("forward_calls"), self.mean("backward_calls")
+        asked, gradients = self.value("forward_calls"), self.value("backward_calls")
         return gradients == 0 and bool(asked) and not self.universal
 
     @property
@@ -110,12 +111,11 @@ class Cell:
         return self.spec.get("attack_on_defense") is not False
 
     def stat(self, column: str) -> tuple[float | None, float | None, float | None]:
-        """Mean and 95 % interval of a column; error rates are those of the whole set (all errors over all words)."""
-        stat = self.columns.get(column, {})
-        stat = stat.get("pooled") or stat
-        return number(stat.get("mean")), number(stat.get("low")), number(stat.get("high"))
+        """The number of a column with its 95 % interval: the mean or share, of error rates all errors over all words."""
+        value, low, high = figure(self.columns[column]) if column in self.columns else (None, None, None)
+        return number(value), number(low), number(high)
 
-    def mean(self, column: str) -> float | None:
+    def value(self, column: str) -> float | None:
         return self.stat(column)[0]
 
     def median(self, column: str) -> float | None:

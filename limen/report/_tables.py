@@ -4,17 +4,18 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from limen.report._evidence import success
 from limen.report._run import Cell, number
 from limen.report._svg import interval_dot
-from limen.report._together import NAME, Together
-from limen.report._words import COLUMNS, fmt, interval, place, variable_text
+from limen.report._together import NAME, Together, in_words
+from limen.report._words import COLUMNS, DASH, fmt, interval, place, variable_text
 
 MEDIANS = {
     "picture": ("linf", "l2", "l0", "dissimilarity_l2"),
     "clip": ("l2", "snr_db", "peak_db", "peak_db_vocal", "peak_db_background", "pesq", "stoi"),
 }
 """Distortions of the main table; the rest stands in the table of every metric."""
+SUCCESS_OF = {True: "of those right before", False: "of those not at the goal before"}
+"""Who the share of successes is taken of, where every attack wants any wrong answer and else."""
 NOT_METRICS = {"forward_calls", "backward_calls", "dead_gradients"}
 
 
@@ -25,9 +26,9 @@ def harm(cell: Cell) -> float | None:
     """
     if cell.curve or cell.victims:
         return None
-    if cell.output == "transcript" and cell.mean("wer") is not None:
-        return cell.mean("wer")
-    correct = cell.mean("correct")
+    if cell.output == "transcript" and cell.value("wer") is not None:
+        return cell.value("wer")
+    correct = cell.value("correct")
     return None if correct is None else 1 - correct
 
 
@@ -81,7 +82,8 @@ def main_table(cells: Sequence[Cell], unions: Sequence[Together] = ()) -> dict[s
         "nets": nets,
         "accuracy": has("correct"),
         "accuracy_name": "Exact transcript" if cells[0].output == "transcript" else "Accuracy",
-        "success": any(success(c) is not None and "success" in c.columns for c in cells),
+        "success": any("success" in c.columns for c in cells),
+        "success_of": SUCCESS_OF[all(c.goal["name"] == "untargeted" and c.goal.get("away_from") != "prediction" for c in cells)],
         "variable": any(c.variable for c in cells),
         "together": bool(unions),
         "rates": [COLUMNS[c] for c in rates],
@@ -104,11 +106,16 @@ def _row(cell: Cell, rates: list[str], medians: list[str], accuracy: bool, is_wo
         "accuracy": fmt(mean, "%") if accuracy else "",
         "interval": interval(low, high),
         "dot": interval_dot(mean, low, high),
-        "success": fmt(cell.mean("success"), "%") if cell.attack != "none" else "–",
-        "rates": [(fmt(cell.mean(c), "%"), interval(*cell.stat(c)[1:])) for c in rates],
+        "success": _success(cell.columns.get("success")),
+        "rates": [(fmt(cell.value(c), "%"), interval(*cell.stat(c)[1:])) for c in rates],
         # an unchanged sample has no distortion to speak of (its SNR would be infinite)
         "medians": [fmt(cell.columns.get(c, {}).get("median"), COLUMNS[c][1]) if cell.attack != "none" else "–" for c in medians],
     }
+
+
+def _success(stat: dict[str, Any] | None) -> tuple[str, str]:
+    """The share of successes, and how many of how many that is."""
+    return (fmt(stat["mean"], "%"), f"{fmt(stat['count'], 'n')} of {fmt(stat['n'], 'n')}") if stat else (DASH, "")
 
 
 def _together(union: Together, rates: list[str], medians: list[str], accuracy: bool) -> dict[str, Any]:
@@ -125,7 +132,7 @@ def _together(union: Together, rates: list[str], medians: list[str], accuracy: b
         "accuracy": fmt(mean, "%") if accuracy else "",
         "interval": interval(low, high),
         "dot": interval_dot(mean, low, high),
-        "success": fmt(union.stat("success")[0], "%"),
+        "success": _success(union.columns.get("success")),
         "rates": [(fmt(union.stat(c)[0], "%"), interval(*union.stat(c)[1:])) for c in rates],
         "medians": ["–" for _ in medians],
     }
@@ -134,7 +141,10 @@ def _together(union: Together, rates: list[str], medians: list[str], accuracy: b
 def _called(cell: Cell, union: Together) -> str:
     """The attack, with what sets it apart from the others of the union."""
     own = {k: v for k, v in cell.variable.items() if k not in union.variable}
-    return cell.attack + (f" ({variable_text(own)})" if own else "") + ("" if cell.limit else " where its change fits the budget")
+    name = cell.attack + (f" ({variable_text(own)})" if own else "")
+    if not cell.limit:
+        return f"{name} where its change fits the budget"
+    return name if cell.limit == union.limit else f"{name} under {in_words(cell.limit)}"
 
 
 def _count(unions: Sequence[Together]) -> str:
@@ -170,13 +180,14 @@ def sweep_tables(cells: Sequence[Cell], unions: Sequence[Together] = ()) -> list
 
 
 def every_metric(cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """All summary columns of every cell, for the reader who wants the rest."""
+    """All summary columns of every cell, for the reader who wants the rest; `what` says which number of the column it is."""
     return [
         {
             "place": place(cell),
             "column": name,
             "n": fmt(stat.get("n"), "n"),
-            "mean": fmt(stat.get("mean")),
+            "value": fmt(cell.value(name)),
+            "what": _what(stat),
             "interval": interval(number(stat.get("low")), number(stat.get("high")), "3g"),
             "median": fmt(stat.get("median")),
             "missing": fmt(stat.get("missing") or 0, "n"),
@@ -186,6 +197,12 @@ def every_metric(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         for name, stat in cell.columns.items()
         if name not in NOT_METRICS
     ]
+
+
+def _what(stat: dict[str, Any]) -> str:
+    if "rate" in stat:
+        return f"rate: {' / '.join(stat['of'])}"
+    return f"share{', unless ' + stat['unless'] if 'unless' in stat else ''}" if "count" in stat else "mean"
 
 
 def scalars(cells: Sequence[Cell]) -> list[dict[str, str]]:

@@ -1,8 +1,12 @@
 """All attacks on one model taken as one attacker: a sample counts as right only if no attack made it wrong. Computed from rows, by id.
 
-Attacks are taken together where net, data, defence, budget and the values of a sweep are the same. An attack that an option of the sweep
-does not concern stands beside every value of it. An attack without a budget counts where the change it made fits the budget of the others,
-if the rows say how large that change is. A sample that was wrong before any attack is wrong; the noise control is no attack.
+Attacks are taken together where net, data, defence, samples, budget and the values of a sweep are the same. An attack under a smaller budget
+of the same kind belongs to every larger one, whose samples hold its own. An attack that an option of the sweep does not concern stands
+beside every value of it. An attack without a budget counts sample by sample, where the change it made fits the budget, if the rows say how
+large that change is. A sample that was wrong before any attack is wrong; the noise control is no attack.
+
+The union keeps one row per sample, the worst that any attack did to it, and summarises these rows as every cell does. So it is never better
+for the model than an attack in it: of each clip the most errors count, over the same words.
 """
 
 import json
@@ -11,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from limen.metrics._errors import rate_columns
+from limen.metrics._summary import figure, summarise
 from limen.report._run import Cell, number, read_run
 from limen.report._transcripts import how_compared
 from limen.report._words import fmt, variable_text
-from limen.statistics import pooled, wilson
+from limen.tasks._columns import TASK_COLUMNS
 from limen.text import normalised
 
 NAME = "all attacks together"
@@ -25,6 +31,8 @@ WORDS = {"linf": "L∞ ≤ {}", "l2": "L2 ≤ {}", "l1": "L1 ≤ {}", "l0": "L0 
 ROUNDING = 1e-6
 """A change may be larger than the budget by this share of it: norms are computed in single precision."""
 RATES = {"wer": "word", "cer": "character"}
+COLUMNS = {name: TASK_COLUMNS[name] for name in ("correct", "success")} | {r: rate_columns(r, unit)[r] for r, unit in RATES.items()}
+"""What can be said of all attacks together."""
 
 Rate = tuple[float | None, float | None, float | None]
 """Mean and 95 % interval."""
@@ -37,11 +45,12 @@ class Together:
 
     cells: list[Cell]
     limit: dict[str, Any]
-    """The budget they share."""
+    """The budget of the largest of them."""
     variable: dict[str, Any]
     n: int
-    rates: dict[str, Rate]
-    """correct: right under every attack. success: some attack reached its goal. wer, cer: of each clip the most errors that any made."""
+    columns: dict[str, dict[str, Any]]
+    """Summaries as those of a cell. correct: right under every attack. success: some attack brought the sample to its goal. wer, cer: of
+    each clip the most errors that any attack made."""
 
     @property
     def net(self) -> str:
@@ -53,14 +62,10 @@ class Together:
 
     @property
     def budget(self) -> str:
-        """The budget in a few words: L∞ ≤ 0.1."""
-        name = str(self.limit.get("name") or "")
-        if name in SIZES and number(self.limit.get(SIZES[name][0])) is not None:
-            return WORDS[name].format(fmt(float(self.limit[SIZES[name][0]])))
-        return " ".join(part for part in (name, variable_text({k: v for k, v in self.limit.items() if k != "name"})) if part)
+        return in_words(self.limit)
 
     def stat(self, column: str) -> Rate:
-        return self.rates.get(column, (None, None, None))
+        return figure(self.columns[column]) if column in self.columns else (None, None, None)
 
 
 @dataclass(frozen=True)
@@ -69,12 +74,20 @@ class Along:
 
     cells: list[Cell]
     values: list[float]
-    rates: list[dict[str, Rate]]
-    """One for each value."""
+    columns: list[dict[str, dict[str, Any]]]
+    """Summaries, one for each value: of the attacks at this size and at every smaller one."""
 
     def column(self, name: str) -> tuple[list[float | None], list[float | None], list[float | None]]:
-        found = [rates.get(name, (None, None, None)) for rates in self.rates]
+        found = [figure(columns[name]) if name in columns else (None, None, None) for columns in self.columns]
         return [r[0] for r in found], [r[1] for r in found], [r[2] for r in found]
+
+
+def in_words(limit: dict[str, Any]) -> str:
+    """A budget in a few words: L∞ ≤ 0.1."""
+    name = str(limit.get("name") or "")
+    if name in SIZES and number(limit.get(SIZES[name][0])) is not None:
+        return WORDS[name].format(fmt(float(limit[SIZES[name][0]])))
+    return " ".join(part for part in (name, variable_text({k: v for k, v in limit.items() if k != "name"})) if part)
 
 
 def together(cells: Sequence[Cell]) -> list[Together]:
@@ -95,9 +108,29 @@ def _firsts(attacks: list[Cell]) -> list[Cell]:
 
 
 def _group(attacks: list[Cell], first: Cell) -> Together | None:
-    same = [c for c in attacks if c.variable.items() <= first.variable.items() and _counts(c, first.limit)]
-    found = _worst([(c, _rows(c, first.limit)) for c in same]) if len(same) > 1 else None
-    return None if found is None else Together(same, first.limit, first.variable, *found)
+    here = _beside(first).items()
+    same = _same_samples([c for c in attacks if _beside(c).items() <= here and _counts(c, first.limit)], first)
+    if len({_search(c) for c in same}) < 2:
+        return None  # one attack at several budgets is no union
+    goals = {_key(c.goal) for c in same if c.limit == first.limit}
+    worst = _worst([(c, _rows(c, first.limit)) for c in same], goals)
+    return Together(same, first.limit, first.variable, len(worst), _summary(worst))
+
+
+def _beside(cell: Cell) -> dict[str, Any]:
+    """The values of the sweep apart from those of the budget."""
+    return {k: v for k, v in cell.variable.items() if k != "attack.budget" and not k.startswith("attack.budget.")}
+
+
+def _same_samples(cells: Sequence[Cell], first: Cell) -> list[Cell]:
+    """Cells on the samples of the first, if it has any: rates of other samples cannot be compared."""
+    ids = set(first.rows.get("id", []))
+    return [c for c in cells if ids and set(c.rows.get("id", [])) == ids]
+
+
+def _search(cell: Cell) -> str:
+    """The attack apart from its budget."""
+    return _key(cell.attack, {k: v for k, v in cell.attack_spec.items() if k != "budget"})
 
 
 def along(cells: Sequence[Cell]) -> list[Along]:
@@ -106,11 +139,14 @@ def along(cells: Sequence[Cell]) -> list[Along]:
     for cell in (c for c in _attacks(cells) if c.curve):
         groups.setdefault(_key(_model(cell), cell.curve["constraint"], cell.curve["values"], cell.variable), []).append(cell)
     out = []
-    for group in (g for g in groups.values() if len(g) > 1):
-        values = sorted(float(v) for v in group[0].curve["values"])
-        found = [_worst([(c, _rows_at(c, value)) for c in group]) for value in values]
-        if all(f is not None for f in found):
-            out.append(Along(group, values, [f[1] for f in found if f is not None]))
+    for group in (_same_samples(g, g[0]) for g in groups.values()):
+        if len(group) < 2:
+            continue
+        values, goals = sorted(float(v) for v in group[0].curve["values"]), {_key(c.goal) for c in group}
+        sign = -1 if group[0].curve["constraint"] == "snr_db" else 1
+        at = {v: [(c, _rows_at(c, v)) for c in group] for v in values}
+        worst = [_worst([m for v in values if sign * v <= sign * value for m in at[v]], goals) for value in values]
+        out.append(Along(group, values, [_summary(rows) for rows in worst]))
     return out
 
 
@@ -119,7 +155,7 @@ def all_together(run_folder: Path) -> list[dict[str, Any]]:
     cells = read_run(run_folder).done
     tables = [
         {"net": u.net, "defense": u.defense, "attack": f"{NAME} (worst of {len(u.cells)})", "budget": u.budget, "variable": u.variable,
-         "n": u.n, "columns": {name: {"mean": rate[0]} for name, rate in u.rates.items()}} for u in together(cells)
+         "n": u.n, "columns": u.columns} for u in together(cells)
     ]  # fmt: skip
     curves = [
         {"net": a.cells[0].net, "defense": a.cells[0].defense, "attack": f"{NAME} (worst of {len(a.cells)})",
@@ -142,8 +178,19 @@ def _model(cell: Cell) -> str:
 
 
 def _counts(cell: Cell, limit: dict[str, Any]) -> bool:
-    """The attack kept to this budget, or has none and the rows measure what the budget limits."""
-    return cell.limit == limit if cell.limit else SIZES.get(str(limit.get("name")), ("", ""))[1] in cell.rows
+    """The attack kept to this budget or a smaller one, or has none and the rows measure what the budget limits."""
+    if cell.limit:
+        return cell.limit == limit or inside(cell.limit, limit)
+    return SIZES.get(str(limit.get("name")), ("", ""))[1] in cell.rows
+
+
+def inside(small: dict[str, Any], large: dict[str, Any]) -> bool:
+    """Whatever the one budget allows, the other does too: they differ in their size alone."""
+    if large.get("name") not in SIZES:
+        return False
+    option, _, sign = SIZES[large["name"]]
+    size, most = number(small.get(option)), number(large.get(option))
+    return {**small, option: most} == large and size is not None and most is not None and sign * size <= sign * most
 
 
 def _rows(cell: Cell, limit: dict[str, Any]) -> dict[str, Row]:
@@ -167,26 +214,30 @@ def _listed(cell: Cell) -> list[Row]:
     return [dict(zip(names, values, strict=True)) for values in zip(*cell.rows.values(), strict=True)]
 
 
-def _worst(members: list[tuple[Cell, dict[str, Row]]]) -> tuple[int, dict[str, Rate]] | None:
-    """How many samples all attacks have seen, and the rates of the worst that any attack did to each; None if there are none."""
-    shared = [i for i in members[0][1] if all(i in rows for _, rows in members)]
-    if not shared:
-        return None
-    samples = [[(cell, rows[i]) for cell, rows in members] for i in shared]
-    right = [all(_right(cell, row) for cell, row in sample) for sample in samples]
-    rates: dict[str, Rate] = {"correct": _share(right)}
-    if len({_key(cell.goal) for cell, _ in members}) == 1 and all("success" in row for sample in samples for _, row in sample):
-        rates["success"] = _share([any(row["tried"] and row["success"] for _, row in sample) for sample in samples])
-    for rate, unit in RATES.items():
-        errors = [_most_errors(sample, f"{unit}_errors") for sample in samples]
-        if all(e is not None for e in errors):
-            whole = pooled([e or 0.0 for e in errors], [float(sample[0][1][f"{unit}s"]) for sample in samples])
-            rates[rate] = (whole["mean"], whole["low"], whole["high"])
-    return len(shared), rates
+def _worst(members: list[tuple[Cell, dict[str, Row]]], goals: set[str]) -> list[Row]:
+    """One row per sample: the worst that any attack did to it. Success is told of attacks that want the same as those under the budget
+    itself, if these all want one thing and agree which samples were there before."""
+    aimed = [(cell, rows) for cell, rows in members if {_key(cell.goal)} == goals]
+    worst = []
+    for i in members[0][1]:
+        sample = [(cell, rows[i]) for cell, rows in members]
+        row: Row = {"id": i, "correct": all(_right(cell, row) for cell, row in sample)}
+        mine = [rows[i] for _, rows in aimed]
+        if mine and all("success" in r for r in mine) and len({bool(r.get("already")) for r in mine}) == 1:
+            row |= {"success": any(r["tried"] and r["success"] for r in mine), "already": bool(mine[0].get("already"))}
+        for rate, unit in RATES.items():
+            errors, n = _most_errors(sample, f"{unit}_errors"), number(sample[0][1].get(f"{unit}s"))
+            row |= {f"{unit}_errors": errors, f"{unit}s": n, rate: errors / n if n and errors is not None else None}
+        worst.append(row)
+    return worst
 
 
-def _share(flags: list[bool]) -> Rate:
-    return (sum(flags) / len(flags), *wilson(sum(flags), len(flags)))
+def _summary(worst: list[Row]) -> dict[str, dict[str, Any]]:
+    """Summaries of the columns that every sample has."""
+    has = lambda name: all(row.get(name) is not None for row in worst)  # noqa: E731
+    shown = {name: c for name, c in COLUMNS.items() if has(c.pooled[0] if c.pooled else name)}
+    found = summarise(worst, shown)
+    return {name: stat for name, stat in found.items() if stat["n"]}
 
 
 def _right(cell: Cell, row: Row) -> bool:

@@ -125,7 +125,7 @@ def transcript_table(cell: Cell) -> dict[str, Any] | None:
                 "target": target or "",
                 "clean": compare(label, text("clean_prediction", i), how).marked,
                 "adversarial": compare(label if target is None else target, text("adversarial_prediction", i), how).marked,
-                "numbers": [_cell(column, rows[column][i]) for column in has],
+                "numbers": [_cell(column, rows[column][i], bool(rows.get("already", [False] * count)[i])) for column in has],
             }
         )
     headings = {"wer": "WER", "snr_db": "SNR, dB", "success": "Success"}
@@ -133,9 +133,9 @@ def transcript_table(cell: Cell) -> dict[str, Any] | None:
             "shown": f"{'first ' if count > MOST_ROWS else ''}{len(lines)} of {many(count, 'row')}"}  # fmt: skip
 
 
-def _cell(column: str, value: Any) -> dict[str, Any]:
-    """A number as written, and what it is sorted by; what has no value comes last."""
+def _cell(column: str, value: Any, already: bool) -> dict[str, Any]:
+    """A number as written, and what it is sorted by; what has no value comes last. A sample at the goal before can be no success."""
     if column == "success":
-        return {"text": "yes" if value else "no", "sort": int(bool(value)), "flag": bool(value)}
+        return {"text": "yes" if value else "before" if already else "no", "sort": int(bool(value)), "flag": bool(value)}
     known = number(value)
     return {"text": fmt(value, "%" if column == "wer" else "1f"), "sort": "" if known is None else known, "flag": False}

@@ -11,7 +11,7 @@ MEASURES = {
     "tasr_char": "Targeted success, by characters",
     "uasr_word": "Untargeted success, by words",
     "uasr_char": "Untargeted success, by characters",
-    "success": "Share of samples that reach the goal",
+    "success": "Success",
     "wer": "Word error rate",
 }
 MEANS = {
@@ -19,7 +19,7 @@ MEANS = {
     "tasr_char": "1 − character error rate to the target, at least 0, mean over samples. Unrelated sentences reach 15 to 20.",
     "uasr_word": "Word error rate to the truth, at most 1, mean over samples (equation 6.2): 100 is nothing left of what was said.",
     "uasr_char": "Character error rate to the truth, at most 1, mean over samples.",
-    "success": "Judged on the clip as stored.",
+    "success": "Share of samples at the goal now, of those that were not there before for the attacked model; judged as stored.",
     "wer": "All errors over all words, against the truth.",
 }
 DARK = 0.6

@@ -12,23 +12,23 @@ DASH = "–"
 BLIND = {"kenansville", "yeehaw"}
 """Attacks that ask no model anything, unless told to search."""
 
-COLUMNS: dict[str, tuple[str, str, str]] = {
-    # column: heading, how it is written, what it means
-    "linf": ("L∞", "3g", "median of the largest change of one value"),
-    "l2": ("L2", "3g", "median Euclidean norm of the change"),
-    "l1": ("L1", "3g", "median sum of absolute changes"),
-    "l0": ("L0", "0f", "median number of values changed"),
-    "dissimilarity_l2": ("Dissim.", "3g", "median Euclidean norm of the change over that of the sample"),
-    "snr_db": ("SNR, dB", "1f", "median signal-to-noise ratio; larger is quieter"),
-    "peak_db": ("Peak, dB", "1f", "median of the loudest change relative to the loudest of the clip; below −32 is called acceptable"),
-    "peak_db_vocal": ("vocal", "1f", "peak on the vocal part, dB"),
-    "peak_db_background": ("backgr.", "1f", "peak outside the vocal part, dB"),
-    "pesq": ("PESQ", "2f", "median perceptual quality, 1 to 4.6; larger is better"),
-    "stoi": ("STOI", "2f", "median intelligibility, 0 to 1; larger is better"),
-    "wer": ("WER", "%", "mean word error rate"),
-    "cer": ("CER", "%", "mean character error rate"),
-    "over_the_air": ("Over the air", "%", "mean share of fresh draws of the transforms in which the attack reached its goal"),
-    "clean_over_the_air": ("Air alone", "%", "mean share of these draws in which the transforms alone reached it"),
+COLUMNS: dict[str, tuple[str, str, str, str]] = {
+    # column: heading, how it is written, which number of the set it is, what it means
+    "linf": ("L∞", "3g", "median", "the largest change of one value"),
+    "l2": ("L2", "3g", "median", "Euclidean norm of the change"),
+    "l1": ("L1", "3g", "median", "sum of absolute changes"),
+    "l0": ("L0", "0f", "median", "number of values changed"),
+    "dissimilarity_l2": ("Dissim.", "3g", "median", "Euclidean norm of the change over that of the sample"),
+    "snr_db": ("SNR, dB", "1f", "median", "signal-to-noise ratio; larger is quieter"),
+    "peak_db": ("Peak, dB", "1f", "median", "the loudest change relative to the loudest of the clip; below −32 is called acceptable"),
+    "peak_db_vocal": ("vocal", "1f", "median", "peak on the vocal part, dB"),
+    "peak_db_background": ("backgr.", "1f", "median", "peak outside the vocal part, dB"),
+    "pesq": ("PESQ", "2f", "median", "perceptual quality, 1 to 4.6; larger is better"),
+    "stoi": ("STOI", "2f", "median", "intelligibility, 0 to 1; larger is better"),
+    "wer": ("WER", "%", "errors / words", "word error rate of the whole set: all errors over all words, clips count by their length"),
+    "cer": ("CER", "%", "errors / characters", "character error rate of the whole set: all errors over all characters"),
+    "over_the_air": ("Over the air", "%", "mean", "share of fresh draws of the transforms in which the attack reached its goal"),
+    "clean_over_the_air": ("Air alone", "%", "mean", "share of these draws in which the transforms alone reached it"),
 }
 
 

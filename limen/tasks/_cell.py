@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from limen import seeds
-from limen.attacks._run import Attack, Store, quantise
+from limen.attacks._run import Attack, Store, credited, quantise
 from limen.data._dataset import Dataset
 from limen.goals._goal import Goal
 from limen.metrics._apply import Metric, applicable, measure
@@ -117,7 +117,7 @@ class Cell:
                               stop_every=self.stop_every)  # fmt: skip
             x_adv, clean, adversarial, goal = attacked.x_adv, decoded(attacked.clean), decoded(attacked.adversarial), attacked.goal
             extra = {
-                "success": attacked.success.tolist(),
+                **credit(goal, clean, attacked.reached),
                 "forward_calls": attacked.calls.forward.tolist(),
                 "backward_calls": attacked.calls.backward.tolist(),
                 "dead_gradients": attacked.calls.dead.tolist(),
@@ -130,7 +130,8 @@ class Cell:
         """The same samples with another perturbation, stored and judged by a fresh forward pass."""
         x_adv = quantise(x_adv, self.store)
         adversarial = self.answer(self.victim, x_adv, samples.batch, "judge")
-        extra = {} if goal is None else {**samples.extra, "success": goal.judged(adversarial).tolist()}
+        assert samples.clean is not None
+        extra = {} if goal is None else samples.extra | credit(goal, samples.clean, goal.judged(adversarial))
         return replace(samples, x_adv=x_adv, adversarial=adversarial, extra=extra)
 
     def answer(self, model: Model, x: Tensor, batch: Batch, purpose: str) -> Outputs:
@@ -181,6 +182,12 @@ def _different(expected: Tensor | list[str], outputs: Outputs | None, samples: S
     """Where the answers are not what was expected; of texts only the words count."""
     assert outputs is not None
     return different(comparable(expected, "words"), comparable(predictions(outputs), "words"), samples.batch.x.device)
+
+
+def credit(goal: Goal, clean: Outputs, reached: Tensor) -> dict[str, list[bool]]:
+    """The columns `success` and `already` of samples for which the goal holds where `reached` says so."""
+    already = goal.judged(clean)
+    return {"success": credited(reached, already).tolist(), "already": already.tolist()}
 
 
 def languages(samples: Samples) -> dict[str, list[Any]]:

@@ -2,7 +2,8 @@
 
 Chapter 6 of Olivier 2023 (thesis CMU-LTI-23-009): the attack is computed on the cell's net, or on its surrogates, and each stored sample is
 judged by every victim. Success rates (equations 6.1 and 6.2) are means over samples, error rates are pooled: total errors over total words.
-Put the net itself among the victims for the diagonal of the matrix.
+`success` is the share of samples that the attack brought to its goal, of those that were not there before for this very victim. Put the net
+itself among the victims for the diagonal of the matrix.
 """
 
 from collections.abc import Sequence
@@ -14,16 +15,20 @@ from pydantic import Field, model_validator
 from limen.components import named
 from limen.errors import UserError
 from limen.goals._goal import Goal
-from limen.metrics._apply import measure
+from limen.metrics._apply import columns, measure
+from limen.metrics._metric import Column
+from limen.metrics._summary import figure, summarise
 from limen.models._model import Model, check_fits
 from limen.options import Options
-from limen.statistics import pooled, wilson
-from limen.tasks._cell import Cell, Outcome
+from limen.tasks._cell import Cell, Outcome, credit
+from limen.tasks._columns import TASK_COLUMNS
 from limen.tasks.accuracy import fooled_first
 from limen.types import Batch, Outputs, Samples
 
 MEASURED = {"transcript": ("wer", "cer", "targeted_success", "untargeted_success"), "class": ("correct", "fooled")}
-MEANS = ("tasr_word", "tasr_char", "uasr_word", "uasr_char")
+FOUND = ("tasr_word", "tasr_char", "uasr_word", "uasr_char", "clean_wer", "wer", "clean_cer", "cer")
+"""Columns whose number for the whole set stands in the matrix under its own name."""
+ACCURACIES = {"clean_correct": "clean_accuracy", "correct": "accuracy"}
 
 
 class Victim(Options):
@@ -73,7 +78,9 @@ def transfer(cell: Cell, options: Transfer) -> Outcome:
             for answer, sound, said in zip(cell.answers(judged), common, measure(judged, of_answers), strict=True):
                 outcome.rows.append({"victim": name, **answer, **sound, **said, "missing": {**sound["missing"], **said["missing"]}})
         cell.advance(len(batch))
-    outcome.result = {"proxy": cell.proxy, "victims": {name: _found([r for r in outcome.rows if r["victim"] == name]) for name in victims}}
+    shown = {**TASK_COLUMNS, **columns(of_answers)}
+    found = {name: _found([r for r in outcome.rows if r["victim"] == name], shown) for name in victims}
+    outcome.result = {"proxy": cell.proxy, "victims": found}
     return outcome
 
 
@@ -85,7 +92,7 @@ def _judged(cell: Cell, name: str, victim: Model, samples: Samples, goal: Goal) 
         cell.answer(victim, samples.x_adv, samples.batch, "judge"),
     )
     _check_languages(name, goal, samples.clean, clean)
-    return replace(samples, clean=clean, adversarial=adversarial, extra={"success": goal.judged(adversarial).tolist()})
+    return replace(samples, clean=clean, adversarial=adversarial, extra=credit(goal, clean, goal.judged(adversarial)))
 
 
 def _check(cell: Cell, name: str, victim: Model, batch: Batch) -> None:
@@ -113,22 +120,10 @@ def _some(names: Sequence[str] | None) -> str:
     return f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''} ({len(names)})" if names else "none"
 
 
-def _found(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What one victim made of the set."""
-    n = len(rows)
-    low, high = wilson(sum(row["success"] for row in rows), n)
-    found: dict[str, Any] = {"n": n, "success": sum(row["success"] for row in rows) / n, "success_low": low, "success_high": high}
-    for column in MEANS:
-        values = [row[column] for row in rows if row.get(column) is not None]
-        if values:
-            found[column] = sum(values) / len(values)
-    for prefix in ("clean_", ""):
-        if "correct" in rows[0]:
-            known = [row[f"{prefix}correct"] for row in rows if row[f"{prefix}correct"] is not None]
-            found[f"{prefix}accuracy"] = sum(known) / len(known) if known else None
-        for rate, unit in (("wer", "word"), ("cer", "character")):
-            if rate in rows[0]:
-                found[f"{prefix}{rate}"] = pooled([row[f"{prefix}{unit}_errors"] for row in rows], [row[f"{unit}s"] for row in rows])[
-                    "mean"
-                ]
-    return found
+def _found(rows: list[dict[str, Any]], shown: dict[str, Column]) -> dict[str, Any]:
+    """What one victim made of the set: its n, its success with interval and number of samples, and every rate as all summaries count it."""
+    stats = summarise(rows, {name: column for name, column in shown.items() if name in rows[0]})
+    rate, low, high = figure(stats["success"])
+    found = {"n": len(rows), "success": rate, "success_low": low, "success_high": high, "success_n": stats["success"]["n"]}
+    found |= {name: value for name in FOUND if name in stats and (value := figure(stats[name])[0]) is not None}
+    return found | {name: figure(stats[column])[0] for column, name in ACCURACIES.items() if column in stats}

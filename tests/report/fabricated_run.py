@@ -11,40 +11,29 @@ import pyarrow.parquet as pq
 import soundfile
 from PIL import Image
 
+from limen.metrics._metric import Column
+from limen.metrics._summary import summarise as summarised
+from limen.statistics import wilson
+
 COMMANDS = ["yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "unknown", "silence"]
 DIGITS = [str(d) for d in range(10)]
 SENTENCES = ["seven two nine", "one one four zero", "please turn the light off", "nine eight", "six three five two"]
-BINARY = ("correct", "clean_correct", "success", "fooled")
+BINARY = ("correct", "clean_correct", "success", "already", "fooled")
 
 
-def wilson(p: float, n: int) -> tuple[float, float]:
-    z = 1.959964
-    middle, half = (p + z * z / 2 / n) / (1 + z * z / n), z * math.sqrt(p * (1 - p) / n + z * z / 4 / n / n) / (1 + z * z / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
+POOLED = {"wer": ("word_errors", "words"), "clean_wer": ("clean_word_errors", "words")}
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    columns: dict[str, Any] = {}
+    """As the engine does; every column of numbers is one."""
+    columns: dict[str, Column] = {}
     for name in dict.fromkeys(k for row in rows for k in row):
-        values = [row.get(name) for row in rows]
-        if name in ("missing", "value") or any(isinstance(v, str) for v in values):
+        if name in ("missing", "value") or any(isinstance(row.get(name), str) for row in rows):
             continue
-        known = np.array([float(v) for v in values if v is not None])
-        mean = float(known.mean()) if len(known) else None
-        low, high = wilson(mean, len(known)) if name in BINARY and mean is not None else (None, None)
-        columns[name] = {
-            "n": len(known),
-            "mean": mean,
-            "low": low,
-            "high": high,
-            "median": float(np.median(known)) if len(known) else None,
-            "missing": len(values) - len(known),
-            "unit": "dB" if name.endswith("_db") else "",
-            "better": "",
-        }
-        if name == "wer" and mean is not None:
-            columns[name]["pooled"] = {"mean": mean, "low": max(0.0, mean - 0.06), "high": mean + 0.06}
-    return columns
+        unit = "dB" if name.endswith("_db") else ""
+        unless = "already" if name == "success" else ""
+        columns[name] = Column(name, unit, binary=name in BINARY, unless=unless, pooled=POOLED.get(name))
+    return summarised(rows, columns)
 
 
 class Fabricated:
@@ -197,7 +186,8 @@ class Fabricated:
         if output == "class":
             row |= {"clean_confidence": 0.97, "confidence": float(0.5 + draw.random() / 2)}
         else:
-            row |= {"wer": 0.0 if said == label else float(draw.uniform(0.3, 1.4))}
+            errors = 0 if said == label else int(draw.integers(3, 15))
+            row |= {"wer": errors / 10, "word_errors": float(errors), "clean_word_errors": 0.0, "words": 10.0}
         size = 10 ** (db / 20)
         row |= {
             "l2": None if attack == "none" else float(size * draw.uniform(2, 4)),
@@ -309,7 +299,7 @@ def full_run(folder: Path) -> Path:
     values = [0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06]
     for attack, slope in (("random_noise", 2.0), ("pgd", 60.0), ("deepfool", 45.0)):
         curve = [0.98 * math.exp(-slope * v) for v in values]
-        low, high = zip(*(wilson(a, 100) for a in curve), strict=True)
+        low, high = zip(*(wilson(100 * a, 100) for a in curve), strict=True)
         rows = [
             {"id": f"d{i}", "label": "1", "clean_prediction": "1", "adversarial_prediction": "2", "value": v, "correct": 0.0, "fooled": 1.0}
             for v in values

@@ -19,14 +19,16 @@ def text_rows(
     rows = []
     for i, (a, b) in enumerate(zip(said, heard, strict=True)):
         words = a.split()
-        errors = sum(x != y for x, y in zip(words, b.split(), strict=False)) + abs(len(words) - len(b.split()))
+        errors, before = (sum(x != y for x, y in zip(words, heard.split(), strict=False)) + abs(len(words) - len(heard.split()))
+                          for heard in (b, (clean or said)[i]))  # fmt: skip
         row: dict[str, Any] = {"id": f"clip{i:02d}", "label": a, "clean_prediction": (clean or said)[i], "adversarial_prediction": b}
         row |= {} if target is None else {"target": target}
         row |= {
             "success": b == target if target is not None else a != b,
             "wer": errors / len(words),
-            "clean_wer": 0.0,
+            "clean_wer": before / len(words),
             "word_errors": float(errors),
+            "clean_word_errors": float(before),
             "words": float(len(words)),
             "correct": float(a == b),
             "snr_db": 30.0 + i,

@@ -234,7 +234,7 @@ def test_each_probe_of_gradients_and_answers_has_its_own_words(tmp_path: Path) -
         "1.0 % of the gradients were not finite (NaN or infinite).": audited(broken_gradients=0.01),
         "gradients explode: the largest is 10⁹ times": audited(gradient_norms=[1e-9, 1.0, 1e9]),
         "answers otherwise on 40.0 % of the samples": audited(differs=0.4),
-        "the attack of another net (other) fools 90.0 %": audited({"transfer": 0.9}),
+        "the attack of another net (other) ends with 90.0 % at the goal": audited({"transfer": 0.9}),
     }
     for number, (words, cell) in enumerate(faults.items()):
         run = Fabricated(tmp_path / str(number))
@@ -283,13 +283,13 @@ def test_an_attack_that_transfers_better_than_it_works_at_home_is_flagged(tmp_pa
                      result={"proxy": proxy, "victims": victims})  # fmt: skip
         check = checks_of(run)["Gradients beat guessing"]
         assert (check.status, check.compared) == (status, 2)
-        assert status == "pass" or check.flags == ["mlp: pgd computed on cnn fools 95.0\u202f%, computed on itself 80.0\u202f%."]
+        assert status == "pass" or check.flags == ["mlp: pgd computed on cnn succeeds on 95.0\u202f%, computed on itself on 80.0\u202f%."]
 
 
 def test_samples_that_were_wrong_before_are_not_held_against_the_attack(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     rows = [{"id": str(i), "label": "yes", "clean_prediction": "no" if i < 6 else "yes", "adversarial_prediction": "no" if i < 6 else "yes",
-             "success": i < 6, "clean_correct": float(i >= 6), "correct": float(i >= 6)} for i in range(60)]  # fmt: skip
+             "success": False, "already": i < 6, "clean_correct": float(i >= 6), "correct": float(i >= 6)} for i in range(60)]  # fmt: skip
     for attack in ("random_noise", "pgd"):
         run.cell(attack=attack, budget=LINF, rows=rows, examples=0)
     assert checks_of(run)["Noise control"].status == "pass"

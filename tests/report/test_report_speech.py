@@ -228,9 +228,10 @@ def test_targeted_attacks_stand_in_a_table_of_their_own(browser: Browser, tmp_pa
     run.cell(**SPEECH, net="lstm", attack="pgd", rows=text_rows(said, heard), examples=0)
     page, _ = opened(browser, build(run.close()))
     head, *rows = cells(region(page, "Targeted attacks"))
-    assert head == ["Model", "Defence", "Attack", "Clean WER", "WER to the target", "SNR, dB", "SNR of successes", "Success", "n"]
+    assert head == ["Model", "Defence", "Attack", "Clean WER", "WER to the target", "SNR, dB, median",
+                    "SNR of successes, median", "Success", "n"]  # fmt: skip
     # 1 of 16 clean words; 0 + 0 + 1 + 4 errors to the target in 12 words; SNR 30 ... 33, the first two succeed
-    assert rows == [["lstm", "none", "cw", "6.2 %", "41.7 %", "31.5", "30.5", "50.0 % (15.0–85.0)", "4"]]
+    assert rows == [["lstm", "none", "cw", "6.2 %", "41.7 %", "31.5", "30.5", "50.0 % (15.0–85.0), 2 of 4", "4"]]
 
 
 def test_models_are_compared_by_size(page: Page) -> None:

@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 from fabricated_run import Fabricated
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from speech_run import SPEECH
 
 from limen.cli import _show
 from limen.experiments.engine import run
 from limen.experiments.file import read_experiment
+from limen.metrics._summary import summarise
 from limen.report import all_together, build
-from limen.report._run import read_run
-from limen.report._together import Together, along, together
+from limen.report._run import Cell, read_run
+from limen.report._together import COLUMNS, RATES, Together, along, together
 from limen.statistics import wilson
 
 LINF = {"name": "linf", "eps": 0.1}
+UNITS = {"word": 1, "character": 4}
 
 
 def rows(
@@ -56,12 +60,14 @@ def test_a_sample_is_robust_only_if_no_attack_fooled_it_and_it_was_right_before(
     assert union.budget == "L∞ ≤ 0.1"
 
 
-def test_rows_are_matched_by_id_whatever_their_order_and_samples_that_one_attack_missed_are_left_out(tmp_path: Path) -> None:
+def test_rows_are_matched_by_id_whatever_their_order_and_an_attack_on_other_samples_is_left_out(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     picture(run, "fgsm", rows({0})[::-1])
-    picture(run, "pgd", rows({1}, n=6))
+    picture(run, "pgd", rows({1}))
+    picture(run, "bim", rows({2}, n=6))
     (union,) = found(run)
-    assert (union.n, union.stat("correct")[0]) == (6, 4 / 6)
+    assert [c.attack for c in union.cells] == ["fgsm", "pgd"]
+    assert (union.n, union.stat("correct")[0]) == (8, 6 / 8)
 
 
 def test_the_noise_control_is_no_attack_and_one_attack_makes_no_union(tmp_path: Path) -> None:
@@ -78,7 +84,7 @@ def test_the_noise_control_is_no_attack_and_one_attack_makes_no_union(tmp_path: 
 def test_other_budgets_nets_defences_and_tasks_stay_apart(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     picture(run, "pgd", rows({1}))
-    picture(run, "fgsm", rows({2}), budget={"name": "linf", "eps": 0.2})
+    picture(run, "fgsm", rows({2}), budget={"name": "peak_db", "peak_db": -20})
     picture(run, "bim", rows({3}), budget={"name": "l2", "eps": 0.1})
     picture(run, "mi_fgsm", rows({4}), net="other")
     picture(run, "apgd", rows({5}), defense="jpeg")
@@ -124,10 +130,10 @@ def test_each_value_of_a_sweep_has_its_union_and_what_the_sweep_does_not_concern
         picture(run, "pgd", rows({1} | more), **swept)
     picture(run, "cw_l2", rows({2, 3}, sizes={3: 0.15}), budget=None)
     unions = found(run)
-    assert [(u.variable["attack.budget.eps"], len(u.cells), u.stat("correct")[0]) for u in unions] == [(0.1, 3, 5 / 8), (0.2, 3, 2 / 8)]
+    assert [(u.variable["attack.budget.eps"], len(u.cells), u.stat("correct")[0]) for u in unions] == [(0.1, 3, 5 / 8), (0.2, 5, 2 / 8)]
     page = " ".join(unescape(re.sub(r"<[^>]+>", " ", build(run.folder).read_text(encoding="utf-8"))).split()).replace("\u202f", " ")
-    assert re.search(r"all attacks together worst of 3 62\.5 % 30\.6–86\.3 25\.0 %", page)
-    assert "Broad line: all attacks together, right only where no attack made the answer wrong." in page
+    assert re.search(r"all attacks together worst of 3–5 62\.5 % 30\.6–86\.3 25\.0 %", page)
+    assert "Broad line: all attacks together, right only where no attack made the answer wrong; attacks of smaller budgets count too." in page
 
 
 def test_an_attack_without_the_swept_option_makes_no_union_of_its_own(tmp_path: Path) -> None:
@@ -144,7 +150,7 @@ def test_success_is_told_only_of_attacks_that_want_the_same(tmp_path: Path) -> N
     picture(run, "pgd", rows({0}))
     picture(run, "bim", rows({1}), goal={"name": "target_class", "target": 2})
     (union,) = found(run)
-    assert "success" not in union.rates
+    assert "success" not in union.columns
     assert union.stat("correct")[0] == 6 / 8
 
 
@@ -186,7 +192,7 @@ def test_the_page_shows_the_union_beside_the_single_attacks_with_its_interval(tm
     page = build(run.close()).read_text(encoding="utf-8").replace("\u202f", " ")
     (row,) = re.findall(r'<tr class="together">(.*?)</tr>', page, re.S)
     text = " ".join(unescape(re.sub(r"<[^>]+>", " ", row)).split())
-    assert text.startswith("none all attacks together worst of 2 L∞ ≤ 0.1 8 50.0 % 21.5–78.5 50.0 %")
+    assert text.startswith("none all attacks together worst of 2 L∞ ≤ 0.1 8 50.0 % 21.5–78.5 50.0 % 4 of 8")
     assert "fgsm, pgd" in row
     assert "and to 50.0 % under all 2 attacks of this budget together." in page
     assert "All 2 attacks of this budget together: <b>50.0 %</b>" in page
@@ -204,3 +210,88 @@ def test_the_terminal_shows_the_union_of_a_real_run(tmp_path: Path, capsys: pyte
     right = 1 - len(fooled[0] | fooled[1]) / 8
     assert f"all attacks together (worst of 2), L∞ ≤ 0.1 8 {100 * right:.1f} %" in shown
     assert re.search(rf"cnn \| none \| all attacks together \(worst of 2\), accuracy by linf 0.05: \d+ % 0.1: {100 * right:.0f} %", shown)
+
+
+def test_an_attack_under_a_smaller_budget_belongs_to_every_larger_one_of_its_kind(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    picture(run, "pgd", rows({0}), budget={"name": "linf", "eps": 0.05})
+    picture(run, "pgd", rows({1}))
+    picture(run, "fgsm", rows({2}))
+    picture(run, "bim", rows({3}), budget={"name": "linf", "eps": 0.2})
+    picture(run, "ddn", rows({4}), budget={"name": "l2", "eps": 0.01})
+    unions = found(run)
+    assert [(u.budget, [c.attack for c in u.cells], u.stat("correct")[0]) for u in unions] == [
+        ("L∞ ≤ 0.1", ["pgd", "pgd", "fgsm"], 5 / 8),
+        ("L∞ ≤ 0.2", ["pgd", "pgd", "fgsm", "bim"], 4 / 8),
+    ]
+    assert "pgd under L∞ ≤ 0.05, pgd, fgsm" in build(run.folder).read_text(encoding="utf-8")
+
+
+def test_a_smaller_snr_is_a_larger_budget_and_one_attack_at_several_is_no_union(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    for i, snr_db in enumerate((40, 30, 20)):
+        run.cell(attack="pgd", budget={"name": "snr", "snr_db": snr_db}, rows=rows({i}), examples=0)
+    assert found(run) == []
+    run.cell(attack="fgsm", budget={"name": "snr", "snr_db": 30}, rows=rows({3}), examples=0)
+    assert [(u.budget, len(u.cells), u.stat("correct")[0]) for u in found(run)] == [
+        ("SNR ≥ 30 dB", 3, 5 / 8),
+        ("SNR ≥ 20 dB", 4, 4 / 8),
+    ]
+
+
+def test_success_is_told_of_those_attacks_that_want_what_the_ones_under_the_budget_itself_want(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    mine = lambda fooled: [row | {"already": row["id"] == "s7", "success": row["success"] and row["id"] != "s7"}  # noqa: E731
+                           for row in rows(fooled | {7}, wrong={7})]  # fmt: skip
+    small = {"name": "linf", "eps": 0.05}
+    picture(run, "pgd", mine({0}))
+    picture(run, "fgsm", mine({2}), budget=small)
+    picture(run, "bim", mine({1}), goal={"name": "target_class", "target": 2}, budget=small)
+    (union,) = [u for u in found(run) if u.budget == "L∞ ≤ 0.1"]
+    assert union.stat("success") == (2 / 7, *wilson(2, 7))  # of the seven that were right before
+    assert union.stat("correct")[0] == 4 / 8
+    picture(run, "apgd", rows({0, 7}))  # which has s7 right before any attack
+    (union,) = [u for u in found(run) if u.budget == "L∞ ≤ 0.1"]
+    assert "success" not in union.columns
+
+
+TABLES = st.integers(1, 8).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(0, 6), min_size=n, max_size=n),  # words of each clip
+        st.lists(st.integers(0, 8), min_size=n, max_size=n),  # errors before any attack
+        st.lists(
+            st.tuples(st.sampled_from([20.0, 25.0, 30.0]), st.lists(st.integers(0, 12), min_size=n, max_size=n)), min_size=2, max_size=5
+        ),
+    )
+)
+"""Words, clean errors, and for each attack its budget and its errors."""
+
+
+@settings(max_examples=200, deadline=None)
+@given(TABLES)
+def test_no_attack_does_worse_to_the_model_than_all_together_in_any_column(
+    table: tuple[list[int], list[int], list[tuple[float, list[int]]]],
+) -> None:
+    words, before, attacks = table
+    cells = []
+    for k, (snr_db, errors) in enumerate(attacks):
+        table_rows = [
+            {"id": f"c{i}", "label": "a", "clean_prediction": "a" if b == 0 else "b", "adversarial_prediction": "a" if e == 0 else "b",
+             "already": b > 0, "success": e > 0 and b == 0, "clean_correct": float(b == 0), "correct": float(e == 0),
+             **{f"{unit}_errors": float(scale * e) for unit, scale in UNITS.items()}, **{f"{unit}s": float(scale * w) for unit, scale in UNITS.items()},
+             **{f"clean_{unit}_errors": float(scale * b) for unit, scale in UNITS.items()},
+             **{rate: e / w if w else None for rate in RATES}} for i, (w, b, e) in enumerate(zip(words, before, errors, strict=True))
+        ]  # fmt: skip
+        meta = {"id": str(k), "status": "done", "task": "accuracy", "output": "transcript", "labels": {"net": "n", "attack": f"a{k}"},
+                "spec": {"attack": {"name": f"a{k}", "budget": {"name": "snr", "snr_db": snr_db}}}}  # fmt: skip
+        cell = Cell(Path("nowhere"), meta, {"n": len(words), "columns": summarise(table_rows, COLUMNS)})
+        cell.rows = {name: [row[name] for row in table_rows] for name in table_rows[0]}
+        cells.append(cell)
+    for union in together(cells):
+        assert union.cells == [c for c in cells if c.budget["snr_db"] >= union.limit["snr_db"]]
+        for member in union.cells:
+            for name, column in COLUMNS.items():
+                theirs, ours = member.stat(name)[0], union.stat(name)[0]
+                assert (theirs is None) == (ours is None)
+                if theirs is not None and ours is not None:
+                    assert ours <= theirs + 1e-12 if column.better == "higher" else ours >= theirs - 1e-12

@@ -159,8 +159,8 @@ GUESSING, LIVING, STEPS, NOISE, RANDOM, LOSS, UNBOUNDED = (
         (Plain(), set(), ""),
         (Noisy(), {RANDOM}, "asked twice, it answers otherwise on 100.0\u202f% of the samples"),
         (Told(exploding), {LIVING}, "gradients explode: the largest is"),
-        (Told(lambda x: -torch.ones(len(x))), {GUESSING, LOSS, UNBOUNDED}, "the attack of another net (other) fools"),
-        (Told(right_at_the_start), {GUESSING, STEPS, LOSS, UNBOUNDED}, "one step fools"),
+        (Told(lambda x: -torch.ones(len(x))), {GUESSING, LOSS, UNBOUNDED}, "the attack of another net (other) ends with"),
+        (Told(right_at_the_start), {GUESSING, STEPS, LOSS, UNBOUNDED}, "one step ends with"),
         (Rounding(), {GUESSING, LIVING, LOSS, UNBOUNDED}, "100.0\u202f% of the gradients were zero."),
         (Saturated(), {GUESSING, LIVING, LOSS, UNBOUNDED}, "100.0\u202f% of the gradients were zero."),
     ],
@@ -176,9 +176,9 @@ def test_a_trick_raises_its_flags_and_no_other_and_an_honest_net_none(tmp_path, 
     ("network", "raised", "spared", "words"),
     [
         # how much else they spoil depends on the pictures
-        (Shattered(), {GUESSING, UNBOUNDED}, {LIVING, NOISE, RANDOM}, "a search without gradients fools"),
+        (Shattered(), {GUESSING, UNBOUNDED}, {LIVING, NOISE, RANDOM}, "a search without gradients ends with"),
         (Root(), {LIVING}, {NOISE, RANDOM, LOSS}, "100.0\u202f% of the gradients were not finite"),
-        (Nervous(), {NOISE, LIVING}, {RANDOM, STEPS}, "noise of the same budget fools 96.9\u202f%"),
+        (Nervous(), {NOISE, LIVING}, {RANDOM, STEPS}, "noise of the same budget ends with 96.9\u202f% at the goal"),
     ],
     ids=["shattered", "root", "nervous"],
 )

@@ -14,7 +14,7 @@ from limen.pairs import measure_files
 
 TEXTS = ["one two three", "four", "two one", "three three", "four four four"]
 IDS = ["a/b.wav", "a_b", "ü ?", "a/B.flac", "../up"]
-ATTACK = {"name": "pgd", "steps": 20, "goal": {"name": "transcript", "text": "three three"}, "budget": {"name": "snr", "snr_db": 6}}
+ATTACK = {"name": "pgd", "steps": 20, "goal": {"name": "transcript", "text": "three three"}, "budget": {"name": "snr", "snr_db": 3}}
 
 
 def table(folder):
@@ -56,6 +56,8 @@ def test_what_was_exported_is_imported_with_the_same_answers_and_numbers(tmp_pat
     assert {row["forward_calls"] for row in after} == {0}
     assert any(row["success"] for row in after)
     assert not all(row["success"] for row in after)
+    assert [row["already"] for row in after] == [text == "three three" for text in TEXTS]
+    assert not any(row["success"] and row["already"] for row in after)
 
 
 def test_the_two_folders_of_a_set_are_what_limen_measure_takes(tmp_path):

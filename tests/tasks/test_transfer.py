@@ -67,17 +67,20 @@ def test_classifiers_are_compared_by_success_and_accuracy(tmp_path):
     from limen.experiments.engine import run as run_experiment
     from limen.experiments.file import Experiment
 
-    net = {"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits", "limit": 6}}
-    task = {"name": "transfer", "victims": [{"model": net["model"]}, {"model": {**net["model"], "init_seed": 1}, "label": "other"}]}
+    net = {"model": {"name": "mlp"}, "data": {"name": "digits", "limit": 6}}
+    random = {"name": "mlp", "weights": "random"}
+    task = {"name": "transfer", "victims": [{"model": net["model"]}, {"model": random, "label": "other"}]}
     attack = {"name": "pgd", "steps": 3, "budget": {"name": "linf", "eps": 0.1}}
     entry = {"task": task, "nets": [net], "attacks": [attack], "metrics": [{"name": "linf"}]}
     (done,) = run_experiment(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")["cells"]
     found = done["summary"]["result"]
     assert found["proxy"] == "mlp"
     assert set(found["victims"]) == {"mlp", "other"}
-    for victim in found["victims"].values():
-        assert victim["success"] == pytest.approx(1 - victim["accuracy"])
-        assert victim["n"] == 6
+    for victim in found["victims"].values():  # what a victim had wrong before is no success of the attack
+        right = round(6 * victim["clean_accuracy"])
+        assert (victim["n"], victim["success_n"]) == (6, right)
+        assert right == 0 or victim["success"] == pytest.approx(1 - 6 * victim["accuracy"] / right)
+    assert found["victims"]["mlp"]["success_n"] > found["victims"]["other"]["success_n"]
 
 
 class Slow(Speller):
