@@ -327,15 +327,19 @@ def _show(summary: dict[str, Any], where: Path) -> None:
 
 
 def _show_net(net: str, cells: list[dict[str, Any]], unions: list[dict[str, Any]]) -> None:
-    columns = ["correct", "success", "wer", "l2", "snr_db", "peak_db", "pesq"]
+    recogniser = any("wer" in cell["summary"]["columns"] for cell in cells)
+    columns = ["correct", "success", *(["fooled", "wer"] if recogniser else []), "l2", "snr_db", "peak_db", "pesq"]
     present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in cells)]
-    present = [c for c in present if c != "l2" or "snr_db" not in present]  # of clips both say the same, and a terminal is narrow
+    # of clips l2 and snr_db say the same, and a terminal is narrow
+    present = [c for c in present if not (c == "l2" and "snr_db" in present) and not (c == "peak_db" and recogniser)]
     varied = any(cell["variable"] for cell in cells)
     table = Table(box=None, header_style="bold", title=net, title_justify="left", title_style="bold")
     for name in ["defense", "attack", *(["varied"] if varied else []), "n", *present]:
         table.add_column(name, no_wrap=True, justify="left" if name in ("defense", "attack", "varied") else "right")
     for cell in cells:
         failed, values = cell["status"] == "failed", cell["summary"]["columns"]
+        if cell["labels"]["attack"] == "none":  # nothing was tried
+            values = {k: v for k, v in values.items() if k != "fooled"}
         numbers = [cell["error"][:60]] if failed else [_number(c, values.get(c)) for c in present]
         who = [cell["labels"]["defense"], cell["labels"]["attack"], *([_varied(cell["variable"])] if varied else [])]
         table.add_row(*who, "failed" if failed else str(cell["summary"]["n"]), *numbers)
@@ -349,7 +353,8 @@ def _show_net(net: str, cells: list[dict[str, Any]], unions: list[dict[str, Any]
               style="dim", soft_wrap=True)  # fmt: skip
 
 
-COUNTED = {"correct": "right, of all n", "success": "at the attack's goal, of those not there before", "wer": "all errors over all words"}
+COUNTED = {"correct": "right, of all n", "success": "at the attack's goal, of those not there before",
+           "fooled": "answered otherwise, of all n", "wer": "all errors over all words"}  # fmt: skip
 """What the numbers of the short table are; the others are medians."""
 
 
@@ -363,7 +368,7 @@ def _number(name: str, column: dict[str, Any] | None) -> str:
     value = typical(column)[1] if column else None
     if value is None:
         return "-"
-    return f"{100 * value:.1f} %" if name in ("correct", "success") else f"{value:.3g}"
+    return f"{100 * value:.1f} %" if name in ("correct", "success", "fooled") else f"{value:.3g}"
 
 
 def _time(seconds: float) -> str:

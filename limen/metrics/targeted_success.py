@@ -4,8 +4,8 @@ Equation 6.1 of Olivier 2023 (thesis CMU-LTI-23-009), the targeted attack succes
 
     TASR = max(1 - WER(f(x + delta), y_t), 0),  y_t the target
 
-and the same with the character error rate. 1: exactly the target; 0: as far from it as an unrelated sentence of its length. The two rates of a
-set are means over samples, as there; `wer_to_target` of a set is total errors over total words of the targets.
+and the same with the character error rate. 1: exactly the target; 0: as far from it as an unrelated sentence of its length. Over a set they
+are averaged, as there; `wer_to_target` of a set is total errors over total words of the targets.
 """
 
 from limen.metrics._errors import NO_TARGET, TextOptions, counts, distance, heard, target_texts

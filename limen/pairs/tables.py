@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from limen.metrics._summary import figure
 from limen.pairs.measure import Measured
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def write_html(measured: Measured, path: str | Path) -> None:
     import jinja2
 
     page = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(PAGE)
-    text = page.render(m=measured, summary=measured.summary(), show=show, interval=interval, plural="s" if len(measured.rows) != 1 else "")
+    text = page.render(
+        m=measured, summary=measured.summary(), show=show, interval=interval, figure=figure, plural="s" if len(measured.rows) != 1 else ""
+    )
     _made(path).write_text(text, encoding="utf-8")
 
 
@@ -79,7 +82,8 @@ def _overview(measured: Measured, width: int) -> "Table":
     if width >= 130:
         table.add_column("meaning")
     for name, s in measured.summary().items():
-        cells = [name, show(s["mean"]), interval(s), show(s["median"]), str(s["n"]), s["unit"], measured.columns[name].meaning]
+        meaning = measured.columns[name.removesuffix("_mean")].meaning
+        cells = [name, show(figure(s)[0]), interval(s), show(s.get("median")), str(s["n"]), s["unit"], meaning]
         table.add_row(*cells[: len(table.columns)])
     return table
 
@@ -148,9 +152,9 @@ abbr { text-decoration: underline dotted; cursor: help; }
 <th class="text">better</th><th class="text">meaning</th></tr></thead>
 <tbody>
 {% for name, s in summary.items() %}
-<tr><td>{{ name }}</td><td>{{ show(s.mean) }}</td><td>{{ interval(s) }}</td><td>{{ show(s.median) }}</td><td>{{ s.n }}</td>
+<tr><td>{{ name }}</td><td>{{ show(figure(s)[0]) }}</td><td>{{ interval(s) }}</td><td>{{ show(s.get("median")) }}</td><td>{{ s.n }}</td>
 <td>{{ s.missing }}</td><td class="text">{{ s.unit }}</td><td class="text">{{ s.better }}</td>
-<td class="long">{{ m.columns[name].meaning }}</td></tr>
+<td class="long">{{ m.columns[name.removesuffix("_mean")].meaning }}</td></tr>
 {% endfor %}
 </tbody></table></div>
 <h2>Every pair</h2>

@@ -35,7 +35,8 @@ def noise(cells: Sequence[Cell]) -> Evidence:
         before, a, b = (_probe(cell, name) or 0.0 for name in ("clean", "noise", "many_steps"))
         compared += 1
         if beats(a, before, cell.result["n"], 0.0) and not beats(b, a, cell.result["n"], 0.0):
-            flags.append(f"{place(cell)}: noise of the same budget ends with {fmt(a, '%')} at the goal, {cell.result['steps'][-1]} steps with {fmt(b, '%')}.")
+            steps = f"{cell.result['steps'][-1]} steps with {fmt(b, '%')}"
+            flags.append(f"{place(cell)}: noise of the same budget ends with {fmt(a, '%')} at the goal, {steps}.")
     return compared, flags
 
 
@@ -45,7 +46,9 @@ def one_step(cells: Sequence[Cell]) -> Evidence:
 
 def no_gradients(cells: Sequence[Cell]) -> Evidence:
     found = [
-        _beaten(cells, "no_gradients", "a search without gradients ends with {a} at the goal, {steps} steps along the gradient only with {b}."),
+        _beaten(
+            cells, "no_gradients", "a search without gradients ends with {a} at the goal, {steps} steps along the gradient only with {b}."
+        ),
         _beaten(cells, "undefended", "the attack of the undefended net ends with {a} at the goal, that of the defended one only with {b}."),
         _beaten(cells, "transfer", "the attack of another net ({others}) ends with {a} at the goal, its own only with {b}."),
     ]

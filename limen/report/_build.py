@@ -107,7 +107,7 @@ def _lede(run: Run, checks: Sequence[_checks.Check]) -> str:
             further = tile.get("together", tile["worst"]) != tile["worst"]
             parts.append(
                 f" {tile['net']} goes from {tile['clean']} to {tile['worst']} {tile['what']} under {tile['attack']}{tile['cost']}"
-                + (f", and to {tile['together']} under all {tile['together_of']} attacks of this budget together." if further else ".")
+                + (f", and to {tile['together']} under all {tile['together_of']} attacks within this budget together." if further else ".")
             )
     if run.failed:
         parts.append(f" {many(len(run.failed), 'cell')} failed and {'is' if len(run.failed) == 1 else 'are'} listed below.")

@@ -192,4 +192,6 @@ def random_without_draws(cells: list[Cell]) -> Evidence:
 def minimal(cells: list[Cell]) -> Evidence:
     unbounded = [c for c in cells if not allowed(c) and not (c.control or c.universal or c.proxies) and success(c) is not None]
     unbounded = [c for c in unbounded if c.attack_spec.get("name") not in NO_SEARCH]
-    return len(unbounded), [f"{place(c)}: it succeeds on {fmt(success(c), '%')} of the samples." for c in unbounded if (success(c) or 0) < 1]
+    return len(unbounded), [
+        f"{place(c)}: it succeeds on {fmt(success(c), '%')} of the samples." for c in unbounded if (success(c) or 0) < 1
+    ]

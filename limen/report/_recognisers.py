@@ -127,7 +127,12 @@ def sizes(cells: Sequence[Cell], colours: dict[str, int]) -> tuple[Table, Figure
         log=True,
     )
     key = legend([(s.name, slot) for s, slot in zip(series, slots, strict=True)])
-    table = Table("Models by size", "Undefended; untargeted attacks. Word error rates are all errors over all words. Models stand from small to large.", headings, rows)
+    table = Table(
+        "Models by size",
+        "Undefended; untargeted attacks. Word error rates are all errors over all words. Models stand from small to large.",
+        headings,
+        rows,
+    )
     return table, Figure("Word error rate against model size", "Shaded: 95 % intervals. One point per model.", [("undefended", chart)], key)
 
 

@@ -37,7 +37,9 @@ def transfers(cells: list[Cell]) -> Evidence:
             continue
         compared += 1
         if beats(a, b, int(n or 0)):
-            flags.append(f"{victim}: {attack_name(own)} computed on {proxy} succeeds on {fmt(a, '%')}, computed on itself on {fmt(b, '%')}.")
+            flags.append(
+                f"{victim}: {attack_name(own)} computed on {proxy} succeeds on {fmt(a, '%')}, computed on itself on {fmt(b, '%')}."
+            )
     return compared, flags
 
 
@@ -58,7 +60,9 @@ def keeps_up(cells: list[Cell]) -> Evidence:
         a, b = sum(bool(plain[i]) for i in shared) / len(shared), sum(any(those[i] for those in won) for i in shared) / len(shared)
         if beats(a, b, len(shared)):
             names, steps = listed(list(dict.fromkeys(c.attack for c in attacks))), audit.result["steps"][-1]
-            flags.append(f"{place(audit)}: {steps} plain steps succeed on {fmt(a, '%')} of {len(shared)} samples, {names} only on {fmt(b, '%')}.")
+            flags.append(
+                f"{place(audit)}: {steps} plain steps succeed on {fmt(a, '%')} of {len(shared)} samples, {names} only on {fmt(b, '%')}."
+            )
     return compared, flags
 
 

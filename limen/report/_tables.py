@@ -14,7 +14,7 @@ MEDIANS = {
     "clip": ("l2", "snr_db", "peak_db", "peak_db_vocal", "peak_db_background", "pesq", "stoi"),
 }
 """Distortions of the main table; the rest stands in the table of every metric."""
-SUCCESS_OF = {True: "of those right before", False: "of those not at the goal before"}
+SUCCESS_OF = {True: "of those right before", False: "of those not there before"}
 """Who the share of successes is taken of, where every attack wants any wrong answer and else."""
 NOT_METRICS = {"forward_calls", "backward_calls", "dead_gradients"}
 
@@ -65,7 +65,9 @@ def main_table(cells: Sequence[Cell], unions: Sequence[Together] = ()) -> dict[s
     here = {c.id for c in cells}
     unions = [u for u in unions if any(c.id in here and c.variable == u.variable for c in u.cells)]
     has = lambda column: any(column in c.columns for c in cells)  # noqa: E731
-    rates = [c for c in ("wer", "cer", "over_the_air", "clean_over_the_air") if has(c)]
+    # of classifiers fooling says little beside accuracy and success; a transcript that was wrong before can still be changed
+    answers = ("fooled",) if cells[0].output == "transcript" else ()
+    rates = [c for c in (*answers, "wer", "cer", "over_the_air", "clean_over_the_air") if has(c)]
     medians = [
         c for c in MEDIANS.get(cells[0].kind or "", ()) if has(c) and any(c2.median(c) is not None for c2 in cells if c2.attack != "none")
     ]
@@ -107,7 +109,9 @@ def _row(cell: Cell, rates: list[str], medians: list[str], accuracy: bool, is_wo
         "interval": interval(low, high),
         "dot": interval_dot(mean, low, high),
         "success": _success(cell.columns.get("success")),
-        "rates": [(fmt(cell.value(c), "%"), interval(*cell.stat(c)[1:])) for c in rates],
+        "rates": [
+            (DASH, "") if c == "fooled" and cell.attack == "none" else (fmt(cell.value(c), "%"), interval(*cell.stat(c)[1:])) for c in rates
+        ],
         # an unchanged sample has no distortion to speak of (its SNR would be infinite)
         "medians": [fmt(cell.columns.get(c, {}).get("median"), COLUMNS[c][1]) if cell.attack != "none" else "–" for c in medians],
     }

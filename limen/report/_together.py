@@ -1,9 +1,9 @@
 """All attacks on one model taken as one attacker: a sample counts as right only if no attack made it wrong. Computed from rows, by id.
 
-Attacks are taken together where net, data, defence, samples, budget and the values of a sweep are the same. An attack under a smaller budget
-of the same kind belongs to every larger one, whose samples hold its own. An attack that an option of the sweep does not concern stands
-beside every value of it. An attack without a budget counts sample by sample, where the change it made fits the budget, if the rows say how
-large that change is. A sample that was wrong before any attack is wrong; the noise control is no attack.
+Attacks are taken together if net, data, defence, samples, budget and the values of a sweep are the same. An attack under a smaller budget
+of the same kind belongs to every larger one, which allows whatever the smaller one does. An attack that an option of the sweep does not
+concern stands beside every value of it. An attack without a budget counts sample by sample, where the change it made fits the budget, if
+the rows say how large that change is. A sample that was wrong before any attack is wrong; the noise control is no attack.
 
 The union keeps one row per sample, the worst that any attack did to it, and summarises these rows as every cell does. So it is never better
 for the model than an attack in it: of each clip the most errors count, over the same words.
@@ -31,7 +31,9 @@ WORDS = {"linf": "L∞ ≤ {}", "l2": "L2 ≤ {}", "l1": "L1 ≤ {}", "l0": "L0 
 ROUNDING = 1e-6
 """A change may be larger than the budget by this share of it: norms are computed in single precision."""
 RATES = {"wer": "word", "cer": "character"}
-COLUMNS = {name: TASK_COLUMNS[name] for name in ("correct", "success")} | {r: rate_columns(r, unit)[r] for r, unit in RATES.items()}
+COLUMNS = {name: TASK_COLUMNS[name] for name in ("correct", "success", "fooled")} | {
+    r: rate_columns(r, unit)[r] for r, unit in RATES.items()
+}
 """What can be said of all attacks together."""
 
 Rate = tuple[float | None, float | None, float | None]
@@ -49,8 +51,8 @@ class Together:
     variable: dict[str, Any]
     n: int
     columns: dict[str, dict[str, Any]]
-    """Summaries as those of a cell. correct: right under every attack. success: some attack brought the sample to its goal. wer, cer: of
-    each clip the most errors that any attack made."""
+    """Summaries as those of a cell. correct: right under every attack. success: some attack brought the sample to its goal. fooled:
+    some attack changed the answer. wer, cer: of each clip the most errors that any attack made."""
 
     @property
     def net(self) -> str:
@@ -225,6 +227,8 @@ def _worst(members: list[tuple[Cell, dict[str, Row]]], goals: set[str]) -> list[
         mine = [rows[i] for _, rows in aimed]
         if mine and all("success" in r for r in mine) and len({bool(r.get("already")) for r in mine}) == 1:
             row |= {"success": any(r["tried"] and r["success"] for r in mine), "already": bool(mine[0].get("already"))}
+        if all(r.get("fooled") is not None for _, r in sample):
+            row["fooled"] = any(r["tried"] and r["fooled"] for _, r in sample)
         for rate, unit in RATES.items():
             errors, n = _most_errors(sample, f"{unit}_errors"), number(sample[0][1].get(f"{unit}s"))
             row |= {f"{unit}_errors": errors, f"{unit}s": n, rate: errors / n if n and errors is not None else None}

@@ -27,6 +27,7 @@ COLUMNS: dict[str, tuple[str, str, str, str]] = {
     "stoi": ("STOI", "2f", "median", "intelligibility, 0 to 1; larger is better"),
     "wer": ("WER", "%", "errors / words", "word error rate of the whole set: all errors over all words, clips count by their length"),
     "cer": ("CER", "%", "errors / characters", "character error rate of the whole set: all errors over all characters"),
+    "fooled": ("Fooled", "%", "of all n", "the model’s answer is another than before the attack, whatever is right"),
     "over_the_air": ("Over the air", "%", "mean", "share of fresh draws of the transforms in which the attack reached its goal"),
     "clean_over_the_air": ("Air alone", "%", "mean", "share of these draws in which the transforms alone reached it"),
 }

@@ -133,7 +133,9 @@ def test_each_value_of_a_sweep_has_its_union_and_what_the_sweep_does_not_concern
     assert [(u.variable["attack.budget.eps"], len(u.cells), u.stat("correct")[0]) for u in unions] == [(0.1, 3, 5 / 8), (0.2, 5, 2 / 8)]
     page = " ".join(unescape(re.sub(r"<[^>]+>", " ", build(run.folder).read_text(encoding="utf-8"))).split()).replace("\u202f", " ")
     assert re.search(r"all attacks together worst of 3–5 62\.5 % 30\.6–86\.3 25\.0 %", page)
-    assert "Broad line: all attacks together, right only where no attack made the answer wrong; attacks of smaller budgets count too." in page
+    assert (
+        "Broad line: all attacks together, right only where no attack made the answer wrong; attacks of smaller budgets count too." in page
+    )
 
 
 def test_an_attack_without_the_swept_option_makes_no_union_of_its_own(tmp_path: Path) -> None:
@@ -194,8 +196,8 @@ def test_the_page_shows_the_union_beside_the_single_attacks_with_its_interval(tm
     text = " ".join(unescape(re.sub(r"<[^>]+>", " ", row)).split())
     assert text.startswith("none all attacks together worst of 2 L∞ ≤ 0.1 8 50.0 % 21.5–78.5 50.0 % 4 of 8")
     assert "fgsm, pgd" in row
-    assert "and to 50.0 % under all 2 attacks of this budget together." in page
-    assert "All 2 attacks of this budget together: <b>50.0 %</b>" in page
+    assert "and to 50.0 % under all 2 attacks within this budget together." in page
+    assert "All 2 attacks within this budget together: <b>50.0 %</b>" in page
 
 
 def test_the_terminal_shows_the_union_of_a_real_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,13 +277,15 @@ def test_no_attack_does_worse_to_the_model_than_all_together_in_any_column(
     words, before, attacks = table
     cells = []
     for k, (snr_db, errors) in enumerate(attacks):
-        table_rows = [
-            {"id": f"c{i}", "label": "a", "clean_prediction": "a" if b == 0 else "b", "adversarial_prediction": "a" if e == 0 else "b",
-             "already": b > 0, "success": e > 0 and b == 0, "clean_correct": float(b == 0), "correct": float(e == 0),
-             **{f"{unit}_errors": float(scale * e) for unit, scale in UNITS.items()}, **{f"{unit}s": float(scale * w) for unit, scale in UNITS.items()},
-             **{f"clean_{unit}_errors": float(scale * b) for unit, scale in UNITS.items()},
-             **{rate: e / w if w else None for rate in RATES}} for i, (w, b, e) in enumerate(zip(words, before, errors, strict=True))
-        ]  # fmt: skip
+        table_rows = []
+        for i, (w, b, e) in enumerate(zip(words, before, errors, strict=True)):
+            row: dict[str, Any] = {"id": f"c{i}", "label": "a", "clean_prediction": "a" if b == 0 else "b",
+                                   "adversarial_prediction": "a" if e == 0 else "b", "already": b > 0, "success": e > 0 and b == 0,
+                                   "clean_correct": float(b == 0), "correct": float(e == 0), "fooled": float(b != e)}  # fmt: skip
+            for unit, scale in UNITS.items():
+                counts = {f"{unit}_errors": e, f"clean_{unit}_errors": b, f"{unit}s": w}
+                row |= {name: float(scale * count) for name, count in counts.items()}
+            table_rows.append(row | {rate: e / w if w else None for rate in RATES})
         meta = {"id": str(k), "status": "done", "task": "accuracy", "output": "transcript", "labels": {"net": "n", "attack": f"a{k}"},
                 "spec": {"attack": {"name": f"a{k}", "budget": {"name": "snr", "snr_db": snr_db}}}}  # fmt: skip
         cell = Cell(Path("nowhere"), meta, {"n": len(words), "columns": summarise(table_rows, COLUMNS)})
