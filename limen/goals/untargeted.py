@@ -13,10 +13,10 @@ from limen.types import predictions
 
 class Untargeted(Options):
     away_from: Literal["label", "prediction"] = "label"
-    """"label": move away from the truth, so a sample that is already wrong counts as fooled;
-    "prediction": from the model's own clean answer."""
+    """"label": move away from the truth; a sample that is wrong as it is is at the goal already, and no success of the attack.
+    "prediction": move away from the model's own clean answer."""
     at_least: float = Field(default=0.0, ge=0)
-    """Recognisers: share of wrong words from which a sample counts as fooled; 0: any difference."""
+    """Recognisers: share of wrong words from which the goal is reached; 0: any difference."""
     normalise: How = "words"
     """Recognisers: how texts are compared."""
 

@@ -81,7 +81,9 @@ def _text(value: Any) -> str:
 
 def _metrics(metrics: dict[str, Any], kind: str | None) -> list[tuple[str, str]]:
     shown = [
-        k for k in COLUMNS if isinstance(metrics.get(k), int | float) and not (kind == "clip" and k in ("l0", "l1", "dissimilarity_l2"))
+        k
+        for k in COLUMNS
+        if isinstance(metrics.get(k), int | float) and k != "fooled" and not (kind == "clip" and k in ("l0", "l1", "dissimilarity_l2"))
     ]
     return [(COLUMNS[k][0], fmt(metrics[k], COLUMNS[k][1])) for k in shown]
 

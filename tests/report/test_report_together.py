@@ -186,6 +186,18 @@ def test_curves_under_a_constraint_are_taken_together_at_each_value(tmp_path: Pa
     assert (plain["attack"], plain["accuracy"]) == ("all attacks together (worst of 2)", [6 / 8, 5 / 8])
 
 
+def test_what_a_smaller_size_has_done_a_larger_one_can_do_too(tmp_path: Path) -> None:
+    for constraint, values in (("linf", [0.1, 0.2, 0.3]), ("snr_db", [40.0, 30.0, 20.0])):
+        run = Fabricated(tmp_path / constraint)
+        for attack, fooled in (("fgsm", [{0}, set(), {1}]), ("pgd", [{2}, {3}, set()])):
+            cells = [row | {"value": v} for v, those in zip(values, fooled, strict=True) for row in rows(those)]
+            result = {"constraint": constraint, "values": values, "accuracy": [7 / 8] * 3, "low": [0.5] * 3, "high": [1.0] * 3, "n": 8}
+            picture(run, attack, cells, task={"name": "constrained_accuracy", "how": "auto"}, result=result)
+        (whole,) = along(read_run(run.close()).done)
+        accuracy = dict(zip(whole.values, whole.column("correct")[0], strict=True))
+        assert [accuracy[v] for v in values] == [6 / 8, 5 / 8, 4 / 8]
+
+
 def test_the_page_shows_the_union_beside_the_single_attacks_with_its_interval(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     run.cell(kind="picture", rows=rows(set()), examples=0)
