@@ -319,7 +319,7 @@ def test_what_is_wrong_already_comes_back_as_it_is_and_costs_nothing(name):
     if not changes_everyone(name):
         assert torch.equal(result.x_adv[wrong], batch.x[wrong])
         assert (result.calls.forward[wrong] == 0).all()
-        assert result.success[wrong].all()
+        assert result.reached[wrong].all()
     others = (~wrong).nonzero().squeeze(1)
     torch.testing.assert_close(result.x_adv[others], configured(model, mixed.rows(others)).x_adv, atol=1e-5, rtol=0)
 

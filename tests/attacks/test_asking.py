@@ -113,4 +113,4 @@ def test_what_comes_back_as_it_was_is_not_asked_about_again_and_the_answers_are_
     assert len(asked) == 1 if wrong == 5 else asked[-1] == 5 - wrong
     with torch.no_grad():
         torch.testing.assert_close(result.adversarial, model(result.x_adv))
-    assert torch.equal(result.success, result.adversarial.argmax(1) != labels)
+    assert torch.equal(result.reached, result.adversarial.argmax(1) != labels)

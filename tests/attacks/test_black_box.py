@@ -48,7 +48,7 @@ def test_a_target_is_reached_by_nearly_the_shortest_way(name):
     model, batch, weights, gaps = linear(classes=2, n=8)
     exact = gaps[:, 0] / (weights[0] - weights[1]).norm()  # zero for samples that are there already
     result = run(model, batch, name=name, **MINIMAL[name], goal={"name": "target_class", "target": 0})
-    assert result.success.all()
+    assert result.reached.all()
     assert torch.equal(size(result, batch) == 0, exact == 0)
     there = exact > 0
     assert there.any()
@@ -73,7 +73,7 @@ def test_what_is_wrong_already_costs_no_look_and_is_left_alone(name):
     batch.y.copy_((batch.y + 1) % 4)
     result = run(model, batch, name=name, **ALL[name], budget={"name": "l2", "eps": 1.0})
     assert torch.equal(result.x_adv, batch.x)
-    assert result.success.all()
+    assert result.reached.all()
     assert (result.calls.forward == 0).all()
 
 

@@ -159,13 +159,13 @@ def test_apgd_lets_fooled_samples_go_at_once_and_leaves_alone_what_is_wrong_alre
     result = run(model, batch, name="apgd", steps=20, budget=budget)
     assert torch.equal(result.x_adv[:5], batch.x[:5])
     assert (result.calls.forward[:5] == 0).all()
-    assert (result.calls.forward[~result.success] == 21).all()
-    assert (result.calls.backward[~result.success] == 20).all()
-    assert (result.calls.forward[5:][result.success[5:]] == 2).any()  # the first step suffices
+    assert (result.calls.forward[~result.reached] == 21).all()
+    assert (result.calls.backward[~result.reached] == 20).all()
+    assert (result.calls.forward[5:][result.reached[5:]] == 2).any()  # the first step suffices
     towards = run(model, batch, name="apgd", steps=20, targets=3, restarts=2, budget=budget)
     assert torch.equal(towards.x_adv[:5], batch.x[:5])
     assert (towards.calls.backward[:5] == 0).all()
-    assert (towards.calls.forward[~towards.success] == 1 + 3 * 2 * 21).all()
+    assert (towards.calls.forward[~towards.reached] == 1 + 3 * 2 * 21).all()
 
 
 class Told(Model):
@@ -332,7 +332,7 @@ def test_ni_fgsm_returns_the_point_that_its_gradient_pass_saw_fooled():
     early = result.calls.backward < 10
     assert early[:3].all()
     assert early.sum() > 10
-    assert result.success[early].all()
+    assert result.reached[early].all()
     assert torch.equal(result.x_adv[:3], batch.x[:3])
 
 

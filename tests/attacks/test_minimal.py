@@ -87,7 +87,7 @@ def test_cw_reaches_a_target_by_nearly_the_shortest_way():
     rows = ((exact == 0) | (exact > 0.03)).nonzero().squeeze(1)
     batch, exact = batch.rows(rows), exact[rows]
     result = run(model, batch, name="cw_l2", steps=200, learning_rate=0.001, c_init=0.01, goal={"name": "target_class", "target": 0})
-    assert result.success.all()
+    assert result.reached.all()
     sizes = (result.x_adv - batch.x).flatten(1).norm(dim=1)
     assert (sizes[exact == 0] == 0).all()
     assert ((sizes / exact)[exact > 0] <= 1.01).all()
@@ -115,4 +115,4 @@ def test_what_is_wrong_already_is_left_alone(name):
     batch.y.copy_((batch.y + 1) % 4)
     result = run(model, batch, name=name)
     assert torch.equal(result.x_adv, batch.x)
-    assert result.success.all()
+    assert result.reached.all()

@@ -87,7 +87,7 @@ def test_the_smallest_change_to_one_of_four_classes_is_found_and_those_who_are_t
     exact = to_target(weights, gaps, 2) if norm == "l2" else least(model, batch, norm, target=2)
     result = run(model, batch, name=name, goal=TO, **options)
     there = batch.y == 2
-    assert result.success.all()
+    assert result.reached.all()
     assert torch.equal(result.x_adv[there], batch.x[there])
     assert (size(result.x_adv - batch.x, norm)[~there] >= exact[~there] * (1 - 1e-4)).all()
     assert (size(result.x_adv - batch.x, norm)[~there] <= exact[~there] * (share + 0.03)).all()

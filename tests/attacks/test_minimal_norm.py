@@ -85,7 +85,7 @@ def test_the_shortest_way_to_a_target_is_found_and_those_who_are_there_stay(name
     model, batch, weights, gaps = linear(classes=2, n=12)
     exact = gaps[:, 0] / (weights[0] - weights[1]).norm(p=DUALS[norm])
     result = run(model, batch, name=name, goal={"name": "target_class", "target": 0}, **options)
-    assert result.success.all()
+    assert result.reached.all()
     assert torch.equal(result.x_adv[exact == 0], batch.x[exact == 0])
     assert (sizes(batch, result.x_adv, norm) <= exact * share).all()
 
@@ -125,7 +125,7 @@ def test_the_shortest_way_to_one_of_four_classes_is_found(name, options, share):
     model, batch, weights, gaps = linear(classes=4, n=12)
     exact = to_target(weights, gaps, 2)
     result = run(model, batch, name=name, goal={"name": "target_class", "target": 2}, **options)
-    assert result.success.all()
+    assert result.reached.all()
     assert (sizes(batch, result.x_adv, "l2") >= exact * (1 - 1e-9)).all()
     assert (sizes(batch, result.x_adv, "l2") <= exact * share).all()
 
@@ -172,7 +172,7 @@ def test_clips_are_fooled_alone_as_beside_others_and_padding_stays(name, options
 def fooled_alone_as_beside_others(name: str, options: dict[str, Any], goal: Any) -> None:
     model, batch = Waves(), clips()
     result = run(model, batch, name=name, goal=goal, **options)
-    assert result.success.all()
+    assert result.reached.all()
     assert result.x_adv.abs().max() <= 1
     for i, n in enumerate(batch.lengths.tolist()):
         assert (result.x_adv[i, n:] == 0).all()
