@@ -16,6 +16,9 @@ SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", "
 LOUDEST = 2.0
 """Decoders of lossy formats overshoot 1 a little, and that is clipped as a player would; a file far beyond it has another scale."""
 
+MOST_SAMPLES = 2**26
+"""Samples of a file, all channels together: 23 minutes at 48 kHz, 70 minutes at 16 kHz. A header of a few bytes can promise 126 GiB."""
+
 
 def read_clip(path: str | Path, rate_hz: int) -> Tensor:
     """(T,) float32 in [-1, 1]: channels averaged, then resampled. A file that cannot be read in full is a UserError that names it."""
@@ -30,6 +33,9 @@ def read_clip(path: str | Path, rate_hz: int) -> Tensor:
         _check_complete(path)
         with soundfile.SoundFile(path) as file:
             promised, own_hz = file.frames, file.samplerate
+            if promised * file.channels > MOST_SAMPLES:
+                raise UserError(f"{path}: its header promises {promised:,} frames of {file.channels} channels; at most {MOST_SAMPLES:,} "
+                                "samples are read. Cut the recording into clips.")  # fmt: skip
             samples = file.read(dtype="float32", always_2d=True)
     except (RuntimeError, OSError) as error:  # LibsndfileError is a RuntimeError
         reason = getattr(error, "error_string", None) or error
@@ -40,7 +46,7 @@ def read_clip(path: str | Path, rate_hz: int) -> Tensor:
         raise UserError(f"{path}: holds no samples (zero length).")
     if not np.isfinite(samples).all():
         raise UserError(f"{path}: holds NaN or infinite samples.")
-    if (peak := float(np.abs(samples).max())) > LOUDEST:
+    if (peak := float(max(samples.max(), -samples.min()))) > LOUDEST:
         raise UserError(f"{path}: floating-point samples must lie in [-1, 1], but reach {peak:g}. Scale the file down.")
     return resample(torch.from_numpy(samples.mean(1)), own_hz, rate_hz).clamp(-1, 1)
 

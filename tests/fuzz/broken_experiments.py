@@ -12,8 +12,8 @@ from judging import HERE, Mutant, limen
 
 ROOT = HERE.parents[1]
 ODD: list[Any] = [
-    None, True, False, 0, -1, 1, 3, 10**30, -(10**400), 2**63 - 1, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", " ", "x", "x" * 10_000,
-    "pgd", "linf", "accuracy", "../..", "/dev/zero", "a\0b", "\ud800", "é" * 300, "1e3", "{{ x }}", "!!int 3", [], {}, [[]], [None], [1, "a"],
+    None, True, False, 0, -1, 3, 10**30, -(10**400), 2**63 - 1, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", " ", "x", "x" * 10_000,
+    "pgd", "linf", "accuracy", "../..", "/dev/zero", "a\0b", "\ud800", "é" * 300, "1e3", "{{ x }}", [], {}, [[]], [None], [1, "a"],
     ["pgd"], {"name": None}, {"name": 5}, {"name": ["pgd"]}, {"name": {"name": "pgd"}}, {"name": "pgd"}, {"name": ""}, {"name": "_run"},
     {"name": "mlp"}, {"name": "linf", "eps": "much"}, {"": 1}, {"a.b": {"c": []}}, {1: 2}, {None: None}, {(1, 2): 3}, {True: False},
     {"x": {"x": {"x": {"x": [{}]}}}},
@@ -21,9 +21,9 @@ ODD: list[Any] = [
 PATHS = ["attack", "attack.name", "attack.budget", "attack.budget.eps", "attack.goal", "attack.surrogate", "attack.through", "attack.draws",
          "attack.label", "attack.precision", "defense", "defense.name", "model", "model.name", "model.weights", "data", "data.limit",
          "data.name", "task", "task.name", "metrics", "", ".", "..", "attack..eps", "attack_on_defense", "name", "x" * 500]  # fmt: skip
-TAGS = ["!!timestamp ", "!!binary ", "!!set ", "!!omap ", "!!pairs ", "!!int ", "!!float ", "!!bool ", "!!null ", "!!str ", "!!map ", "!!seq ",
-        "!!python/object/apply:os.getcwd ", "!x ", "&a ", "*a ", "? ", "- ", "<<: ", "| ", "> ", "%YAML 9.9\n", "---\n", "...\n", "\t", "\0",
-        "\x07", "'", '"', "[", "]", "{", "}", "#", "@", "`", "\r", "\u2028", "\ufeff"]  # fmt: skip
+TAGS = ["!!timestamp ", "!!binary ", "!!set ", "!!omap ", "!!pairs ", "!!int ", "!!float ", "!!bool ", "!!str ", "!!map ",
+        "!!python/object/apply:os.getcwd ", "!x ", "&a ", "*a ", "? ", "- ", "<<: ", "| ", "> ", "%YAML 9.9\n", "---\n", "...\n", "\t",
+        "!!null ", "!!seq ", "\0", "\x07", "'", '"', "[", "]", "{", "}", "#", "@", "`", "\r", "\u2028", "\ufeff"]  # fmt: skip
 
 
 def places(tree: Any) -> list[tuple[Any, Any]]:
@@ -118,14 +118,22 @@ def written(draw: random.Random, tree: Any, is_json: bool) -> bytes:
             return text.encode(draw.choice(["utf-16", "utf-32", "utf-8-sig", "cp500", "utf-7"]), errors="replace")
         case "bomb" if not is_json:
             levels = draw.choice([8, 30, 200])
-            bomb = "".join(f"b{i}: &b{i} {draw.choice(['[*b{0}, *b{0}]', '{{x: *b{0}, y: *b{0}}}', '{{<<: [*b{0}, *b{0}]}}']).format(i - 1)}\n"
-                           for i in range(1, levels))  # fmt: skip
+            doubling = ["[*b{0}, *b{0}]", "{{x: *b{0}, y: *b{0}}}", "{{<<: [*b{0}, *b{0}]}}"]
+            bomb = "".join(f"b{i}: &b{i} {draw.choice(doubling).format(i - 1)}\n" for i in range(1, levels))
             text = f"b0: &b0 {{x: [1, 2, 3]}}\n{bomb}{text}\nname: *b{levels - 1}\n"
         case "twice":
             text += text
         case "empty":
-            return draw.choice([b"", b"\n", b"null", b"[]", b"{}", b"5", b"\0" * 100, bytes(range(256)), b"tasks:", b"[" * 50_000, b"{a: " * 50_000,
-                                b"- " * 50_000, b'"', b"a: " + b"9" * 6000, b"#" * 3_000_000, b"tasks: [" + b"x," * 150_000 + b"]"])  # fmt: skip
+            small = [b"", b"\n", b"null", b"[]", b"{}", b"5", b"\0" * 100, bytes(range(256)), b"tasks:", b'"']
+            large = [
+                b"[" * 50_000,
+                b"{a: " * 50_000,
+                b"- " * 50_000,
+                b"a: " + b"9" * 6000,
+                b"#" * 3_000_000,
+                b"tasks: [" + b"x," * 150_000 + b"]",
+            ]
+            return draw.choice(small + large)
     return text.encode(errors="surrogatepass")
 
 

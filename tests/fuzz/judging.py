@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     asked = parser.parse_args()
     sys.path.insert(0, str(HERE))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         os.chdir(folder)
         make = import_module(f"broken_{asked.kind}").mutants
         found = judge(make(random.Random(asked.seed), asked.count, Path(folder)))
