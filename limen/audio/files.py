@@ -1,5 +1,6 @@
 """Audio files to waveforms in [-1, 1] and back: any format, rate and channel count in, 16-bit WAV or FLAC out."""
 
+import io
 import struct
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from limen.audio.resample import resample
 from limen.errors import UserError
+from limen.whole import write_whole
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64")
 """Names that readers of folders take for audio."""
@@ -61,7 +63,9 @@ def write_clip(path: str | Path, x: Tensor, rate_hz: int) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = (x.detach().cpu() * 32768).round().clamp(-32768, 32767).to(torch.int16)
-    soundfile.write(path, whole.numpy(), rate_hz, format="FLAC" if path.suffix.lower() == ".flac" else "WAV", subtype="PCM_16")
+    content = io.BytesIO()
+    soundfile.write(content, whole.numpy(), rate_hz, format="FLAC" if path.suffix.lower() == ".flac" else "WAV", subtype="PCM_16")
+    write_whole(path, content.getvalue())
 
 
 def clip_header(path: str | Path) -> tuple[int, int]:

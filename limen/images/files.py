@@ -4,6 +4,7 @@ Every part of Limen reads pictures here, so that a file has the same pixels as d
 sticker: turned as its EXIF tag says, a palette looked up, 16 bits of grey kept, and what is transparent shown on white, as a viewer would.
 """
 
+import io
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from limen.errors import UserError
+from limen.whole import write_whole
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm")
 """Names that readers of folders take for pictures."""
@@ -74,7 +76,9 @@ def write_picture(path: str | Path, x: Tensor) -> None:
 
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     array = (x.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    Image.fromarray(np.ascontiguousarray(array[:, :, 0] if array.shape[2] == 1 else array)).save(path)
+    content = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(array[:, :, 0] if array.shape[2] == 1 else array)).save(content, format="PNG")
+    write_whole(Path(path), content.getvalue())
 
 
 def _plain(picture: Any) -> Any:
