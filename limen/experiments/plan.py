@@ -14,8 +14,8 @@ from limen.components import parse
 from limen.errors import UserError
 from limen.experiments.file import Beside, Experiment, Net, TaskEntry, checked_attack
 
-MOST_CELLS = 20_000
-"""Cells of a run; at ten seconds each they take two days."""
+MOST_CELLS = 10_000
+"""Cells of a run; at ten seconds each they take more than a day."""
 NOT_AUDITED = ("random_noise", "imported")
 """Attacks that search nothing."""
 

@@ -49,7 +49,7 @@ def test_a_swept_option_that_no_cell_has_is_an_error_that_names_it():
 def test_a_plan_is_counted_before_it_is_made():
     values = list(range(1, 301))
     entry = experiment(attacks=[PGD], sweep={"attack.steps": values, "attack.restarts": values, "attack.budget.eps": values})
-    with pytest.raises(UserError, match=r"27,000,000 cells.*tasks\[0\].*at most 20,000"):
+    with pytest.raises(UserError, match=r"27,000,000 cells.*tasks\[0\].*at most 10,000"):
         plan(entry)
     with pytest.raises(UserError, match=r"64,000,000 cells"):
         plan(experiment(nets=[NET] * 400, defenses=[None] * 400, attacks=[PGD] * 400))
