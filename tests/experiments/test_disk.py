@@ -112,9 +112,7 @@ def test_a_full_disk_loses_no_report_table_or_page(full, copied, clips, tmp_path
     (place / "old.html").write_text("the old page")
     (place / "link.csv").symlink_to("/dev/full")
     if words == "the disk is full":
-        with suppress(OSError), (place / "fill").open("wb", buffering=0) as file:
-            while file.write(bytes(4096)):
-                pass
+        fill(place / "fill")
     for arguments in (
         ["report", copied, "--out", place / "new.html"],
         ["report", copied, "--out", place / "old.html"],
@@ -124,6 +122,28 @@ def test_a_full_disk_loses_no_report_table_or_page(full, copied, clips, tmp_path
     one_sentence(command("measure", *clips, "--csv", place / "link.csv", cwd=tmp_path), "link.csv: the disk is full")
     assert (place / "old.html").read_text() == "the old page"
     assert {p.name for p in place.iterdir()} - {"fill"} == {"link.csv", "old.html"}
+
+
+def test_a_full_disk_loses_no_answers_that_are_exported(full, tmp_path):
+    place, _, words = full
+    assert command("listen", "new", "study", "--template", "abx", cwd=tmp_path).returncode == 0
+    assert command("listen", "simulate", "study", "--listeners", 4, cwd=tmp_path).returncode == 0
+    (place / "old.csv").write_text("the old answers")
+    (place / "full.csv").symlink_to("/dev/full")  # SQLite itself needs files larger than the limit: here the device does it everywhere
+    if words == "the disk is full":
+        fill(place / "fill")
+    for name in ["full.csv", "old.csv"] if words == "the disk is full" else ["full.csv"]:
+        export = ["listen", "export", "study", place / name, "--database", f"sqlite:///{tmp_path / 'study' / 'simulated.db'}"]
+        one_sentence(command(*export, cwd=tmp_path), f"{name}: the disk is full")
+    assert (place / "old.csv").read_text() == "the old answers"
+    assert {p.name for p in place.iterdir()} - {"fill"} == {"old.csv", "full.csv"}
+
+
+def fill(path: Path) -> None:
+    """Writes until nothing fits any more."""
+    with suppress(OSError), path.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
 
 
 def obey_modes() -> None:
