@@ -2,8 +2,12 @@
 
 import json
 import os
+import shlex
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +17,8 @@ from rich.table import Table
 
 from limen import __version__
 from limen.cli_listen import app as listen_app
-from limen.errors import UserError
+from limen.errors import UserError, refused
+from limen.whole import write_whole
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,25 +45,30 @@ Written = Annotated[Path | None, typer.Option(help="Write the table to this file
 
 
 def main() -> None:
-    """Run the command; mistakes are one message, an interrupt says how to go on."""
+    """Run the command; mistakes, and what the system refuses, are one message."""
     try:
         app(standalone_mode=True)
     except UserError as error:
-        Console(stderr=True).print(f"limen: {error}", style="red", highlight=False, soft_wrap=True, markup=False)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print(
-            "\nlimen: stopped. Finished cells are kept; run the same command with --resume to go on.", highlight=False
-        )
-        sys.exit(130)
+        _end(str(error), 2)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        _end(refused(error), 2)
+    except MemoryError:
+        _end("There is not enough memory. Take fewer or smaller samples (--limit, batch_size).", 2)
+    except KeyboardInterrupt:
+        _end("stopped.", 130)
+
+
+def _end(text: str, code: int) -> None:
+    Console(stderr=True).print(f"limen: {text}", style="red" if code == 2 else None, highlight=False, soft_wrap=True, markup=False)
+    sys.exit(code)
 
 
 @app.command()
-def demo(folder: Folder = None, limit: Limit = None) -> None:
+def demo(folder: Folder = None, resume: Resume = False, limit: Limit = None) -> None:
     """Attack, defend and measure a spoken-command model, a picture model and a recogniser on embedded data; ends with a report."""
-    _run(Path(__file__).parent / "experiments" / "demo.yaml", folder, limit=limit)
+    _run(Path(__file__).parent / "experiments" / "demo.yaml", folder, resume, limit)
 
 
 @app.command()
@@ -78,8 +88,6 @@ def run(
 @app.command()
 def train(file: File, folder: Folder = None, resume: Resume = False, limit: Limit = None, device: Device = "cpu") -> None:
     """Train the nets of an experiment file; ends with the paths of the weights. Those of a single net stand in the run folder itself."""
-    import shutil
-
     from limen.experiments.file import load_file, read_experiment
 
     experiment = read_experiment(load_file(file), file, limit)
@@ -88,7 +96,7 @@ def train(file: File, folder: Folder = None, resume: Resume = False, limit: Limi
     where = _run(file, folder, resume, limit, device)
     trained = sorted(where.glob("cells/*/weights.safetensors"))
     if len(trained) == 1:  # a place that a second training can name
-        trained = [Path(shutil.copyfile(trained[0], where / "weights.safetensors"))]
+        trained = [write_whole(where / "weights.safetensors", trained[0].read_bytes())]
     for weights in trained:
         out.print(f"weights: {weights}", soft_wrap=True)
 
@@ -291,7 +299,7 @@ def _run(
     where = folder or _folder(experiment.name, resume)
     out.print(f"run folder: {where}", soft_wrap=True)
     begun = time.perf_counter()
-    with Bar(out) as bar:
+    with _going_on_later(where), Bar(out) as bar:
         there = _device(device)
         jobs = jobs or (os.cpu_count() or 1 if there == "cpu" else 1)
         summary = run_experiment(experiment, where, resume=resume, device=there, jobs=jobs, progress=bar)
@@ -300,6 +308,22 @@ def _run(
     out.print(f"finished in {_time(time.perf_counter() - begun)}")
     out.print(f"report: {page}", soft_wrap=True)
     return where
+
+
+@contextmanager
+def _going_on_later(where: Path) -> Iterator[None]:
+    """A run that is interrupted, or that the system stops, ends with the command that goes on with it."""
+    words = sys.argv[1:]
+    words += [] if any(word.split("=")[0] == "--out" for word in words) else ["--out", str(where)]
+    words += [] if "--resume" in words else ["--resume"]
+    later = f"Finished cells are kept. Go on with:\n  {shlex.join(['limen', *words])}"
+    try:
+        yield
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C changes nothing any more
+        _end(f"stopped. {later}", 130)
+    except OSError as error:
+        raise UserError(f"{refused(error)}{f' {later}' if (where / 'config.json').is_file() else ''}") from None
 
 
 def _folder(name: str, resume: bool) -> Path:

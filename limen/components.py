@@ -18,7 +18,7 @@ from typing import Any, get_type_hints
 from pydantic import AfterValidator
 
 from limen.errors import UserError
-from limen.options import Options, parse_options
+from limen.options import Options, parse_options, shown
 
 KINDS = ("data", "models", "defenses", "goals", "budgets", "attacks", "metrics", "tasks", "axes", "trials")
 OF_STUDIES = ("axes", "trials")
@@ -85,7 +85,7 @@ def load(kind: str, name: str) -> Component:
     if name not in _modules(kind):
         close = difflib.get_close_matches(str(name), names(kind), n=1)
         hint = f' Did you mean "{close[0]}"?' if close else ""
-        raise UserError(f'There is no {SINGULAR[kind]} "{name}".{hint} There are: {", ".join(names(kind))}.')
+        raise UserError(f'There is no {SINGULAR[kind]} "{name[:80]}".{hint} There are: {", ".join(names(kind))}.')
     module = importlib.import_module(_modules(kind)[name])
     function = getattr(module, name)
     return Component(kind, name, function, get_type_hints(function)["options"], module)
@@ -98,7 +98,8 @@ def parse(kind: str, spec: Any) -> tuple[Component, Options]:
     if isinstance(spec, str):
         spec = {"name": spec}
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
-        raise UserError(f"A {SINGULAR[kind]} is written {{name: {names(kind)[0]}, ...}} or as its name; got {spec!r}.")
+        who = f"{'An' if SINGULAR[kind][0] in 'aeiou' else 'A'} {SINGULAR[kind]}"
+        raise UserError(f"{who} is written {{name: {names(kind)[0]}, ...}} or as its name, got {shown(spec)}.")
     name, colon, value = spec["name"].partition(":")
     component = load(kind, name)
     given = {k: v for k, v in spec.items() if k != "name"}

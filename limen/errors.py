@@ -1,5 +1,6 @@
 """Mistakes a user can make. The command line prints the message alone and ends with exit code 2."""
 
+import errno
 from collections.abc import Sequence
 
 
@@ -20,3 +21,19 @@ class SampleError(UserError):
 
 def missing_package(who: str, package: str, extra: str) -> UserError:
     return UserError(f"{who} needs the package {package}, which is not installed. Install it: pip install 'limen[{extra}]'")
+
+
+REFUSED = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "your share of the disk is full",
+    errno.EFBIG: "files may not be so large here",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+}
+
+
+def refused(error: OSError) -> str:
+    """What the system refused, in a sentence."""
+    why = REFUSED.get(error.errno or 0) or error.strerror or str(error)
+    return f"{error.filename}: {why}." if error.filename else f"{why[0].upper()}{why[1:]}."

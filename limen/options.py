@@ -21,12 +21,24 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, protected_namespaces=())
 
 
-def parse_options(cls: type[T], values: Mapping[str, Any], who: str) -> T:
+MOST_TOLD = 10
+"""Mistakes told at once."""
+
+
+def parse_options(cls: type[T], values: Any, who: str) -> T:
     """Validated options, or a UserError that names `who`, what came and what was expected."""
     try:
-        return cls.model_validate(dict(values))
+        return cls.model_validate(dict(values) if isinstance(values, Mapping) else values)
     except ValidationError as error:
-        raise UserError("\n".join(f"{who}: {_sentence(cls, e)}" for e in error.errors())) from None
+        told = [f"{who}: {_sentence(cls, e)}" for e in error.errors()]
+        more = [f"{who}: {len(told) - MOST_TOLD} more like these."] if len(told) > MOST_TOLD else []
+        raise UserError("\n".join(told[:MOST_TOLD] + more)) from None
+
+
+def shown(value: Any) -> str:
+    """The value as a message shows it: in a line."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _sentence(cls: type[BaseModel], error: Any) -> str:
@@ -42,8 +54,9 @@ def _sentence(cls: type[BaseModel], error: Any) -> str:
     if error["type"] == "value_error":  # raised by a validator of ours: the message is complete
         text = str(error["ctx"]["error"])
         return f"{place}: {text}" if place else text
-    message = error["msg"][0].lower() + error["msg"][1:]
-    return f"{place}: {message}, but {error['input']!r} came."
+    mapping = error["type"] in ("model_type", "dict_type")
+    message = "expected a mapping, {key: value, ...}" if mapping else error["msg"][0].lower() + error["msg"][1:]
+    return f"{f'{place}: ' if place else ''}{message}, got {shown(error['input'])}."
 
 
 def _owner(cls: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:

@@ -26,7 +26,7 @@ from limen.errors import UserError
 from limen.goals._goal import Asked, Goal
 from limen.models._ensemble import Ensemble
 from limen.models._model import Model, check_samples, evaluating
-from limen.options import Options, parse_options
+from limen.options import Options, parse_options, shown
 from limen.types import BOUNDS, Batch, Kind, Outputs, select
 
 Store = Literal["float", "int16", "uint8"]
@@ -101,17 +101,18 @@ class Attack:
         """What a universal attack found: tensors by name; None before."""
 
     @classmethod
-    def parse(cls, spec: str | Mapping[str, Any]) -> "Attack":
+    def parse(cls, spec: Any) -> "Attack":
         """{"name": "pgd", "steps": 40, "goal": {"name": "untargeted"}, "budget": {"name": "linf", "eps": 0.03}}."""
-        spec = {"name": spec} if isinstance(spec, str) else dict(spec)
-        goal, budget = spec.pop("goal", None) or "untargeted", spec.pop("budget", None)
-        precision: Any = spec.pop("precision", None) or "auto"
+        spec = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
+        goal, budget, precision = (spec.pop(key, None) for key in ("goal", "budget", "precision"))
+        precision = "auto" if precision is None else precision
         if precision not in get_args(Precision):
-            raise UserError(f"The precision of a search is auto, single or double, but {precision!r} came.")
+            raise UserError(f"The precision of a search is auto, single or double, got {shown(precision)}.")
         given = {key: spec.pop(key) for key in Through.model_fields if key in spec}
-        through = parse_options(Through, {k: v for k, v in given.items() if v is not None}, f"attack {spec.get('name')}")
         search, options = parse("attacks", spec)
-        return cls(search, options, parse("goals", goal), parse("budgets", budget) if budget else None, precision, through)
+        through = parse_options(Through, {k: v for k, v in given.items() if v is not None}, f"attack {search.name}")
+        wanted, allowed = parse("goals", "untargeted" if goal is None else goal), None if budget is None else parse("budgets", budget)
+        return cls(search, options, wanted, allowed, precision, through)
 
     def under(self, budget: str | Mapping[str, Any]) -> "Attack":
         """The same search for the same goal under another budget."""

@@ -1,5 +1,6 @@
 """Audio files to waveforms in [-1, 1] and back: any format, rate and channel count in, 16-bit WAV or FLAC out."""
 
+import io
 import struct
 from pathlib import Path
 
@@ -9,12 +10,16 @@ from torch import Tensor
 
 from limen.audio.resample import resample
 from limen.errors import UserError
+from limen.whole import write_whole
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64")
 """Names that readers of folders take for audio."""
 
 LOUDEST = 2.0
 """Decoders of lossy formats overshoot 1 a little, and that is clipped as a player would; a file far beyond it has another scale."""
+
+MOST_SAMPLES = 2**26
+"""Samples of a file, all channels together: 23 minutes at 48 kHz, 70 minutes at 16 kHz. A header of a few bytes can promise 126 GiB."""
 
 
 def read_clip(path: str | Path, rate_hz: int) -> Tensor:
@@ -30,6 +35,9 @@ def read_clip(path: str | Path, rate_hz: int) -> Tensor:
         _check_complete(path)
         with soundfile.SoundFile(path) as file:
             promised, own_hz = file.frames, file.samplerate
+            if promised * file.channels > MOST_SAMPLES:
+                raise UserError(f"{path}: its header promises {promised:,} frames of {file.channels} channels; at most {MOST_SAMPLES:,} "
+                                "samples are read. Cut the recording into clips.")  # fmt: skip
             samples = file.read(dtype="float32", always_2d=True)
     except (RuntimeError, OSError) as error:  # LibsndfileError is a RuntimeError
         reason = getattr(error, "error_string", None) or error
@@ -40,7 +48,7 @@ def read_clip(path: str | Path, rate_hz: int) -> Tensor:
         raise UserError(f"{path}: holds no samples (zero length).")
     if not np.isfinite(samples).all():
         raise UserError(f"{path}: holds NaN or infinite samples.")
-    if (peak := float(np.abs(samples).max())) > LOUDEST:
+    if (peak := float(max(samples.max(), -samples.min()))) > LOUDEST:
         raise UserError(f"{path}: floating-point samples must lie in [-1, 1], but reach {peak:g}. Scale the file down.")
     return resample(torch.from_numpy(samples.mean(1)), own_hz, rate_hz).clamp(-1, 1)
 
@@ -55,7 +63,9 @@ def write_clip(path: str | Path, x: Tensor, rate_hz: int) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = (x.detach().cpu() * 32768).round().clamp(-32768, 32767).to(torch.int16)
-    soundfile.write(path, whole.numpy(), rate_hz, format="FLAC" if path.suffix.lower() == ".flac" else "WAV", subtype="PCM_16")
+    content = io.BytesIO()
+    soundfile.write(content, whole.numpy(), rate_hz, format="FLAC" if path.suffix.lower() == ".flac" else "WAV", subtype="PCM_16")
+    write_whole(path, content.getvalue())
 
 
 def clip_header(path: str | Path) -> tuple[int, int]:

@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from limen.errors import UserError
+
 ZEROS = 32
 """Zero crossings of the sinc on each side, in samples of the lower rate."""
 ROLLOFF = 0.945
@@ -24,6 +26,10 @@ PHASES = 256
 """Phases per convolution. The taps of neighbouring phases overlap, so a group needs little more room than one, all of them a lot:
 44,099 Hz to 16 kHz would take 3 GB of taps in one piece."""
 
+LONGEST, FINEST = 2**27, 200_000
+"""Samples of the result, and parts of the finer of the two rates in lowest terms (its kernel has 64 taps per part). A damaged header can
+ask for more than any memory holds."""
+
 
 def resample(x: Tensor, from_hz: int, to_hz: int) -> Tensor:
     """(..., T) -> (..., ceil(T to_hz / from_hz))."""
@@ -32,6 +38,9 @@ def resample(x: Tensor, from_hz: int, to_hz: int) -> Tensor:
     common = math.gcd(from_hz, to_hz)
     up, down = to_hz // common, from_hz // common
     frames = -(-x.shape[-1] * up // down)
+    if max(up, down) > FINEST or frames > LONGEST:
+        raise UserError(f"A clip of {x.shape[-1]:,} samples at {from_hz:,} Hz cannot be brought to {to_hz:,} Hz: at most {LONGEST:,} "
+                        f"samples are made, and {from_hz} / {to_hz} in lowest terms must stay below {FINEST:,}.")  # fmt: skip
     blocks = -(-frames // up)
     rows = x.reshape(-1, 1, x.shape[-1])
     parts = []

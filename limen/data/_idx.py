@@ -7,6 +7,7 @@ import gzip
 import struct
 import zlib
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,9 @@ from limen.types import Sample
 
 HELD_OUT = 5000
 """The last so many training pictures are the valid split (at most a tenth, for small copies of a data set)."""
+
+LARGEST = 640 * 2**20
+"""Bytes of a file, unpacked: the largest data set in this format (EMNIST by class) has 547,171,888."""
 
 
 class IdxOptions(DataOptions):
@@ -58,20 +62,24 @@ def idx_dataset(name: str, classes: list[str], options: IdxOptions) -> Dataset:
 @lru_cache(maxsize=4)
 def read_idx(path: Path, dimensions: int) -> np.ndarray:
     """The array of unsigned bytes in an IDX file, plain or .gz."""
+    start = 4 + 4 * dimensions
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            head = file.read(start)
+            if len(head) < start or head[:4] != bytes([0, 0, 8, dimensions]):
+                raise UserError(f"{path}: is no IDX file of bytes in {dimensions} dimension{'s' if dimensions > 1 else ''}: "
+                                f"it must begin 0000080{dimensions}, but begins {head[:4].hex() or 'nowhere (empty)'}.")  # fmt: skip
+            shape = struct.unpack(f">{dimensions}I", head[4:])
+            promised = f"{path}: its header promises {prod(shape):,} bytes ({' x '.join(map(str, shape))})"
+            if prod(shape) > LARGEST:
+                raise UserError(f"{promised}; at most {LARGEST:,} are read.")
+            data = np.empty(prod(shape), np.uint8)
+            there = file.readinto(data)  # type: ignore[attr-defined]
+            if there < len(data) or file.read(1):
+                raise UserError(f"{promised}, {there if there < len(data) else 'more'} are there.")
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error}). It may be cut short.") from None
-    start = 4 + 4 * dimensions
-    if len(data) < start or data[:4] != bytes([0, 0, 8, dimensions]):
-        raise UserError(f"{path}: is no IDX file of bytes in {dimensions} dimension{'s' if dimensions > 1 else ''}: "
-                        f"it must begin 0000080{dimensions}, but begins {data[:4].hex() or 'nowhere (empty)'}.")  # fmt: skip
-    shape = struct.unpack(f">{dimensions}I", data[4:start])
-    if len(data) - start != int(np.prod(shape)):
-        raise UserError(
-            f"{path}: its header promises {int(np.prod(shape))} bytes ({' x '.join(map(str, shape))}), {len(data) - start} are there."
-        )
-    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+    return data.reshape(shape)
 
 
 def _find(folder: Path, stem: str, suffix: str, name: str) -> Path:

@@ -139,4 +139,7 @@ def _table_lines(table: Path, options: Transcripts) -> list[Line]:
 def _audio_path(folder: Path, name: str) -> Path:
     """Beside the table, or in the folder `clips` of Common Voice."""
     beside, clips = folder / name, folder / "clips" / name
-    return clips if not beside.is_file() and clips.is_file() else beside
+    try:
+        return clips if not beside.is_file() and clips.is_file() else beside
+    except OSError as error:  # a name too long for any file
+        raise UserError(f"{folder / name[:80]}...: {error.strerror}; the path of an audio file was expected.") from None

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from limen.errors import UserError
 from limen.experiments import _cradv_schema as schema
 from limen.experiments._cradv_schema import Loose
+from limen.experiments.plan import check_size
 from limen.options import parse_options
 
 P = TypeVar("P", bound=Loose)
@@ -94,6 +95,8 @@ def _task(content: dict[str, Any], who: str, config: schema.Config, say: Say) ->
     defenses = [_defense(d, f"{who}.defenses[{i}]", say) for i, d in enumerate(task.defenses)]
     attacks = [a for i, one in enumerate(task.attacks) for a in _attacks(one, f"{who}.attacks[{i}]", config, say)]
     variables = [_part(schema.AttackVariable, v, f"{who}.attack_variables[{i}]", say) for i, v in enumerate(task.attack_variables)]
+    values = 1 + sum(len(v.variable_values) for v in variables)
+    check_size([len(nets) * (1 + len(defenses)) * (1 + len(attacks)) * values])
     _check_variables(variables, attacks, f"{who}.attack_variables", say)
     some_defenses: list[Defense | None] = [*([] if data.skip_no_defense else [None]), *defenses]
     some_attacks: list[Attack | None] = [*([] if data.skip_no_attack else [None]), *attacks]

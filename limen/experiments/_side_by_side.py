@@ -6,8 +6,10 @@ import os
 import queue
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 
@@ -41,13 +43,46 @@ _state: dict[str, Any] = {}
 
 def _start(told: Any, threads: int, prepare: Callable[[], Any]) -> None:
     """Once per worker: its share of the cores, and what it keeps from cell to cell."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted and ends its workers
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # a worker dies with its parent, so a killed run leaves nobody writing
+    threading.Thread(target=_end_with_parent, daemon=True).start()  # on other systems, and if the parent is gone already
     import torch
 
     torch.set_num_threads(threads)
     _state.update(told=Told(told), kept=prepare())
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _children_without_interrupts() -> Iterator[None]:
+    """Processes started in here never get a Ctrl-C, from their first instruction on: the parent is interrupted and ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """What must not be left half done: a Ctrl-C in here changes nothing."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread gets them
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _work(function: Callable[..., str], item: Any) -> str:
@@ -62,10 +97,11 @@ def side_by_side(
     told = context.Queue()
     threads = max(1, (os.cpu_count() or 1) // jobs)
     with ProcessPoolExecutor(jobs, context, _start, (told, threads, prepare)) as pool:
-        waiting: list[Future[str]] = [pool.submit(_work, function, item) for item in items]
-        named = dict(zip(waiting, words, strict=True))
+        waiting: list[Future[str]] = []
         try:
-            finished = 0
+            with _children_without_interrupts():
+                waiting = [pool.submit(_work, function, item) for item in items]
+            named, finished = dict(zip(waiting, words, strict=True)), 0
             while waiting:
                 _pass_on(told, watcher)
                 for future in [f for f in waiting if f.done()]:
@@ -74,9 +110,10 @@ def side_by_side(
                     watcher.cell(finished, len(items), f"done: {named[future]}")
                     yield future.result()
         except BaseException:
-            for process in list(pool._processes.values()):
-                process.kill()
-            pool.shutdown(wait=False, cancel_futures=True)
+            with _uninterrupted():  # a second Ctrl-C must not leave a worker behind
+                for process in list(pool._processes.values()):
+                    process.kill()
+                pool.shutdown(wait=True, cancel_futures=True)
             raise
 
 

@@ -5,6 +5,7 @@ import json
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,10 @@ from limen.attacks._run import SHARED, Attack, stored_as
 from limen.components import parse
 from limen.data._dataset import Dataset
 from limen.errors import UserError
+from limen.experiments._opening import opened
 from limen.experiments._side_by_side import side_by_side
 from limen.experiments.file import Experiment
-from limen.experiments.folder import close_run, done, environment, finish_cell, start_cell, write_json
+from limen.experiments.folder import close_run, done, drop_unfinished, finish_cell, start_cell
 from limen.experiments.plan import Planned, plan
 from limen.metrics._apply import Metric, applicable
 from limen.models._ensemble import Ensemble
@@ -186,44 +188,31 @@ def _facts(cell: Cell) -> dict[str, Any]:
     }
 
 
-def open_run(experiment: Experiment, run: Path, resume: bool) -> None:
-    """Make the folder, or check that it holds the same experiment."""
-    config = run / "config.json"
-    resolved = experiment.model_dump(mode="json")
-    if config.is_file():
-        if not resume:
-            raise UserError(f"{run} already holds a run. Continue it with --resume, or choose another folder with --out.")
-        old = json.loads(config.read_text(encoding="utf-8"))
-        changed = [k for k in resolved if k not in ("batch_size", "safe_mode", "description") and old.get(k) != resolved[k]]
-        if changed:
-            raise UserError(f"{run} holds another experiment (different: {', '.join(changed)}). Choose another folder with --out.")
-    elif run.exists() and any(run.iterdir()):
-        raise UserError(f"{run} is not empty and holds no run. Choose another folder with --out.")
-    (run / "cells").mkdir(parents=True, exist_ok=True)
-    write_json(config, resolved)
-    write_json(run / "environment.json", environment())
-
-
 def run(
     experiment: Experiment, folder: Path, *, resume: bool = False, device: str = "cpu", jobs: int = 1, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Run every cell that is not done yet, `jobs` of them side by side; returns the run's summary."""
     progress = progress or Quiet()
     cells = plan(experiment)
-    open_run(experiment, folder, resume)
-    todo = [cell for cell in cells if not done(folder, cell)]
-    _log(folder, f"{len(cells)} cells, {len(cells) - len(todo)} done before")
-    workshop = Workshop(torch.device(device), experiment.batch_size, folder / "crafted")
-    progress.begin(sum(samples_of(c, workshop) * gradient_calls(c.spec) for c in todo))
-    each = partial(run_cell, run=folder, safe_mode=experiment.safe_mode)
-    if min(jobs, len(todo)) > 1:
-        fresh = partial(Workshop, workshop.device, workshop.batch_size, workshop.crafted)
-        finished = side_by_side(todo, [cell.words for cell in todo], each, fresh, min(jobs, len(todo)), progress)
-    else:
-        finished = (each(cell, workshop, progress) for cell in _announced(todo, progress))
-    for line in finished:
-        _log(folder, line)
-    return close_run(folder, experiment, cells)
+    with opened(experiment, folder, resume, progress.say):
+        todo = [cell for cell in cells if not done(folder, cell, progress.say)]
+        _log(folder, f"{len(cells)} cells, {len(cells) - len(todo)} done before")
+        workshop = Workshop(torch.device(device), experiment.batch_size, folder / "crafted")
+        progress.begin(sum(samples_of(c, workshop) * gradient_calls(c.spec) for c in todo))
+        each = partial(run_cell, run=folder, safe_mode=experiment.safe_mode)
+        if min(jobs, len(todo)) > 1:
+            fresh = partial(Workshop, workshop.device, workshop.batch_size, workshop.crafted)
+            finished = side_by_side(todo, [cell.words for cell in todo], each, fresh, min(jobs, len(todo)), progress)
+        else:
+            finished = (each(cell, workshop, progress) for cell in _announced(todo, progress))
+        try:
+            with closing(finished):  # no worker writes any more when the run ends
+                for line in finished:
+                    _log(folder, line)
+        except BaseException:
+            drop_unfinished(folder, todo)
+            raise
+        return close_run(folder, experiment, cells)
 
 
 def _announced(cells: list[Planned], progress: Progress) -> Iterator[Planned]:

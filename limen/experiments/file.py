@@ -40,11 +40,25 @@ class Surrogate(Options):
     """Gradients between two looks of the third model."""
 
 
+class Beside(Options):
+    """What stands in an attack's spec beside what the attack takes."""
+
+    label: str | None = None
+    """What tables and curves call it; null takes its name."""
+    surrogate: Surrogate | None = None
+    """Other nets that it is computed on."""
+
+
+def checked_attack(spec: Any) -> Beside:
+    """What stands beside the attack in its spec; a UserError if anything in the spec is wrong."""
+    beside = {key: spec[key] for key in Beside.model_fields if key in spec} if isinstance(spec, Mapping) else {}
+    attack = Attack.parse({k: v for k, v in spec.items() if k not in beside} if beside else spec)
+    return parse_options(Beside, beside, f"attack {attack.search.name}")
+
+
 def _attack(value: dict[str, Any]) -> dict[str, Any]:
     try:
-        Attack.parse({k: v for k, v in value.items() if k not in ("label", "surrogate")})
-        if value.get("surrogate") is not None:
-            parse_options(Surrogate, value["surrogate"], "the surrogate")
+        checked_attack(value)
     except UserError as error:
         raise ValueError(str(error)) from None
     return value
@@ -71,7 +85,7 @@ class TaskEntry(Options):
     """Metrics of each sample; null takes every one that applies."""
     attack_on_defense: bool = True
     """True: the attacker sees the defence and differentiates it. False: it only knows the bare model."""
-    sweep: dict[str, list[Any]] = Field(default_factory=dict)
+    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
     """Options to vary, by dotted name: {"attack.budget.eps": [0.01, 0.02], "defense.quality": [75, 90]}. Where an option does not exist
     (no attack, another budget) the cell is run once without it."""
 
@@ -112,8 +126,8 @@ def load_file(path: Path) -> dict[str, Any]:
 def read_experiment(content: Mapping[str, Any], path: Path, limit: int | None = None) -> Experiment:
     """The validated experiment; `limit` cuts every data set."""
     content = {"name": path.stem, **content}
-    if limit is not None:
-        content["tasks"] = [_limited(task, limit) for task in content.get("tasks", [])]
+    if limit is not None and isinstance(content.get("tasks"), list):
+        content["tasks"] = [_limited(task, limit) for task in content["tasks"]]
     return parse_options(Experiment, content, str(path))
 
 

@@ -2,12 +2,9 @@
 
 import json
 import os
-import platform
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-import limen
 from limen.audio.files import write_clip
+from limen.errors import UserError
 from limen.experiments.file import Experiment
 from limen.experiments.plan import Planned
 from limen.images.files import write_picture
@@ -25,7 +22,7 @@ from limen.metrics._apply import Metric, columns
 from limen.metrics._summary import summarise
 from limen.tasks._cell import Example, Outcome
 from limen.tasks._columns import TASK_COLUMNS
-from limen.whole import write_whole
+from limen.whole import read_json, write_whole
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -39,35 +36,15 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"cannot write {type(value).__name__}")
 
 
-def environment() -> dict[str, Any]:
-    """Where the numbers come from."""
-    from importlib.metadata import version
-
-    packages = {name: version(name) for name in ("torch", "numpy", "scipy", "soundfile", "pydantic")}
-    return {"limen": limen.__version__, "git": _git(), "python": platform.python_version(), **packages, "platform": platform.platform(),
-            "processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads(),
-            "command": " ".join(["limen", *sys.argv[1:]]), "started": time.strftime("%Y-%m-%d %H:%M:%S")}  # fmt: skip
-
-
-def _git() -> str | None:
-    folder = Path(limen.__file__).parent
-    try:
-        return subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=10
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
 def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
     """Parquet with a column for every key; what could not be computed is null, its reason stands in `missing`."""
     columns: dict[str, list[Any]] = {key: [row.get(key) for row in rows] for key in dict.fromkeys(k for row in rows for k in row)}
     if "missing" in columns:
         columns["missing"] = [json.dumps(m) if isinstance(m, dict) and m else m or None for m in columns["missing"]]
     arrays = {key: _array(values) for key, values in columns.items()}
-    beside = path.with_name(path.name + ".part")
-    pq.write_table(pa.table(arrays), beside)
-    os.replace(beside, path)
+    content = pa.BufferOutputStream()
+    pq.write_table(pa.table(arrays), content)
+    write_whole(path, content.getvalue().to_pybytes())
 
 
 def _array(values: list[Any]) -> pa.Array:
@@ -79,18 +56,35 @@ def _array(values: list[Any]) -> pa.Array:
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    return pq.read_table(path).to_pylist()
+    try:
+        return pq.read_table(path).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        state = "damaged" if path.exists() else "missing"
+        raise UserError(f"{path} is {state} ({str(error).splitlines()[0][:150]}). Run the experiment again with --resume.") from None
 
 
 def start_cell(run: Path, cell: Planned) -> Path:
     """The folder a cell is computed in; a checkpoint left by a killed run stays, everything else goes."""
     folder = run / "cells" / f"{cell.id}.part"
-    if folder.exists():
-        for item in folder.iterdir():
-            if not item.name.startswith("checkpoint"):
-                shutil.rmtree(item) if item.is_dir() else item.unlink()
+    _clear(folder)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def drop_unfinished(run: Path, cells: Iterable[Planned]) -> None:
+    """Removes what is left of cells that were begun and not finished, as far as the disk lets it."""
+    for cell in cells:
+        with suppress(OSError):
+            _clear(run / "cells" / f"{cell.id}.part")
+
+
+def _clear(folder: Path) -> None:
+    """Removes an unfinished cell, but for its checkpoint."""
+    for item in folder.iterdir() if folder.exists() else ():
+        if not item.name.startswith("checkpoint"):
+            shutil.rmtree(item) if item.is_dir() else item.unlink()
+    with suppress(OSError):  # not there, or a checkpoint is
+        folder.rmdir()
 
 
 def finish_cell(run: Path, cell: Planned, folder: Path, facts: dict[str, Any], outcome: Outcome, metrics: Sequence[Metric]) -> None:
@@ -131,10 +125,20 @@ def _write_sample(path: Path, name: str, x: torch.Tensor, facts: dict[str, Any])
     return path.with_suffix(".png").name
 
 
-def done(run: Path, cell: Planned) -> bool:
-    """True if the cell is there and did not fail."""
-    path = run / "cells" / cell.id / "cell.json"
-    return path.is_file() and json.loads(path.read_text(encoding="utf-8"))["status"] == "done"
+def done(run: Path, cell: Planned, say: Callable[[str], None]) -> bool:
+    """True if the cell is there, did not fail, and can be read; one that is damaged is told, and computed again."""
+    folder = run / "cells" / cell.id
+    if not folder.is_dir():
+        return False
+    try:
+        status = read_json(folder / "cell.json").get("status")
+        for name, shape in (("summary.json", dict), ("examples.json", list)):
+            read_json(folder / name, shape)
+        pq.read_metadata(folder / "rows.parquet")
+    except (UserError, OSError, pa.ArrowException):
+        say(f"damaged and computed again: {cell.words} (cells/{cell.id})")
+        return False
+    return status == "done"
 
 
 def close_run(run: Path, experiment: Experiment, cells: list[Planned]) -> dict[str, Any]:
@@ -143,10 +147,9 @@ def close_run(run: Path, experiment: Experiment, cells: list[Planned]) -> dict[s
     gathered = []
     for cell in cells:
         folder = run / "cells" / cell.id
-        if not (folder / "cell.json").is_file():
+        if not folder.is_dir():
             continue
-        facts = json.loads((folder / "cell.json").read_text(encoding="utf-8"))
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        facts, summary = read_json(folder / "cell.json"), read_json(folder / "summary.json")
         gathered.append({**facts, "order": cell.order, "summary": summary})
         who = {"cell": cell.id, "task": facts["task"], **cell.labels, "variable": json.dumps(cell.variable) if cell.variable else None}
         rows += [{**who, **row} for row in read_table(folder / "rows.parquet")]

@@ -4,15 +4,18 @@ import copy
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from limen.attacks._run import SHARED
 from limen.components import parse
 from limen.errors import UserError
-from limen.experiments.file import Experiment, Net, Surrogate, TaskEntry
+from limen.experiments.file import Beside, Experiment, Net, TaskEntry, checked_attack
 
+MOST_CELLS = 10_000
+"""Cells of a run; at ten seconds each they take more than a day."""
 NOT_AUDITED = ("random_noise", "imported")
 """Attacks that search nothing."""
 
@@ -39,7 +42,7 @@ class Planned:
         return hashlib.sha256(json.dumps(self.spec, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def resolved(kind: str, spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def resolved(kind: str, spec: Any) -> dict[str, Any] | None:
     """The spec with every default written out."""
     if spec is None:
         return None
@@ -47,23 +50,25 @@ def resolved(kind: str, spec: Mapping[str, Any] | None) -> dict[str, Any] | None
     return {"name": component.name, **options.model_dump(mode="json")}
 
 
-def resolved_attack(spec: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def resolved_attack(spec: Any) -> dict[str, Any] | None:
     if spec is None:
         return None
-    own = {k: v for k, v in spec.items() if k not in (*SHARED, "label", "surrogate")}
+    given = checked_attack(spec).surrogate
+    spec = _named(spec)
+    own = {k: v for k, v in spec.items() if k not in (*SHARED, *Beside.model_fields)}
+    goal, budget, precision = (spec.get(key) for key in ("goal", "budget", "precision"))
     full = {
         **(resolved("attacks", own) or {}),
-        "goal": resolved("goals", _named(spec.get("goal") or "untargeted")),
-        "budget": resolved("budgets", _named(spec.get("budget"))),
-        "precision": spec.get("precision") or "auto",
+        "goal": resolved("goals", "untargeted" if goal is None else goal),
+        "budget": resolved("budgets", budget),
+        "precision": precision or "auto",
     }
     # only where given: cells of experiments without them keep their ids
     if spec.get("through"):
-        full["through"] = [resolved("defenses", _named(one)) for one in spec["through"]]
+        full["through"] = [resolved("defenses", one) for one in spec["through"]]
     if spec.get("draws"):
         full["draws"] = spec["draws"]
-    if spec.get("surrogate") is not None:
-        given = Surrogate.model_validate(spec["surrogate"])
+    if given is not None:
         models = [resolved("models", m) for m in given.models]
         full["surrogate"] = {**given.model_dump(mode="json", exclude={"label"}), "models": models, "stop": resolved("models", given.stop)}
     return full
@@ -81,10 +86,15 @@ def plan(experiment: Experiment) -> list[Planned]:
     """All cells in the order they run; a cell that appears twice is run once."""
     cells: list[Planned] = []
     seen: set[str] = set()
+    check_size([len(entry.nets) * len(entry.defenses) * len(entry.attacks) for entry in experiment.tasks])
+    points = [list(_points(entry)) for entry in experiment.tasks]
+    check_size([sum(prod(len(entry.sweep[path]) for path in point.axes) for point in points[i])
+                 for i, entry in enumerate(experiment.tasks)])  # fmt: skip
+    others = _Others(experiment)
     for number, entry in enumerate(experiment.tasks):
-        used: set[str] = set()
-        grid = list(_grid(entry, used))
-        for spec, labels, variable in [*grid, *(_audits(entry, grid, experiment) if experiment.audit else [])]:
+        used = {path for point in points[number] for path in point.axes}
+        grid = [cell for point in points[number] for cell in _cells(point, entry)]
+        for spec, labels, variable in [*grid, *(_audits(entry, grid, others) if experiment.audit else [])]:
             full = {**spec, "seed": experiment.seed, "store": experiment.store, "examples": experiment.examples}
             cell = Planned(len(cells), number, full, labels, variable)
             if cell.id not in seen:
@@ -102,36 +112,58 @@ Laid = tuple[dict[str, Any], dict[str, str], dict[str, Any] | None]
 """A cell of a grid: its spec, its labels, and the values of the sweep."""
 
 
-def _grid(entry: TaskEntry, used: set[str]) -> Iterator[Laid]:
-    for net, defense, attack in itertools.product(entry.nets, entry.defenses, entry.attacks):
-        if attack is None and entry.task["name"] in ("constrained_accuracy", "transfer"):
-            raise UserError(f"The task {entry.task['name']} needs an attack; leave null out of `attacks`.")
-        parts: dict[str, Any] = {
-            "task": entry.task,
-            **_net(net),
-            "defense": resolved("defenses", defense),
-            "attack": resolved_attack(attack),
-        }
-        parts["task"] = resolved("tasks", entry.task)
-        axes = [(path, values) for path, values in entry.sweep.items() if _has(parts, path)]
-        used.update(path for path, _ in axes)
-        for values in itertools.product(*(v for _, v in axes)):
-            variable = dict(zip((p for p, _ in axes), values, strict=True))
-            here = copy.deepcopy(parts)
+def check_size(counts: list[int]) -> None:
+    """Refuses what nobody can run, before anything is made of it."""
+    if sum(counts) > MOST_CELLS:
+        largest = counts.index(max(counts))
+        raise UserError(f"The plan has {sum(counts):,} cells, {counts[largest]:,} of them in tasks[{largest}] (nets x defenses x attacks x "
+                        f"values of the sweep); at most {MOST_CELLS:,} fit in a run. Shorten these lists, or split the file.")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One net, defence and attack of a grid."""
+
+    parts: dict[str, Any]
+    """What a sweep varies, defaults written out: task, model, data, defense, attack."""
+    fixed: dict[str, Any]
+    labels: dict[str, str]
+    axes: list[str]
+    """The options of the sweep that exist here."""
+
+
+def _points(entry: TaskEntry) -> Iterator[_Point]:
+    metrics = None if entry.metrics is None else [resolved("metrics", m) for m in entry.metrics]
+    fixed = {"metrics": metrics, "attack_on_defense": entry.attack_on_defense}
+    task, nets = resolved("tasks", entry.task), [(net, _net(net)) for net in entry.nets]
+    defenses = [(defense, resolved("defenses", defense)) for defense in entry.defenses]
+    attacks = [(attack, resolved_attack(attack)) for attack in entry.attacks]
+    for (net, opened), (defense, before), (attack, against) in itertools.product(nets, defenses, attacks):
+        parts = {"task": task, **opened, "defense": before, "attack": against}
+        yield _Point(parts, fixed, _labels(net, defense, attack), [path for path in entry.sweep if _has(parts, path)])
+
+
+def _cells(point: _Point, entry: TaskEntry) -> Iterator[Laid]:
+    """The point under every value of the sweep."""
+    for values in itertools.product(*(entry.sweep[path] for path in point.axes)):
+        variable, here = dict(zip(point.axes, values, strict=True)), point.parts
+        if variable:
+            here = copy.deepcopy(here)
             for path, value in variable.items():
                 _put(here, path, value)
-            spec = {
-                "task": resolved("tasks", here["task"]),
-                "net": {k: resolved(kind, here[k]) for k, kind in (("model", "models"), ("data", "data"))},
-                "defense": resolved("defenses", here["defense"]),
-                "attack": resolved_attack(here["attack"]),
-                "metrics": None if entry.metrics is None else [resolved("metrics", m) for m in entry.metrics],
-                "attack_on_defense": entry.attack_on_defense,
+            needed = {
+                part: resolved(kind, _named(here[part]) or {}) for part, kind in (("task", "tasks"), ("model", "models"), ("data", "data"))
             }
-            yield spec, _labels(net, defense, attack), variable or None
+            here = {**needed, "defense": resolved("defenses", here["defense"]), "attack": resolved_attack(here["attack"])}
+        task = here["task"]
+        if here["attack"] is None and task["name"] in ("constrained_accuracy", "transfer"):
+            raise UserError(f"The task {task['name']} needs an attack; leave null out of `attacks`.")
+        net = {"model": here["model"], "data": here["data"]}
+        spec = {"task": task, "net": net, "defense": here["defense"], "attack": here["attack"], **point.fixed}
+        yield spec, point.labels, variable or None
 
 
-def _audits(entry: TaskEntry, grid: list[Laid], experiment: Experiment) -> Iterator[Laid]:
+def _audits(entry: TaskEntry, grid: list[Laid], others: "_Others") -> Iterator[Laid]:
     """One cell per net and defence that a search of the entry attacks, under the goal and budget of the first attack that has one, those
     computed on the net itself before others; of a sweep, under the value in the middle."""
     groups: dict[str, list[Laid]] = {}
@@ -146,7 +178,7 @@ def _audits(entry: TaskEntry, grid: list[Laid], experiment: Experiment) -> Itera
         same = [cell for cell in bounded if cell[1]["attack"] == bounded[0][1]["attack"]]
         spec, labels, variable = same[len(same) // 2]
         attack = {"name": "pgd", **{k: spec["attack"][k] for k in ("goal", "budget", "precision", "draws") if k in spec["attack"]}}
-        task = {"name": "audit", "others": _others(spec["net"], experiment)}
+        task = {"name": "audit", "others": others.of(spec["net"])}
         varied = {path: value for path, value in (variable or {}).items() if path.partition(".")[0] in ("model", "defense")}
         yield (
             {**spec, "task": resolved("tasks", task), "attack": resolved_attack(attack), "metrics": []},
@@ -155,10 +187,20 @@ def _audits(entry: TaskEntry, grid: list[Laid], experiment: Experiment) -> Itera
         )
 
 
-def _others(net: dict[str, Any], experiment: Experiment) -> list[dict[str, Any]]:
-    """The first other model that the experiment judges on the same data: what fools it may fool this one too."""
-    nets = [_net(other) for entry in experiment.tasks for other in entry.nets]
-    return [other["model"] for other in nets if other["data"] == net["data"] and other["model"] != net["model"]][:1]
+class _Others:
+    """The models that the experiment judges on each data set."""
+
+    def __init__(self, experiment: Experiment):
+        self.models: dict[str, list[dict[str, Any]]] = {}
+        for net in (_net(net) for entry in experiment.tasks for net in entry.nets):
+            known = self.models.setdefault(json.dumps(net["data"], sort_keys=True), [])
+            if len(known) < 2 and net["model"] not in known:
+                known.append(net["model"])
+
+    def of(self, net: dict[str, Any]) -> list[dict[str, Any]]:
+        """The first other model on the same data: what fools it may fool this one too."""
+        known = self.models.get(json.dumps(net["data"], sort_keys=True), [])
+        return [model for model in known if model != net["model"]][:1]
 
 
 def _labels(net: Net, defense: dict[str, Any] | None, attack: dict[str, Any] | None) -> dict[str, str]:

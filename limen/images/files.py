@@ -4,6 +4,7 @@ Every part of Limen reads pictures here, so that a file has the same pixels as d
 sticker: turned as its EXIF tag says, a palette looked up, 16 bits of grey kept, and what is transparent shown on white, as a viewer would.
 """
 
+import io
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,9 +13,15 @@ import torch
 from torch import Tensor
 
 from limen.errors import UserError
+from limen.whole import write_whole
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm")
 """Names that readers of folders take for pictures."""
+
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "GIF", "PPM")
+"""What they are in Pillow. Its other readers are left alone: some start programs."""
+MOST_PIXELS = 50_000_000
+"""Width x height. A file of some kilobytes can promise, and even hold, more pixels than memory."""
 
 
 def open_picture(path: str | Path) -> tuple[Any, bool]:
@@ -27,13 +34,24 @@ def open_picture(path: str | Path) -> tuple[Any, bool]:
     if path.stat().st_size == 0:
         raise UserError(f"{path}: the file is empty (0 bytes); a picture was expected.")
     try:
-        with Image.open(path) as file:
+        with Image.open(path, formats=FORMATS) as file:
+            check_size(path, *file.size)
             picture = ImageOps.exif_transpose(file)
             picture.load()
             return _plain(picture), picture.has_transparency_data
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # each format has its own exceptions for a damaged file
         reason = "it has no known format" if isinstance(error, UnidentifiedImageError) else str(error).rstrip(".")
         raise UserError(f"{path}: cannot be read as a picture ({reason}).") from None
+
+
+def check_size(path: str | Path, width: int, height: int) -> None:
+    """A UserError for a picture that is too large to be read, by its header alone."""
+    if width * height > MOST_PIXELS:
+        raise UserError(
+            f"{path}: its header promises {width:,} x {height:,} pixels; at most {MOST_PIXELS:,} are read. Scale the picture down."
+        )
 
 
 def read_picture(path: str | Path, channels: Literal[1, 3] | None = None) -> Tensor:
@@ -45,8 +63,10 @@ def pixels(picture: Any, channels: Literal[1, 3] | None = None) -> Tensor:
     """(C, H, W) in [0, 1] of an image that `open_picture` gave. Colour becomes grey by its luma (ITU-R BT.601)."""
     if picture.mode == "RGB" and channels == 1:
         picture = picture.convert("L")
-    values = np.atleast_3d(np.asarray(picture, np.float32) / (1 if picture.mode == "F" else 255))
-    x = torch.from_numpy(values).permute(2, 0, 1).contiguous()
+    values = np.atleast_3d(np.array(picture))
+    x = torch.empty(values.shape[2], *values.shape[:2])  # filled channel by channel: a large picture needs its memory once
+    for channel, plane in enumerate(x):
+        plane.copy_(torch.from_numpy(np.ascontiguousarray(values[:, :, channel]))).div_(1 if picture.mode == "F" else 255)
     return x.expand(3, -1, -1) if channels == 3 and len(x) == 1 else x
 
 
@@ -56,7 +76,9 @@ def write_picture(path: str | Path, x: Tensor) -> None:
 
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     array = (x.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    Image.fromarray(np.ascontiguousarray(array[:, :, 0] if array.shape[2] == 1 else array)).save(path)
+    content = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(array[:, :, 0] if array.shape[2] == 1 else array)).save(content, format="PNG")
+    write_whole(Path(path), content.getvalue())
 
 
 def _plain(picture: Any) -> Any:

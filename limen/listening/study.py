@@ -4,15 +4,16 @@ One YAML file beside its audio is the whole study. Its content has a hash, which
 hypotheses cannot be changed afterwards without anyone noticing.
 """
 
-import csv
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from limen.components import named
+from limen.data._tables import read_rows
 from limen.errors import UserError
 from limen.options import Options, parse_options
 from limen.yaml import read_yaml
@@ -108,9 +109,8 @@ class Study(Options):
 
     @model_validator(mode="after")
     def _known_groups(self) -> "Study":
-        ids = [item.id for item in self.items]
-        if repeated := sorted({i for i in ids if ids.count(i) > 1}):
-            raise ValueError(f"items need different ids, but {', '.join(repeated)} come more than once.")
+        if repeated := sorted(i for i, times in Counter(item.id for item in self.items).items() if times > 1):
+            raise ValueError(f"items need different ids, but {', '.join(repeated[:5])} come more than once.")
         known = set(self.cells)
         if known != {""} and (lost := sorted({i.group for i in self.items if i.group} - known)):
             raise ValueError(f"items belong to groups that are not listed in groups: {', '.join(lost)}.")
@@ -146,20 +146,18 @@ def read_items(path: Path) -> list[dict[str, Any]]:
     """Items of a CSV file: id, answer, group, file:CONDITION, ...; every other column is a factor."""
     if not path.is_file():
         raise UserError(f"{path}: there is no such table of items.")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        columns = reader.fieldnames or []
-        conditions = [c for c in columns if c.startswith("file:")]
-        if "id" not in columns or not conditions:
-            raise UserError(f"{path}: needs the columns id and file:CONDITION (file:clean, ...), but has {', '.join(columns) or 'none'}.")
-        plain = {"id", "answer", "group", *conditions}
-        return [
-            {
-                "id": row["id"],
-                "answer": row.get("answer") or None,
-                "group": row.get("group") or None,
-                "files": {c.removeprefix("file:"): row[c] for c in conditions if row[c]},
-                "factors": {c: row[c] for c in columns if c not in plain and row[c]},
-            }
-            for row in reader
-        ]
+    columns, rows = read_rows(path)
+    conditions = [c for c in columns if c.startswith("file:")]
+    if "id" not in columns or not conditions:
+        raise UserError(f"{path}: needs the columns id and file:CONDITION (file:clean, ...), but has {', '.join(columns) or 'none'}.")
+    plain = {"id", "answer", "group", *conditions}
+    return [
+        {
+            "id": row["id"],
+            "answer": row.get("answer") or None,
+            "group": row.get("group") or None,
+            "files": {c.removeprefix("file:"): row[c] for c in conditions if row[c]},
+            "factors": {c: row[c] for c in columns if c not in plain and row[c]},
+        }
+        for _, row in rows
+    ]

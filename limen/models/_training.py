@@ -4,9 +4,9 @@ What an epoch draws (order, augmentation, dropout) depends on the seed, the epoc
 continues exactly: the checkpoint of an epoch holds weights, optimiser and history, and nothing else is needed.
 """
 
+import io
 import json
 import math
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from limen.models._load import load_tensors
 from limen.models._model import Model, inner
 from limen.models._score import score
 from limen.types import Batch, collate
+from limen.whole import write_whole
 
 Progress = Callable[[float, str], None]
 """Told the share done, in [0, 1], and a line to show."""
@@ -210,20 +211,18 @@ def _out_of_patience(history: list[dict[str, Any]], options: TrainOptions) -> bo
 
 
 def _save(path: Path, state: dict[str, Any]) -> None:
-    """Written beside and renamed into place: a killed run leaves the old checkpoint or the new one, never half of one."""
-    beside = path.with_suffix(".tmp")
-    torch.save(state, beside)
-    os.replace(beside, path)
+    """A killed run leaves the old checkpoint or the new one, never half of one."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    write_whole(path, content.getvalue())
 
 
 def save_weights(model: Model, path: Path, dtype: torch.dtype = torch.float32) -> None:
     """The inner network's state dict as safetensors; `dtype` is that of floating-point parameters as stored."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     network = inner(model)
     parameters = {name for name, _ in network.named_parameters()}
     kept = {name: v.to(dtype) if name in parameters else v for name, v in network.state_dict().items()}
     state = {name: v.detach().cpu().contiguous().clone() for name, v in kept.items()}
-    beside = path.with_suffix(".tmp")
-    save_file(state, beside)
-    os.replace(beside, path)
+    write_whole(path, save(state))

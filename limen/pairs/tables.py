@@ -1,12 +1,14 @@
 """What `limen measure` found, as CSV, JSON, a page to look at, and a table on the terminal."""
 
 import csv
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limen.metrics._summary import figure
 from limen.pairs.measure import Measured
+from limen.whole import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,18 +21,19 @@ FIRST = ("snr_db", "peak_db", "pesq", "stoi", "linf", "l2", "peak_db_vocal", "di
 def write_csv(measured: Measured, path: str | Path) -> None:
     """One line per pair; an empty field where there is no number, with the reason in the last one."""
     names = ["id", "clean_file", "adversarial_file", *measured.columns, "note", "missing"]
-    with _made(path).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        for row in measured.rows:
-            writer.writerow({**row, "missing": json.dumps(row["missing"], ensure_ascii=False) if row["missing"] else ""})
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, names)
+    writer.writeheader()
+    for row in measured.rows:
+        writer.writerow({**row, "missing": json.dumps(row["missing"], ensure_ascii=False) if row["missing"] else ""})
+    _write(path, text.getvalue())
 
 
 def write_json(measured: Measured, path: str | Path) -> None:
     meanings = {name: {"meaning": c.meaning, "unit": c.unit, "better": c.better} for name, c in measured.columns.items()}
     content = {"kind": measured.kind, "columns": meanings, "rows": measured.rows, "summary": measured.summary(),
                "unmatched": measured.unmatched, "failed": measured.failed}  # fmt: skip
-    _made(path).write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    _write(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_html(measured: Measured, path: str | Path) -> None:
@@ -41,7 +44,7 @@ def write_html(measured: Measured, path: str | Path) -> None:
     text = page.render(
         m=measured, summary=measured.summary(), show=show, interval=interval, figure=figure, plural="s" if len(measured.rows) != 1 else ""
     )
-    _made(path).write_text(text, encoding="utf-8")
+    _write(path, text)
 
 
 def print_tables(measured: Measured, console: "Console") -> None:
@@ -119,10 +122,10 @@ def interval(summary: dict[str, Any]) -> str:
     return "–" if summary["low"] is None else f"{show(summary['low'])} to {show(summary['high'])}"
 
 
-def _made(path: str | Path) -> Path:
+def _write(path: str | Path, text: str) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path
+    write_whole(path, text.encode())
 
 
 PAGE = """<!doctype html>

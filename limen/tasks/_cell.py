@@ -1,13 +1,12 @@
 """One cell of an experiment: a net, a defence, an attack and what to do with them. Tasks ask it for attacked batches."""
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from limen import seeds
@@ -20,6 +19,7 @@ from limen.metrics._metric import comparable
 from limen.models._load import load_model
 from limen.models._model import Model, check_fits, evaluating
 from limen.types import Batch, Outputs, Samples, different, predictions
+from limen.whole import write_whole
 
 
 @dataclass
@@ -101,9 +101,7 @@ class Cell:
         self.attack.craft(self.seen, self.training(wanted).all().to(self.device), seed=self.seed)
         if self.crafted is not None and self.attack.crafted is not None:
             self.crafted.parent.mkdir(exist_ok=True)
-            beside = self.folder / "crafted.part"
-            save_file({k: v.contiguous().cpu() for k, v in self.attack.crafted.items()}, beside)
-            os.replace(beside, self.crafted)
+            write_whole(self.crafted, save({k: v.contiguous().cpu() for k, v in self.attack.crafted.items()}))
 
     def samples(self, batch: Batch, attack: Attack | None = None) -> tuple[Samples, Goal | None]:
         """Attack one batch and judge it. Without an attack the samples are judged as they are."""

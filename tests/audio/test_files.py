@@ -133,3 +133,21 @@ def test_a_clip_to_write_must_be_finite_and_one_dimensional(tmp_path):
         with pytest.raises(UserError, match="shape"):
             write_clip(tmp_path / "a.wav", x, 16000)
     assert not (tmp_path / "a.wav").exists()
+
+
+def test_a_header_that_promises_more_than_fits_is_refused_before_memory_is_asked_for(tmp_path):
+    soundfile.write(tmp_path / "a.flac", np.zeros(4000), 16000)
+    raw = bytearray((tmp_path / "a.flac").read_bytes())
+    raw[21:26] = bytes([raw[21] | 0x0F, 255, 255, 255, 255])  # STREAMINFO: 2^36 - 1 samples, 256 GiB as floats
+    (tmp_path / "a.flac").write_bytes(raw)
+    with pytest.raises(UserError, match=r"a\.flac: its header promises 68,719,476,735 frames of 1 channels; at most 67,108,864"):
+        read_clip(tmp_path / "a.flac", 16000)
+
+
+def test_a_rate_that_no_kernel_can_bring_to_another_is_refused(tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.zeros(4000), 767_999)
+    with pytest.raises(UserError, match="at 767,999 Hz cannot be brought to 16,000 Hz"):
+        read_clip(tmp_path / "a.wav", 16000)
+    soundfile.write(tmp_path / "b.wav", np.zeros(4000), 1)
+    with pytest.raises(UserError, match="at most 134,217,728 samples are made"):
+        read_clip(tmp_path / "b.wav", 192_001)

@@ -109,7 +109,7 @@ def broken(**changes):
         (broken(attacks=[{"attack_name": "ifgsm"}]), "Did you mean i_fgsm"),
         (broken(attacks=[{}]), '"attack_name" is required'),
         (broken(defenses=[{"defense_name": "jpg"}]), "Did you mean jpeg"),
-        (broken(attacks=[{"attack_name": "fgsm", "attack_params": {"eps": "0.1"}}]), r"attack_params: eps: .* '0\.1' came"),
+        (broken(attacks=[{"attack_name": "fgsm", "attack_params": {"eps": "0.1"}}]), r"attack_params: eps: .* got '0\.1'"),
         (broken(attacks=[{"attack_name": "fgsm", "on_task_model": False}]), "specific_models is empty"),
         (broken(attack_variables=[{"variable_name": "eps", "variable_values": ["big"]}]), "attack fgsm: eps"),
         (broken(attack_variables=[{"variable_name": "eps"}]), '"variable_values" is required'),

@@ -46,6 +46,35 @@ def test_a_swept_option_that_no_cell_has_is_an_error_that_names_it():
         plan(experiment(attacks=[PGD], sweep={"attack.budget.epsilon": [0.1]}))
 
 
+def test_a_plan_is_counted_before_it_is_made():
+    values = list(range(1, 301))
+    entry = experiment(attacks=[PGD], sweep={"attack.steps": values, "attack.restarts": values, "attack.budget.eps": values})
+    with pytest.raises(UserError, match=r"27,000,000 cells.*tasks\[0\].*at most 10,000"):
+        plan(entry)
+    with pytest.raises(UserError, match=r"64,000,000 cells"):
+        plan(experiment(nets=[NET] * 400, defenses=[None] * 400, attacks=[PGD] * 400))
+
+
+def test_a_swept_part_is_checked_like_one_that_stands_in_the_file():
+    for path, value, words in (
+        ("attack", 5, "An attack is written"),
+        ("attack", {"name": "pgd", "surrogate": {"models": []}}, "surrogate.models: list should have at least 1 item"),
+        ("attack.budget", "linf", '"eps" is required'),
+        ("model", None, "A model is written"),
+        ("data.name", ["digits"], "A data set is written"),
+        ("task.name", "constrained_accuracy", "values"),
+        ("defense", 3, "A defense is written"),
+    ):
+        with pytest.raises(UserError, match=words):
+            plan(experiment(attacks=[PGD], sweep={path: [value]}))
+    with pytest.raises(UserError, match="needs an attack"):
+        plan(
+            experiment(
+                task={"name": "constrained_accuracy", "values": [0.1], "constraint": "linf"}, attacks=[PGD], sweep={"attack": [None]}
+            )
+        )
+
+
 def test_a_swept_value_is_validated_like_any_other():
     with pytest.raises(UserError, match="greater than 0"):
         plan(experiment(attacks=[PGD], sweep={"attack.budget.eps": [-1]}))
@@ -87,6 +116,22 @@ def test_yaml_words_that_are_commands_stay_words_and_exponents_are_numbers(tmp_p
         ({"tasks": [{"nets": [NET], "defences": []}]}, "defenses"),
         ({"task": []}, "tasks"),
         ({"tasks": [{"nets": [NET], "metrics": [{"name": "psnr"}]}]}, 'no metric "psnr"'),
+        ({"tasks": [{"nets": [NET], "attacks": [{"name": ["pgd"]}]}]}, "tasks.0.attacks.0: An attack is written {name: "),
+        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": 0.1}]}]}, "A budget is written {name: l0, ...} or as its name, got 0.1"),
+        (
+            {"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": [0.1]}]}]},
+            "A budget is written {name: l0, ...} or as its name, got [0.1]",
+        ),
+        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "goal": 0}]}]}, "A goal is written {name: "),
+        (
+            {"tasks": [{"nets": [NET], "attacks": [{**PGD, "label": {"a": 1}}]}]},
+            "attack pgd: label: input should be a valid string, got {'a': 1}",
+        ),
+        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "through": 5}]}]}, "attack pgd: through: input should be a valid list, got 5"),
+        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "surrogate": ["mlp"]}]}]}, "surrogate: expected a mapping"),
+        ({"tasks": [{"nets": [NET], "task": "accuracy"}]}, "tasks.0.task: expected a mapping, {key: value, ...}, got 'accuracy'"),
+        ({"tasks": [{"nets": [NET], "sweep": {"attack.steps": []}}]}, "sweep.attack.steps: list should have at least 1 item"),
+        ({"tasks": 5}, "tasks: input should be a valid list, got 5"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_sentence_with_the_way_out(content, words, tmp_path):

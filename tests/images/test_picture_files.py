@@ -77,3 +77,17 @@ def test_a_file_that_is_no_picture_is_named_with_what_it_is(tmp_path):
         with pytest.raises(UserError, match=reason) as error:
             read_picture(tmp_path / name)
         assert str(tmp_path / name) in str(error.value)
+
+
+def test_a_picture_larger_than_memory_is_refused_by_its_header(tmp_path):
+    for side, words in ((9_000, r"its header promises 9,000 x 9,000 pixels; at most 50,000,000 are read"), (30_000, "900000000 pixels")):
+        Image.new("1", (side, side)).save(tmp_path / "bomb.png")
+        assert (tmp_path / "bomb.png").stat().st_size < 200_000
+        with pytest.raises(UserError, match=rf"bomb\.png: .*{words}"):
+            read_picture(tmp_path / "bomb.png")
+
+
+def test_no_reader_that_starts_programs_is_asked(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n")
+    with pytest.raises(UserError, match="it has no known format"):
+        read_picture(tmp_path / "a.png")
