@@ -11,7 +11,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from limen import seeds
-from limen.attacks._run import Attack, Store, quantise
+from limen.attacks._run import Attack
+from limen.attacks._stored import Store, stored
+from limen.components import Component
 from limen.data._dataset import Dataset
 from limen.goals._goal import Goal
 from limen.metrics._apply import Metric, applicable, measure
@@ -19,6 +21,7 @@ from limen.metrics._decoded import decoded
 from limen.metrics._metric import comparable
 from limen.models._load import load_model
 from limen.models._model import Model, check_fits, evaluating
+from limen.options import Options
 from limen.types import Batch, Outputs, Samples, different, predictions
 
 
@@ -126,9 +129,10 @@ class Cell:
         target = None if goal is None else goal.target
         return Samples(batch, x_adv, self.data.rate_hz, self.model.classes, clean, adversarial, extra, target), goal
 
-    def judge(self, samples: Samples, x_adv: Tensor, goal: Goal | None) -> Samples:
-        """The same samples with another perturbation, stored and judged by a fresh forward pass."""
-        x_adv = quantise(x_adv, self.store)
+    def judge(self, samples: Samples, x_adv: Tensor, goal: Goal | None, budget: tuple[Component, Options] | None = None) -> Samples:
+        """The same samples with another perturbation, stored inside the budget and judged by a fresh forward pass."""
+        around = lambda x: budget[0].function(x, samples.batch.lengths, budget[1]) if budget else None  # noqa: E731
+        x_adv = stored(x_adv, samples.batch.x, self.store, around)
         adversarial = self.answer(self.victim, x_adv, samples.batch, "judge")
         extra = {} if goal is None else {**samples.extra, "success": goal.judged(adversarial).tolist()}
         return replace(samples, x_adv=x_adv, adversarial=adversarial, extra=extra)
