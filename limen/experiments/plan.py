@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from limen.attacks._problem import NO_BUDGET, needs_budget
 from limen.attacks._run import SHARED
 from limen.components import parse
 from limen.errors import UserError
@@ -128,7 +129,20 @@ def _grid(entry: TaskEntry, used: set[str]) -> Iterator[Laid]:
                 "metrics": None if entry.metrics is None else [resolved("metrics", m) for m in entry.metrics],
                 "attack_on_defense": entry.attack_on_defense,
             }
+            _check_budget(spec, entry.task)
             yield spec, _labels(net, defense, attack), variable or None
+
+
+def _check_budget(spec: dict[str, Any], task: dict[str, Any]) -> None:
+    """Refuses an attack that cannot do without a budget and has none: here, not hours later in its cell."""
+    attack = spec["attack"]
+    if attack is None or attack["budget"] is not None:
+        return
+    component, options = parse("attacks", {k: v for k, v in attack.items() if k not in (*SHARED, "surrogate")})
+    # that task sets the budget of each point of its curve, but a universal perturbation is crafted before
+    given = task["name"] == "constrained_accuracy" and task.get("how") == "budget" and not hasattr(component.module, "craft")
+    if needs_budget(options) and not given:
+        raise UserError(f"The attack {attack['name']} {NO_BUDGET}")
 
 
 def _audits(entry: TaskEntry, grid: list[Laid], experiment: Experiment) -> Iterator[Laid]:
