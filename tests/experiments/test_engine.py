@@ -89,7 +89,7 @@ def test_cells_side_by_side_give_the_same_rows(whole, tmp_path):
 
 def test_an_error_in_one_of_several_processes_ends_the_run_with_its_message(tmp_path):
     bad = {**CONTENT, "tasks": [{"nets": [NET], "attacks": [REFUSED, None]}]}
-    with pytest.raises(UserError, match="budget"):
+    with pytest.raises(UserError, match="takes no target"):
         run(Experiment.model_validate(bad), tmp_path / "run", jobs=2)
 
 
