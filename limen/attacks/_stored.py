@@ -44,15 +44,11 @@ def stored(x_adv: Tensor, clean: Tensor, store: Store, ball_around: Callable[[Te
         return rounded
     outside = _outside(ball, quantise(rounded.double(), store) - x).nonzero().squeeze(1)
     files = quantise(x[outside], store)
-    if bool(_outside(ball.rows(outside), files - x[outside]).any()):  # rounding the clean sample alone is too much
-        between = ball_around(quantise(x, store))
-        assert between is not None
-    for i, file in zip(outside.tolist(), files, strict=True):
-        row = slice(i, i + 1)
-        index = torch.tensor([i], device=x.device)
-        own, base = ball.rows(index), x[row]
-        if bool(_outside(own, file[None] - base)):
-            own, base = between.rows(index), file[None]
+    alone = _outside(ball.rows(outside), files - x[outside])  # rounding the clean sample is too much already
+    between = (ball_around(quantise(x, store)) if bool(alone.any()) else None) or ball
+    for i, file, files_only in zip(outside.tolist(), files, alone.tolist(), strict=True):
+        row, index = slice(i, i + 1), torch.tensor([i], device=x.device)
+        own, base = (between.rows(index), file[None]) if files_only else (ball.rows(index), x[row])
         way = own.project(torch.where(x_adv[row] == clean[row], 0.0, x_adv[row].double() - base))
         rounded[row] = _taken_back(base, way, file[None], store, own).to(rounded)
     return rounded
