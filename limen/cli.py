@@ -41,6 +41,10 @@ Jobs = Annotated[int, typer.Option(min=0, help="Cells computed side by side; 0: 
 Map = Annotated[
     list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Of CrAdv files: replace the start of paths. May be repeated.")
 ]
+Exact = Annotated[
+    bool,
+    typer.Option("--cradv-exact", help="Of CrAdv files: search and count as CrAdv itself does, its mistakes included (docs/cradv.md)."),
+]
 Written = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
 
 
@@ -80,9 +84,10 @@ def run(
     device: Device = "cpu",
     jobs: Jobs = 0,
     map: Map = None,
+    cradv_exact: Exact = False,
 ) -> None:
     """Run an experiment into a run folder and build its report."""
-    _run(file, folder, resume, limit, device, jobs, _mapping(map or []))
+    _run(file, folder, resume, limit, device, jobs, _mapping(map or []), cradv_exact)
 
 
 @app.command()
@@ -107,15 +112,23 @@ def plan(
     limit: Limit = None,
     device: Device = "cpu",
     quick: Annotated[bool, typer.Option("--quick", help="Only list the cells; load no model to estimate the time.")] = False,
+    map: Map = None,
 ) -> None:
     """Show the cells of an experiment and about what they cost."""
     import torch
 
+    from limen.experiments.cradv import is_cradv
     from limen.experiments.engine import Workshop, gradient_calls, samples_of, seconds_per_gradient
     from limen.experiments.file import load_file, read_experiment
     from limen.experiments.plan import plan as make_plan
 
-    experiment = read_experiment(load_file(file), file, limit)
+    content, mapping = load_file(file), _mapping(map or [])
+    if is_cradv(content):
+        from limen.experiments._cradv_costs import show
+
+        return show(content, file, mapping=mapping, limit=limit, device=device, quick=quick, console=out)
+    _refuse_cradv(mapping)
+    experiment = read_experiment(content, file, limit)
     cells = make_plan(experiment)
     workshop = Workshop(torch.device(_device(device)), experiment.batch_size, Path())
     table = Table("task", "net", "defense", "attack", "varied", "samples", "gradients", "about", box=None, header_style="bold")
@@ -255,6 +268,12 @@ def _mapping(pairs: list[str]) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in pairs)  # type: ignore[misc]
 
 
+def _refuse_cradv(mapping: dict[str, str] | None, exact: bool = False) -> None:
+    """Options of CrAdv's files mean nothing in our own."""
+    if mapping or exact:
+        raise UserError(f"{'--map' if mapping else '--cradv-exact'} is for CrAdv task files; this is an experiment file of Limen.")
+
+
 def _device(name: str) -> str:
     """The device, or cpu with a notice if this machine has none such."""
     import torch
@@ -275,6 +294,7 @@ def _run(
     device: str = "cpu",
     jobs: int = 0,
     mapping: dict[str, str] | None = None,
+    cradv_exact: bool = False,
 ) -> Path:
     """Run a file of ours or of CrAdv's; returns the run folder."""
     from limen.experiments.cradv import is_cradv, run_cradv
@@ -285,16 +305,13 @@ def _run(
 
     content = load_file(file)
     if is_cradv(content):
-        if resume:
-            raise UserError(
-                "CrAdv's files keep no state to resume. Run it again without --resume: results stay, new ones get the next number."
-            )
         with Bar(out) as bar:
-            where = run_cradv(content, file, mapping=mapping or {}, out=folder, limit=limit, device=device, progress=bar)
+            where = run_cradv(
+                content, file, mapping=mapping or {}, out=folder, limit=limit, device=device, progress=bar, resume=resume, exact=cradv_exact
+            )
         out.print(f"results: {where}", soft_wrap=True)
         return where
-    if mapping:
-        raise UserError("--map is for CrAdv task files; this is an experiment file of Limen.")
+    _refuse_cradv(mapping, cradv_exact)
     experiment = read_experiment(content, file, limit)
     where = folder or _folder(experiment.name, resume)
     out.print(f"run folder: {where}", soft_wrap=True)

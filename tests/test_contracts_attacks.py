@@ -12,7 +12,7 @@ import torch
 from awkward import NORMS, Blind, ClipNet, Ill, Recogniser, clips, pictures, rugged, two_classes
 from torch import nn
 
-from limen.attacks._problem import Problem
+from limen.attacks._problem import Problem, needs_budget
 from limen.attacks._run import Attack, Attacked
 from limen.components import load, names
 from limen.errors import UserError
@@ -198,6 +198,14 @@ def test_it_stays_within_budget_and_range(name, norm, option, value):
     assert x_adv.min() >= 0
     assert x_adv.max() <= 1
     assert x_adv.shape == batch.x.shape
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_it_declares_whether_it_needs_a_budget(name):
+    model, batch = pictures() if name in ON_PICTURES else (ClipNet().double(), clips(ClipNet().double()))
+    configured = attack(name, None)
+    refusal = attempt(lambda: (configured.craft(model, batch), configured(model, batch)))[1]
+    assert needs_budget(configured.options) == ("needs a budget" in refusal)
 
 
 @pytest.mark.parametrize("name", ON_PICTURES)

@@ -19,8 +19,16 @@ from limen.errors import SampleError, UserError
 from limen.goals._goal import Goal
 from limen.models._ensemble import Ensemble
 from limen.models._model import Model
+from limen.options import Options
 from limen.seeds import Streams
 from limen.types import Outputs, select, valid
+
+NO_BUDGET = "needs a budget, but none came. Add one, for example budget: {name: linf, eps: 0.03}; `limen list budgets` shows all."
+
+
+def needs_budget(options: Options) -> bool:
+    """True unless a search seeks the smallest change (`minimal`) or keeps a limit of its own (`own_limit`)."""
+    return getattr(options, "needs_budget", not (getattr(options, "minimal", False) or getattr(options, "own_limit", False)))
 
 
 @dataclass
@@ -109,8 +117,7 @@ class Problem:
     def ball(self) -> Ball:
         """The budget of an attack that cannot do without one."""
         if self.budget is None:
-            raise UserError("This attack needs a budget, but none came. Add one, for example budget: {name: linf, eps: 0.03}; "
-                            "`limen list budgets` shows all.")  # fmt: skip
+            raise UserError(f"This attack {NO_BUDGET}")
         return self.budget
 
     def rows(self, keep: Tensor) -> "Problem":

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Event
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -19,8 +19,10 @@ from limen import seeds
 from limen.attacks._asking import CleanPass, ask
 from limen.attacks._precision import Precision, prepared
 from limen.attacks._problem import Calls, Problem, Watch
+from limen.attacks._stored import Store, stored
 from limen.attacks._threads import side_by_side
 from limen.attacks._through import Through
+from limen.budgets._balls import Ball
 from limen.components import Component, parse
 from limen.errors import UserError
 from limen.goals._goal import Asked, Goal
@@ -29,7 +31,6 @@ from limen.models._model import Model, check_samples, evaluating
 from limen.options import Options, parse_options, shown
 from limen.types import BOUNDS, Batch, Kind, Outputs, select
 
-Store = Literal["float", "int16", "uint8"]
 SHARED = ("goal", "budget", "precision", *Through.model_fields)
 """Keys of an attack's spec that every attack takes; the others are options of its search."""
 
@@ -84,13 +85,6 @@ def credited(reached: Tensor, already: Tensor) -> Tensor:
     return reached & ~already
 
 
-def quantise(x: Tensor, store: Store) -> Tensor:
-    """Round to the grid of the file format: 16-bit audio (steps of 1/32768) or 8-bit pictures (steps of 1/255)."""
-    if store == "int16":
-        return (x * 32768).round_().clamp_(-32768, 32767).div_(32768)
-    return (x * 255).round_().clamp_(0, 255).div_(255) if store == "uint8" else x
-
-
 class Attack:
     """A configured attack. Universal attacks keep what they crafted."""
 
@@ -132,11 +126,13 @@ class Attack:
         seen, x = prepared(model.for_attack, batch.x, self.precision)
         make_goal, goal_options = self.goal[0].function, self.goal[1]
         goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen), goal_options)
-        budget = self.budget[0].function(x, batch.lengths, self.budget[1]) if self.budget else None
         low, high = bounds or BOUNDS[batch.kind]
         asks = goal.view(self.through.before(seen))
-        return Problem(asks, x, goal, budget, seeds.generators(seed, batch.ids, "attack", self.search.name), low, high, y=batch.y,
-                       lengths=batch.lengths, ids=batch.ids)  # fmt: skip
+        return Problem(asks, x, goal, self._ball(x, batch), seeds.generators(seed, batch.ids, "attack", self.search.name), low, high,
+                       y=batch.y, lengths=batch.lengths, ids=batch.ids)  # fmt: skip
+
+    def _ball(self, x: Tensor, batch: Batch) -> Ball | None:
+        return self.budget[0].function(x, batch.lengths, self.budget[1]) if self.budget else None
 
     def craft(self, model: Model, batch: Batch, *, seed: int = 0, bounds: tuple[Tensor | float, Tensor | float] | None = None) -> None:
         """Universal attacks: find the one perturbation on these samples; other attacks have nothing to do."""
@@ -171,7 +167,7 @@ class Attack:
             if problem.watch is not None:
                 problem.watch.see(problem, x_adv, last=True)
                 x_adv = problem.watch.x
-            x_adv = quantise(x_adv, store).to(batch.x.dtype)
+            x_adv = stored(x_adv, batch.x, store, lambda x: self._ball(x, batch)).to(batch.x.dtype)
             adversarial = _answers(victim, batch, x_adv, clean, seeds.generators(seed, batch.ids, "judge"))
             notes = problem.goal.notes(problem.model, x_adv.to(problem.x))
             return Attacked(x_adv, problem.goal.judged(adversarial), clean, adversarial, problem.goal, problem.calls, notes,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from limen.attacks import _stored
 from limen.attacks._problem import Problem
-from limen.attacks._run import quantise
 from limen.budgets._balls import expand, length
 
 DAMPING = 0.1
@@ -63,5 +63,5 @@ class Best:
 
 
 def stored(problem: Problem, x_adv: Tensor) -> Tensor:
-    """Clips as 16-bit audio, pictures as they are."""
-    return quantise(x_adv, "int16") if problem.model.kind == "clip" else x_adv
+    """Clips as 16-bit audio inside the budget, pictures as they are."""
+    return _stored.stored(x_adv, problem.x, "int16", lambda _: problem.budget) if problem.model.kind == "clip" else x_adv

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from torch import Tensor
 
 from limen.attacks._best import Best
-from limen.attacks._problem import Problem
+from limen.attacks._problem import Problem, needs_budget
 from limen.attacks._through import Through
 from limen.components import Component, parse
 from limen.errors import UserError
@@ -50,6 +50,10 @@ class Cascade(Options):
         {"name": "square", "queries": 500, "give_up": 0},
     ])  # fmt: skip
     """Attacks in the order in which they run, each a name or {name: ..., option: value, ...}. Goal and budget are the cascade's."""
+
+    @property
+    def needs_budget(self) -> bool:
+        return any(needs_budget(options) for _, options in map(alone, self.attacks))
 
 
 @torch.no_grad()

@@ -20,6 +20,8 @@ from limen.options import Options
 
 
 class Imported(Options):
+    own_limit: ClassVar[bool] = True
+    """The files hold what others allowed themselves."""
     everyone: ClassVar[bool] = True
     """Samples are taken as they are, whatever the clean ones reach."""
 

@@ -9,7 +9,7 @@ projected into it. A sample leaves with the first member that reaches the goal.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -25,6 +25,9 @@ DIFFERENTIAL = 0.5
 
 
 class OnePixel(Options):
+    own_limit: ClassVar[bool] = True
+    """Changes `pixels` pixels."""
+
     pixels: int = Field(default=1, ge=1)
     """Pixels changed (in all their colours), or samples of a clip."""
     population: int = Field(default=50, ge=4)

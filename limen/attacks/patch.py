@@ -12,6 +12,7 @@ five best classes; sizes are shares of the picture, so it serves any resolution;
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,9 @@ from limen.seeds import uniform_like
 
 
 class Patch(Options):
+    own_limit: ClassVar[bool] = True
+    """Changes what the sticker covers."""
+
     base_image: str | None = None
     """Picture that the sticker starts from; null starts from black."""
     sticker: str | None = None

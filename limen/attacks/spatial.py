@@ -15,7 +15,7 @@ are signs of parameters scaled to [-1, 1] and shrink linearly to nothing. The at
 pictures are projected into it.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -34,6 +34,9 @@ AT_ONCE = 8
 
 
 class Spatial(Options):
+    own_limit: ClassVar[bool] = True
+    """Turns and shifts by so much."""
+
     method: Literal["grid", "worst_of_k", "first_order"] = "grid"
     """How rotation and shift are sought."""
     max_rotation_deg: float = Field(default=30.0, ge=0, le=180)

@@ -15,6 +15,7 @@ of the logits is raised, and a sample leaves when it reaches the goal. A budget 
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -36,6 +37,9 @@ ROUNDS = 30
 
 
 class Wasserstein(Options):
+    own_limit: ClassVar[bool] = True
+    """Carries brightness by `eps`."""
+
     eps: float = Field(default=0.1, gt=0)
     """Pixels that the brightness of a picture is carried on average (0.1: a tenth of it by one pixel)."""
     window: int = Field(default=5, ge=3)

@@ -16,6 +16,7 @@ from limen import seeds
 from limen.attacks._problem import Problem
 from limen.budgets._balls import LinfBall, expand
 from limen.components import parse
+from limen.experiments import _cradv_exact
 from limen.experiments import _cradv_plan as plan
 from limen.experiments import _cradv_schema as schema
 from limen.experiments._cradv_nets import Space, View
@@ -65,12 +66,13 @@ class Search:
 
 
 LABEL = {"name": "untargeted", "away_from": "label"}
+FROM_PREDICTION = {"name": "untargeted", "away_from": "prediction"}
 LEAST_LIKELY = {"name": "target_class", "target": "least_likely"}
 
 
 def _fgsm(p: schema.Fgsm) -> Search:
     if p.eps is not None:
-        return Search("fgsm", {}, {"name": "untargeted", "away_from": "prediction"}, p.eps)
+        return Search("fgsm", {}, FROM_PREDICTION, p.eps)
     # exact decimals: a thousand additions of 0.001 do not end at 1
     low, high, step = (Decimal(str(v)) for v in (p.try_eps_min, p.try_eps_max, p.try_eps_step))
     low = low or step
@@ -138,8 +140,13 @@ def craft(attack: plan.Attack, seen: View, space: Space, batch: Batch, seed: int
         return component.module.craft(_problem(attack, search, seen, space, batch, seed), options)
 
 
-def adversarial(attack: plan.Attack, seen: View, space: Space, batch: Batch, seed: int, crafted: dict[str, Tensor] | None = None) -> Tensor:
-    """The normalised batch after the attack on `seen`."""
+def adversarial(attack: plan.Attack, seen: View, space: Space, batch: Batch, seed: int, crafted: dict[str, Tensor] | None = None,
+                exact: bool = False) -> Tensor:  # fmt: skip
+    """The normalised batch after the attack on `seen`; `exact`: by CrAdv's own search."""
+    if exact and attack.name in _cradv_exact.SEARCHES:
+        search = Search(attack.name, {}, FROM_PREDICTION if attack.name == "fgsm" else LABEL)
+        with torch.no_grad(), evaluating(seen):
+            return _cradv_exact.SEARCHES[attack.name](_problem(attack, search, seen, space, batch, seed), attack.params, space)
     search = SEARCHES[attack.name](attack.params)
     if search.radius == 0 and not search.limited:
         return batch.x.clone()

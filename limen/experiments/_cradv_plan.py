@@ -64,6 +64,11 @@ class Cell:
     variable: tuple[str, list[Any]] | None = None
 
     @property
+    def nets(self) -> list[Net]:
+        """The net that is judged, and those that attacks are computed on."""
+        return [self.net, *(attack.surrogate for attack in self.attacks if attack and attack.surrogate)]
+
+    @property
     def words(self) -> str:
         if self.task.exec_multi:
             return f"{self.net.id} | {self.task.task_name} | {len(self.defenses)} defences x {len(self.attacks)} attacks"

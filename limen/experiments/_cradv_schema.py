@@ -15,6 +15,11 @@ class Loose(BaseModel):
                               protected_namespaces=())  # fmt: skip
 
 
+def declared(params: Loose) -> dict[str, Any]:
+    """The parameters without the keys that CrAdv does not know."""
+    return {name: getattr(params, name) for name in type(params).model_fields}
+
+
 class File(Loose):
     config: dict[str, Any] = {}
     tasks: list[dict[str, Any]] = Field(min_length=1)
@@ -28,6 +33,8 @@ class Config(Loose):
     batch_size_factor: float = Field(default=1, gt=0)
     results_path: str | None = None
     safe_mode: bool = False
+    cradv_exact: bool = False
+    """Not in CrAdv: search and count as CrAdv itself does, its mistakes included."""
 
 
 class Task(Loose):

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from limen import seeds
 from limen.errors import UserError
+from limen.experiments import _cradv_exact
 from limen.experiments import _cradv_plan as plan
 from limen.experiments import _cradv_schema as schema
 from limen.experiments._cradv_attacks import adversarial
@@ -36,13 +37,23 @@ class Run:
     advance: Callable[[float], None]
     crafted: dict[str, Tensor] | None = None
     """What a universal attack found beforehand."""
+    exact: bool = False
+    """Search and count as CrAdv does."""
 
     @property
     def space(self) -> Space:
         return self.net.space
 
     def samples(self, limit: int | None) -> int:
-        return min(n for n in (limit, self.limit, len(self.net.data)) if n is not None)
+        there = min(len(self.net.data), self.limit or len(self.net.data))
+        wanted = _cradv_exact.whole_batches(limit, self.net.spec.batch_size, there) if self.exact else limit or there
+        return min(wanted, there)
+
+    def total(self, limit: int | None) -> int:
+        """What constrained_accuracy tells: CrAdv rounds up to whole batches, even if there are fewer samples."""
+        if self.exact:
+            return _cradv_exact.whole_batches(limit, self.net.spec.batch_size, min(len(self.net.data), self.limit or len(self.net.data)))
+        return self.samples(limit)
 
     def batches(self, limit: int | None) -> Iterator[Batch]:
         total = self.samples(limit)
@@ -55,7 +66,7 @@ class Run:
         if self.attack is None:
             return batch.x
         attack = self.attack.varied(**values) if values else self.attack
-        return adversarial(attack, self.seen, self.space, batch, SEED, self.crafted)
+        return adversarial(attack, self.seen, self.space, batch, SEED, self.crafted, self.exact)
 
     def answers(self, x: Tensor, batch: Batch, purpose: str) -> Tensor:
         with torch.no_grad(), evaluating(self.victim):
@@ -81,8 +92,9 @@ def accuracy(run: Run, params: schema.Accuracy) -> dict[str, Any]:
         if run.attack is None:
             continue
         clean_right = run.answers(batch.x, batch, "clean").argmax(1) == batch.y
-        fooled = clean_right & ~right
-        clean_correct, fooled_count = clean_correct + int(clean_right.sum()), fooled_count + int(fooled.sum())
+        fooled = (clean_right & ~right).nonzero().squeeze(1)
+        fooled, before = _cradv_exact.mixed_up(clean_right, right) if run.exact else (fooled, int(clean_right.sum()))
+        clean_correct, fooled_count = clean_correct + before, fooled_count + len(fooled)
         sums["fooled_confidence"] += float(confidence[fooled].sum())
         clean, change = run.space.pixels(batch.x).flatten(1), (run.space.pixels(x_adv) - run.space.pixels(batch.x)).flatten(1)
         for name, p in (("2", 2.0), ("inf", torch.inf)):
@@ -90,7 +102,7 @@ def accuracy(run: Run, params: schema.Accuracy) -> dict[str, Any]:
             sums[f"clean_{name}"] += float(size.sum())
             sums[name] += float(sizes[fooled].sum())
             # a black picture has no size to compare with
-            sums[f"relative_{name}"] += float((sizes / size)[fooled & (size > 0)].sum())
+            sums[f"relative_{name}"] += float(torch.where(size > 0, sizes / size, 0)[fooled].sum())
         sums["0"] += float((change != 0).sum(1)[fooled].sum())
     result: dict[str, Any] = {"total": total, "correct": correct, "adversarial": fooled_count, "accuracy": correct / total,
                               "avg_confidence": {"correct": sums["confidence"] / correct if correct else "-"}}  # fmt: skip
@@ -115,8 +127,10 @@ def _among_top(logits: Tensor, y: Tensor, k: int | None) -> int:
     return int((logits.topk(k, dim=1).indices == y[:, None]).any(1).sum())
 
 
-def grid(params: schema.ConstrainedAccuracy) -> dict[str, float]:
-    """Key in the result -> value. Keys are CrAdv's ("0", "0.25", "1.0") without the error that its additions gather."""
+def grid(params: schema.ConstrainedAccuracy, exact: bool = False) -> dict[str, float]:
+    """Key in the result -> value. Keys are CrAdv's ("0", "0.25", "1.0"), unless `exact` without the error that its additions gather."""
+    if exact:
+        return dict(_cradv_exact.grid(params))
     low, step, high = (Decimal(str(v)) for v in (params.constraint_min, params.contraint_step, params.constraint_max))
     whole = isinstance(params.constraint_min, int) and isinstance(params.contraint_step, int)
     values: dict[str, float] = {}
@@ -131,9 +145,10 @@ def grid(params: schema.ConstrainedAccuracy) -> dict[str, float]:
 def constrained(run: Run, params: schema.ConstrainedAccuracy) -> dict[str, dict[str, Any]]:
     """Value of the constraint -> {correct, adv_dissimilarity, accuracy in per cent, ...}."""
     assert run.attack is not None
-    values, key = grid(params), "dissimilarity" if params.dissimilarity else "max_2_norm"
+    values, key = grid(params, run.exact), "dissimilarity" if params.dissimilarity else "max_2_norm"
     again = key in type(run.attack.params).model_fields
-    other = {"max_2_norm" if params.dissimilarity else "dissimilarity": None} if again and run.attack.name != "mi_fgsm" else {}
+    both = again and run.attack.name != "mi_fgsm" and not run.exact
+    other = {"max_2_norm" if params.dissimilarity else "dissimilarity": None} if both else {}
     zero: dict[str, Any] = {"correct": 0, "adv_dissimilarity": 0.0} | ({"correct_topk": 0} if params.top_k else {})
     info = {v: dict(zero) for v in values}
     total = 0
@@ -147,7 +162,7 @@ def constrained(run: Run, params: schema.ConstrainedAccuracy) -> dict[str, dict[
             if value > 0:
                 x_adv = run.attacked(batch, **{key: value}, **other) if once is None else once
                 wanted = norms * value if params.dissimilarity else torch.full_like(norms, value)
-                scaled = run.space.normalise(rescaled(clean, run.space.pixels(x_adv), wanted))
+                scaled = run.space.normalise(rescaled(clean, run.space.pixels(x_adv), wanted, cut=not run.exact))
             logits = run.answers(scaled, batch, "judge")
             info[name]["correct"] += int((logits.argmax(1) == batch.y).sum())
             sizes = (run.space.pixels(scaled) - clean).flatten(1).norm(dim=1)
@@ -163,9 +178,10 @@ def constrained(run: Run, params: schema.ConstrainedAccuracy) -> dict[str, dict[
     return info
 
 
-def rescaled(clean: Tensor, adversarial: Tensor, norms: Tensor) -> Tensor:
-    """The change stretched or shrunk to the given Euclidean norms, cut to [0, 1]; a picture that was not changed stays as it is."""
+def rescaled(clean: Tensor, adversarial: Tensor, norms: Tensor, cut: bool) -> Tensor:
+    """The change stretched or shrunk to the given Euclidean norms, and cut to [0, 1]; a picture that was not changed stays as it is."""
     change = (adversarial - clean).flatten(1)
     now = change.norm(dim=1)
     factor = torch.where(now > 0, norms / torch.where(now > 0, now, 1), 1)
-    return (clean + (change * factor[:, None]).view_as(clean)).clamp(0, 1)
+    scaled = clean + (change * factor[:, None]).view_as(clean)
+    return scaled.clamp(0, 1) if cut else scaled

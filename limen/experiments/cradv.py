@@ -14,6 +14,8 @@ from limen.errors import UserError
 from limen.experiments import _cradv_plan as plan
 from limen.experiments import _cradv_schema as schema
 from limen.experiments._cradv_attacks import craft
+from limen.experiments._cradv_check import check
+from limen.experiments._cradv_kept import Kept, keys, newest
 from limen.experiments._cradv_nets import Opened, Opener, View, mapped
 from limen.experiments._cradv_results import Place, folder_of, plot, plot_variable, record
 from limen.experiments._cradv_samples import samples
@@ -29,17 +31,35 @@ def is_cradv(content: dict[str, Any]) -> bool:
 
 
 def run_cradv(content: dict[str, Any], file: Path, *, mapping: dict[str, str], out: Path | None, limit: int | None, device: str,
-              progress: Progress) -> Path:  # fmt: skip
-    """Runs every cell; returns the results folder. `mapping` replaces the start of paths, `limit` cuts every data set."""
+              progress: Progress, resume: bool = False, exact: bool = False) -> Path:  # fmt: skip
+    """Runs every cell, with `resume` those without a result; returns the results folder. `mapping` replaces the start of paths, `limit`
+    cuts every data set, `exact` searches and counts as CrAdv does."""
     say = _once(progress.say)
     config, cells = plan.read_plan(mapped(content, mapping), str(file), say)
-    root = out or Path(config.results_path or time.strftime("results/%y-%m-%d_%H:%M"))
-    opener = Opener(file, mapping, _device(config, device, say), say)
-    progress.begin(len(cells))
-    for number, cell in enumerate(cells, 1):
-        progress.cell(number, len(cells), cell.words)
-        _Runner(cell, root, opener, limit, progress, say).run(config.safe_mode)
+    exact = exact or config.cradv_exact
+    named = out or (Path(config.results_path) if config.results_path else None)
+    root = named or (newest(file) if resume else Path(time.strftime("results/%y-%m-%d_%H:%M")))
+    opener = Opener(file, mapping, device_of(config, device, say), say)
+    kept = Kept.of(root, file)
+    todo = [(key, cell) for key, cell in zip(keys(cells, opener, limit, exact), cells, strict=True) if not (resume and kept.done(key))]
+    if resume:
+        say(f"{len(cells) - len(todo)} of {len(cells)} cells are done and kept in {root}")
+    check([cell for _, cell in todo], opener)
+    if not exact:
+        _tell_differences([cell for _, cell in todo], say)
+    progress.begin(len(todo))
+    for number, (key, cell) in enumerate(todo, 1):
+        progress.cell(number, len(todo), cell.words)
+        _Runner(cell, root, opener, limit, exact, progress, say).run(config.safe_mode, lambda path: kept.begin(key, path, exact))  # noqa: B023
     return root
+
+
+def _tell_differences(cells: list[plan.Cell], say: plan.Say) -> None:
+    """Where the numbers of a file depend most on what Limen does otherwise."""
+    searched = any(attack and attack.name == "fgsm" and attack.params.eps is None for cell in cells for attack in cell.attacks)  # type: ignore[attr-defined]
+    if searched:
+        say("fgsm without eps leaves pictures alone that are wrong already; CrAdv moves them out of the wrong class, which can make them "
+            "right. --cradv-exact (or config.cradv_exact) gives CrAdv's own numbers; docs/cradv.md lists what differs.")  # fmt: skip
 
 
 @dataclass
@@ -50,16 +70,18 @@ class _Runner:
     root: Path
     opener: Opener
     limit: int | None
+    exact: bool
     progress: Progress
     say: plan.Say
     places: list[Place] = field(default_factory=list)
     """Of an exec_multi task that leaves pictures in several folders."""
 
-    def run(self, safe_mode: bool) -> None:
+    def run(self, safe_mode: bool, begin: Callable[[Path], None]) -> None:
         cell, begun = self.cell, time.perf_counter()
         net = self.opener.net(cell.net)  # outside of safe_mode, as in CrAdv: without a net nothing can follow
         alone = (None, None) if cell.task.exec_multi else (cell.defenses[0], cell.attacks[0])
         place = Place(folder_of(self.root, cell, *alone))
+        begin(place.path(".json"))
         try:
             result = self._result(net, place)
             if cell.variable and cell.task.plot_keys:
@@ -106,7 +128,7 @@ class _Runner:
         if params.top_k:
             curves[f"Accuracy top {params.top_k}"] = _curve(info, "topk_accuracy")
         plot(place.extra_below(below) / "accuracy_plot.png", "Norm", "Accuracy", curves)
-        return {"total": ready.samples(params.limit_samples), "accuracy_by_norm": info}
+        return {"total": ready.total(params.limit_samples), "accuracy_by_norm": info}
 
     def _constrained_multi(self, net: Opened, place: Place) -> dict[str, Any]:
         params = self.cell.params
@@ -124,7 +146,7 @@ class _Runner:
             if params.top_k:
                 curves = {a: _curve(one, "topk_accuracy") for a, one in mine.items()}
                 plot(place.extra / f"{name}_topk_plot.png", x_label, f"Accuracy top {params.top_k} ({name})", curves)
-        return {"total": self._ready(net, None, None).samples(params.limit_samples), "accuracy_by_norm": info}
+        return {"total": self._ready(net, None, None).total(params.limit_samples), "accuracy_by_norm": info}
 
     def _samples_multi(self, net: Opened, place: Place) -> dict[str, Any]:
         params = self.cell.params
@@ -144,13 +166,13 @@ class _Runner:
     def _ready(self, net: Opened, defense: plan.Defense | None, attack: plan.Attack | None, share: int = 1) -> Run:
         victim = net.model
         if defense is not None:
-            component, options = parse("defenses", {"name": defense.name, **_declared(defense.params)})
+            component, options = parse("defenses", {"name": defense.name, **schema.declared(defense.params)})
             victim = component.function(net.model, options)
         seen = victim if self.cell.task.attack_on_defense else net.model
         if attack is not None and attack.surrogate is not None:
             seen = self.opener.net(attack.surrogate).model
         advance = lambda part: self.progress.advance(part / share)  # noqa: E731
-        run = Run(net, View(victim, net.space), View(seen, net.space), attack, self.limit, advance)
+        run = Run(net, View(victim, net.space), View(seen, net.space), attack, self.limit, advance, exact=self.exact)
         return (
             replace(run, crafted=self._crafted(run, attack.params))
             if attack and isinstance(attack.params, schema.AdversarialSticker)
@@ -175,11 +197,6 @@ def _curve(info: dict[str, dict[str, Any]], key: str) -> tuple[list[float], list
     return [float(value) for value in info], [one[key] for one in info.values()]
 
 
-def _declared(params: schema.Loose) -> dict[str, Any]:
-    """The parameters without the keys that CrAdv does not know."""
-    return {name: getattr(params, name) for name in type(params).model_fields}
-
-
 def _free(name: str, taken: dict[str, Any]) -> str:
     """Two attacks of the same name get two entries: i_fgsm, i_fgsm_2."""
     number, free = 1, name
@@ -189,7 +206,7 @@ def _free(name: str, taken: dict[str, Any]) -> str:
     return free
 
 
-def _device(config: schema.Config, asked: str, say: plan.Say) -> torch.device:
+def device_of(config: schema.Config, asked: str, say: plan.Say) -> torch.device:
     """The command line's, else the file's, else the first GPU; cpu with a notice where that is not here."""
     named = config.device or (config.device_ids[0] if config.device_ids else None)
     wanted = asked if asked != "cpu" else named or ("cuda:0" if torch.cuda.is_available() else "cpu")

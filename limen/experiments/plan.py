@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from limen.attacks._problem import NO_BUDGET, needs_budget
 from limen.attacks._run import SHARED
 from limen.components import parse
 from limen.errors import UserError
@@ -155,12 +156,24 @@ def _cells(point: _Point, entry: TaskEntry) -> Iterator[Laid]:
                 part: resolved(kind, _named(here[part]) or {}) for part, kind in (("task", "tasks"), ("model", "models"), ("data", "data"))
             }
             here = {**needed, "defense": resolved("defenses", here["defense"]), "attack": resolved_attack(here["attack"])}
-        task = here["task"]
-        if here["attack"] is None and task["name"] in ("constrained_accuracy", "transfer"):
+        task, attack = here["task"], here["attack"]
+        if attack is None and task["name"] in ("constrained_accuracy", "transfer"):
             raise UserError(f"The task {task['name']} needs an attack; leave null out of `attacks`.")
+        _check_budget(attack, task)
         net = {"model": here["model"], "data": here["data"]}
-        spec = {"task": task, "net": net, "defense": here["defense"], "attack": here["attack"], **point.fixed}
+        spec = {"task": task, "net": net, "defense": here["defense"], "attack": attack, **point.fixed}
         yield spec, point.labels, variable or None
+
+
+def _check_budget(attack: dict[str, Any] | None, task: dict[str, Any]) -> None:
+    """Refuses an attack that cannot do without a budget and has none: here, not hours later in its cell."""
+    if attack is None or attack["budget"] is not None:
+        return
+    component, options = parse("attacks", {k: v for k, v in attack.items() if k not in (*SHARED, "surrogate")})
+    # that task sets the budget of each point of its curve, but a universal perturbation is crafted before
+    given = task["name"] == "constrained_accuracy" and task.get("how") == "budget" and not hasattr(component.module, "craft")
+    if needs_budget(options) and not given:
+        raise UserError(f"The attack {attack['name']} {NO_BUDGET}")
 
 
 def _audits(entry: TaskEntry, grid: list[Laid], others: "_Others") -> Iterator[Laid]:

@@ -10,7 +10,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from limen import seeds
-from limen.attacks._run import Attack, Store, credited, quantise
+from limen.attacks._run import Attack, credited
+from limen.attacks._stored import Store, stored
+from limen.components import Component
 from limen.data._dataset import Dataset
 from limen.goals._goal import Goal
 from limen.metrics._apply import Metric, applicable, measure
@@ -18,6 +20,7 @@ from limen.metrics._decoded import decoded
 from limen.metrics._metric import comparable
 from limen.models._load import load_model
 from limen.models._model import Model, check_fits, evaluating
+from limen.options import Options
 from limen.types import Batch, Outputs, Samples, different, predictions
 from limen.whole import write_whole
 
@@ -124,9 +127,10 @@ class Cell:
         target = None if goal is None else goal.target
         return Samples(batch, x_adv, self.data.rate_hz, self.model.classes, clean, adversarial, extra, target), goal
 
-    def judge(self, samples: Samples, x_adv: Tensor, goal: Goal | None) -> Samples:
-        """The same samples with another perturbation, stored and judged by a fresh forward pass."""
-        x_adv = quantise(x_adv, self.store)
+    def judge(self, samples: Samples, x_adv: Tensor, goal: Goal | None, budget: tuple[Component, Options] | None = None) -> Samples:
+        """The same samples with another perturbation, stored inside the budget and judged by a fresh forward pass."""
+        around = lambda x: budget[0].function(x, samples.batch.lengths, budget[1]) if budget else None  # noqa: E731
+        x_adv = stored(x_adv, samples.batch.x, self.store, around)
         adversarial = self.answer(self.victim, x_adv, samples.batch, "judge")
         assert samples.clean is not None
         extra = {} if goal is None else samples.extra | credit(goal, samples.clean, goal.judged(adversarial))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from limen.attacks._run import Store, quantise
+from limen.attacks._stored import Store, quantise
 from limen.budgets._balls import expand
 from limen.seeds import normal_like
 from limen.types import BOUNDS, Batch, valid

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from limen import seeds
 from limen.attacks._rescale import rescale
 from limen.attacks._run import Attack
+from limen.components import Component, parse
 from limen.errors import UserError
 from limen.metrics._apply import measure
 from limen.options import Options
@@ -51,6 +52,7 @@ def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
         raise UserError("The task constrained_accuracy needs an attack; leave null out of `attacks`.")
     cell.craft()
     again = options.how == "budget" or (options.how == "auto" and cell.attack.budget is not None and not cell.attack.universal)
+    held = {value: _held(options.constraint, value) for value in options.values}
     rows: list[dict[str, Any]] = []
     controls: list[dict[str, Any]] = []
     for batch in cell.batches(options.limit_samples):
@@ -61,7 +63,7 @@ def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
             else:
                 assert whole is not None
                 x_adv = rescale(batch.x, whole.x_adv, options.constraint, value, batch.lengths)
-                samples = cell.judge(whole, x_adv.clamp(*BOUNDS[batch.kind]), goal)
+                samples = cell.judge(whole, x_adv.clamp(*BOUNDS[batch.kind]), goal, held[value])
             found = _rows(cell, samples, value)
             if options.control:
                 noise = equal_noise(batch, samples.x_adv, seeds.generators(cell.seed, batch.ids, "control"), cell.store)
@@ -94,12 +96,21 @@ def _attacked(cell: Cell, batch: Batch, constraint: str, value: float) -> Sample
     return cell.samples(batch, _under(cell.attack, constraint, value))[0]
 
 
+def _held(constraint: str, value: float) -> tuple[Component, Options] | None:
+    """The budget that stored samples keep; size 0 of a norm changes nothing that could be rounded."""
+    return parse("budgets", _spec(constraint, value)) if value != 0 or constraint in ("peak_db", "snr_db") else None
+
+
 def _under(attack: Attack, constraint: str, value: float) -> Attack:
-    """The same search under the constraint at this value. A dissimilarity d is a signal-to-noise ratio of -20 log10 d."""
+    """The same search under the constraint at this value."""
+    return attack.under(_spec(constraint, value))
+
+
+def _spec(constraint: str, value: float) -> dict[str, Any]:
+    """The constraint as a budget. A dissimilarity d is a signal-to-noise ratio of -20 log10 d."""
     snr_db = -20 * math.log10(value) if constraint == "dissimilarity" else value
-    spec = {"dissimilarity": {"name": "snr", "snr_db": snr_db}, "l2": {"name": "l2", "eps": value}, "linf": {"name": "linf", "eps": value},
+    return {"dissimilarity": {"name": "snr", "snr_db": snr_db}, "l2": {"name": "l2", "eps": value}, "linf": {"name": "linf", "eps": value},
             "peak_db": {"name": "peak_db", "peak_db": value}, "snr_db": {"name": "snr", "snr_db": value}}[constraint]  # fmt: skip
-    return attack.under(spec)
 
 
 def _curve(values: list[float], rows: list[dict[str, Any]]) -> dict[str, list[float | None]]:

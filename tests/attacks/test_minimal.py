@@ -5,9 +5,11 @@ import pytest
 import scipy.optimize
 import torch
 from exact import linear, run, smallest
+from torch import Tensor, nn
 
+import limen
 from limen.errors import UserError
-from limen.models._model import Model
+from limen.models._model import Classifier, Model
 from limen.types import Batch
 
 
@@ -30,6 +32,54 @@ def test_deepfool_looks_at_the_likeliest_classes_only():
     exact = gaps[rows, second] / (weights[second] - weights[batch.y]).norm(dim=1)
     assert (result.calls.backward == 1).all()
     torch.testing.assert_close((result.x_adv - batch.x).flatten(1).norm(dim=1), 1.001 * exact, rtol=1e-6, atol=0)
+
+
+def as_published(model: Model, x: Tensor, y: Tensor, overshoot: float = 0.02, steps: int = 50) -> Tensor:
+    """DeepFool under l2 as its authors and CrAdv wrote it, a picture at a time: every step is cut to the range, and steps add up."""
+    found = x.clone()
+    for i in range(len(x)):
+        for _ in range(steps):
+            leaf = found[i : i + 1].clone().requires_grad_()
+            with torch.enable_grad():
+                logits = model(leaf)[0]
+                slopes = [torch.autograd.grad(logits[k] - logits[y[i]], leaf, retain_graph=True)[0] for k in range(len(logits))]
+            if logits.argmax() != y[i]:
+                break
+            others = [k for k in range(len(logits)) if k != y[i]]
+            ways = {k: (logits[y[i]] - logits[k]).detach().abs() / slopes[k].norm() for k in others}
+            k = min(ways, key=lambda k: float(ways[k]))
+            found[i] = (found[i] + (1 + overshoot) * (ways[k] + 1e-4) * slopes[k][0] / slopes[k].norm()).clamp(0, 1)
+    return found
+
+
+def test_deepfool_is_never_weaker_than_the_published_code():
+    """Digits, of which half of the pixels stand at an end of the range."""
+    model, batch = limen.load_model("mlp"), next(limen.load_data("digits", split="test", batch_size=80))
+    right = (model(batch.x).argmax(1) == batch.y).nonzero().squeeze(1)
+    batch = batch.rows(right)
+    published = (as_published(model, batch.x, batch.y) - batch.x).flatten(1).norm(dim=1)
+    for options in ({"nearer": 0, "refine": 6}, {}):
+        result = run(model, batch, name="deepfool", **options)
+        size = (result.x_adv - batch.x).flatten(1).norm(dim=1)
+        assert result.success.all()
+        assert size.mean() < published.mean()
+        assert size.median() < published.median()
+        assert (size < 1.03 * published).float().mean() > 0.95
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_deepfool_arrives_where_nearly_all_of_the_slope_lies_on_values_that_cannot_move(norm):
+    """Black pixels that would have to become blacker, and one grey one with a hundredth of their slope."""
+    layer = nn.Linear(25, 2).double()
+    layer.weight.data = torch.cat([torch.full((1, 24), 1.0), torch.tensor([[0.05]])], 1).double() * torch.tensor([[1.0], [-1.0]])
+    layer.bias.data = torch.zeros(2).double()
+    x = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
+    x[0, 0, 4, 4] = 0.5
+    layer.bias.data[0] = -0.03  # left: 0.05 * 0.5 * 2 - 0.03 = 0.02, which 0.2 less of the grey pixel makes 0
+    result = run(Classifier(nn.Sequential(nn.Flatten(), layer), "picture", ["a", "b"]), Batch("picture", ["x"], x, torch.zeros(1).long()),
+                 name="deepfool", norm=norm, overshoot=0.001, nearer=0)  # fmt: skip
+    assert result.success.all()
+    assert (result.x_adv - x).abs().sum() == pytest.approx(0.2, rel=2e-3)
 
 
 class Bowl(Model):

@@ -5,7 +5,7 @@ import pytest
 import soundfile
 import torch
 
-from limen.attacks._run import quantise
+from limen.attacks._stored import quantise
 from limen.audio.files import clip_header, read_clip, write_clip
 from limen.errors import UserError
 

@@ -5,9 +5,13 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from cradv_files import HERE, Heard, idx, labels, weights
 
+from limen.experiments._cradv_nets import Space, View
 from limen.experiments.cradv import run_cradv
+from limen.models._model import Classifier
+from limen.types import Batch
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +48,15 @@ def at(tmp_path, monkeypatch, pictures):
         return run_cradv(content, HERE / name, **given, progress=heard), heard
 
     return run
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A net of three classes on pictures (3, 6, 6) in ImageNet's normalised space, and a batch whose labels it gets right."""
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(128, 3)).eval()
+    space = Space.of("imagenet", torch.device("cpu"))
+    view = View(Classifier(network, "picture", list("abc")), space)
+    x = space.normalise(torch.rand(6, 3, 6, 6, generator=torch.Generator().manual_seed(3)))
+    with torch.no_grad():
+        return view, space, Batch("picture", [f"s{i}" for i in range(6)], x, view(x).argmax(1))

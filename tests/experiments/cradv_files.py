@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from limen.experiments import _cradv_plan, _cradv_schema
 from limen.models._load import load_model
 from limen.models._model import inner
 
@@ -78,3 +79,11 @@ def sign_of_gradient(view, x, y):
     x = x.clone().requires_grad_()
     F.cross_entropy(view(x), y, reduction="sum").backward()
     return x.grad.sign()
+
+
+def attack(name, **params):
+    return _cradv_plan.Attack({}, name, _cradv_schema.ATTACKS[name](**params), None)
+
+
+def clamped(space, x):
+    return torch.minimum(torch.maximum(x, space.bounds[0]), space.bounds[1])

@@ -17,7 +17,7 @@ def test_accuracy_writes_crAdvs_tree_and_keys(at):
     assert root == Path("found/accuracy")
     files = sorted(p.relative_to(root).as_posix() for p in root.rglob("*"))
     folders = ["accuracy", "accuracy_fgsm", "accuracy_i_fgsm", "accuracy_jpeg", "accuracy_jpeg_fgsm", "accuracy_jpeg_i_fgsm"]
-    assert files == sorted(["digits", *(f"digits/{f}" for f in folders), *(f"digits/{f}/result_1.json" for f in folders)])
+    assert files == sorted(["digits", "limen.json", *(f"digits/{f}" for f in folders), *(f"digits/{f}/result_1.json" for f in folders)])
     assert heard.cells[:3] == [
         "digits | accuracy | no defence | no attack",
         "digits | accuracy | no defence | fgsm",

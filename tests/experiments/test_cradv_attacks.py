@@ -2,32 +2,10 @@
 
 import pytest
 import torch
-from cradv_files import sign_of_gradient
+from cradv_files import attack, clamped, sign_of_gradient
 
-from limen.experiments import _cradv_attacks, _cradv_plan, _cradv_schema
-from limen.experiments._cradv_nets import Space, View
-from limen.models._model import Classifier
+from limen.experiments import _cradv_attacks, _cradv_schema
 from limen.types import Batch
-
-
-def attack(name, **params):
-    return _cradv_plan.Attack({}, name, _cradv_schema.ATTACKS[name](**params), None)
-
-
-@pytest.fixture(scope="module")
-def small():
-    """A net of three classes on pictures (3, 6, 6) in ImageNet's normalised space, and a batch whose labels it gets right."""
-    torch.manual_seed(0)
-    network = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(128, 3)).eval()
-    space = Space.of("imagenet", torch.device("cpu"))
-    view = View(Classifier(network, "picture", list("abc")), space)
-    x = space.normalise(torch.rand(6, 3, 6, 6, generator=torch.Generator().manual_seed(3)))
-    with torch.no_grad():
-        return view, space, Batch("picture", [f"s{i}" for i in range(6)], x, view(x).argmax(1))
-
-
-def clamped(space, x):
-    return torch.minimum(torch.maximum(x, space.bounds[0]), space.bounds[1])
 
 
 def test_a_step_of_eps_is_eps_times_std_in_each_channel_of_imagenet(small):

@@ -21,6 +21,7 @@ def test_defaults_are_crAdvs():
         "batch_size_factor": 1,
         "results_path": None,
         "safe_mode": False,
+        "cradv_exact": False,  # Limen's own
     }
     assert all_of(_cradv_schema.Datasource) == {"path": None, "batch_size": 8, "shuffle": None, "num_workers": 0}
     attacks = {

@@ -88,8 +88,8 @@ def test_cells_side_by_side_give_the_same_rows(whole, tmp_path):
 
 
 def test_an_error_in_one_of_several_processes_ends_the_run_with_its_message(tmp_path):
-    bad = {**CONTENT, "tasks": [{"nets": [NET], "attacks": [{"name": "fgsm"}, None]}]}  # fgsm without a budget
-    with pytest.raises(UserError, match="budget"):
+    bad = {**CONTENT, "tasks": [{"nets": [NET], "attacks": [REFUSED, None]}]}
+    with pytest.raises(UserError, match="takes no target"):
         run(Experiment.model_validate(bad), tmp_path / "run", jobs=2)
 
 
@@ -139,17 +139,20 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(whole):
         run(Experiment.model_validate({**CONTENT, "seed": 9}), whole, resume=True)
 
 
+REFUSED = {"name": "deepfool", "goal": {"name": "target_class", "target": 1}}
+
+
 def test_safe_mode_records_a_failed_cell_and_goes_on(tmp_path):
-    bad = {**CONTENT, "safe_mode": True, "tasks": [{"nets": [NET], "attacks": [{"name": "fgsm"}, None]}]}  # fgsm without a budget
+    bad = {**CONTENT, "safe_mode": True, "tasks": [{"nets": [NET], "attacks": [REFUSED, None]}]}
     summary = run(Experiment.model_validate(bad), tmp_path / "run")
     assert [c["status"] for c in summary["cells"]] == ["failed", "done"]
-    assert "budget" in summary["cells"][0]["error"]
-    with pytest.raises(UserError, match="budget"):
+    assert "takes no target" in summary["cells"][0]["error"]
+    with pytest.raises(UserError, match="takes no target"):
         run(Experiment.model_validate({**bad, "safe_mode": False}), tmp_path / "other")
 
 
 def test_a_failed_cell_is_run_again_on_resume(tmp_path):
-    bad = {**CONTENT, "safe_mode": True, "tasks": [{"nets": [NET], "attacks": [{"name": "fgsm"}, None]}]}
+    bad = {**CONTENT, "safe_mode": True, "tasks": [{"nets": [NET], "attacks": [REFUSED, None]}]}
     run(Experiment.model_validate(bad), tmp_path / "run")
     run(Experiment.model_validate(bad), tmp_path / "run", resume=True)
     assert (tmp_path / "run" / "log.txt").read_text().count(" failed in ") == 2

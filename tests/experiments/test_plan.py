@@ -157,3 +157,18 @@ def test_the_schema_names_every_component_with_its_options():
     assert attacks["pgd"]["properties"]["steps"]["default"] == 40
     assert "budget" in attacks["pgd"]["properties"]
     assert root["$defs"]["Net"]["properties"]["model"] == {"$ref": "#/$defs/models"}
+
+
+def test_an_attack_that_has_no_budget_and_needs_one_is_refused_before_the_first_cell():
+    bare = {"name": "pgd", "steps": 3}
+    for attacks in ([bare], [None, {"name": "fgsm"}], [{"name": "cascade"}], [{"name": "uap"}]):
+        with pytest.raises(UserError, match=r"The attack \w+ needs a budget, but none came\. Add one, for example budget: \{name: linf"):
+            plan(experiment(attacks=attacks))
+    for attacks in ([None], [{"name": "deepfool"}], [{"name": "spatial"}], [{"name": "cascade", "attacks": ["deepfool"]}]):
+        assert plan(experiment(attacks=attacks))
+    swept = experiment(attacks=[bare], sweep={"attack.budget": [{"name": "linf", "eps": 0.1}, {"name": "l2", "eps": 1}]})
+    assert [c.spec["attack"]["budget"]["name"] for c in plan(swept)] == ["linf", "l2"]
+    curve = {"name": "constrained_accuracy", "constraint": "linf"}
+    assert plan(experiment(task={**curve, "how": "budget"}, attacks=[bare]))  # the task sets a budget at each point
+    with pytest.raises(UserError, match="needs a budget"):
+        plan(experiment(task=curve, attacks=[bare]))

@@ -1,0 +1,106 @@
+"""What a CrAdv file asks for is looked at before the first cell: all that is missing or does not fit is told at once."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from limen import seeds
+from limen.components import parse
+from limen.errors import UserError
+from limen.experiments import _cradv_plan as plan
+from limen.experiments import _cradv_schema as schema
+from limen.experiments._cradv_nets import Opened, Opener
+from limen.models._model import Model, evaluating
+from limen.types import Batch, collate
+
+
+def check(cells: Sequence[plan.Cell], opener: Opener) -> None:
+    """Opens every net with its data, and asks each of one picture, behind every defence. A UserError lists whatever goes wrong."""
+    made = {getattr(attack.params, "save_path", None) for cell in cells for attack in cell.attacks if attack}
+    checker, troubles = _Checker(opener, made), dict[str, None]()  # in order, each once
+    for cell in cells:
+        try:
+            checker.cell(cell)
+        except UserError as error:
+            troubles[str(error)] = None
+    if len(troubles) > 1:
+        raise UserError(f"Nothing was run, for {len(troubles)} things are missing or do not fit:\n" + "\n".join(f"- {t}" for t in troubles))
+    if troubles:
+        raise UserError(next(iter(troubles)))
+
+
+@dataclass
+class _Checker:
+    opener: Opener
+    made: set[str | None]
+    """Files that cells of this file save: another cell may name them before they are there."""
+    classes: dict[str, int] = field(default_factory=dict)
+    """What was asked of a picture -> how many classes it tells apart."""
+
+    def cell(self, cell: plan.Cell) -> None:
+        net = self.opener.net(cell.net)
+        known = self._net(cell, net)
+        if cell.task.task_name == "train":
+            self.opener.data(cell.net, "train")
+        for defense in cell.defenses:
+            if defense is not None:
+                component, options = parse("defenses", {"name": defense.name, **schema.declared(defense.params)})
+                self._asked(
+                    component.function(net.model, options), net, f"the defense {defense.name} before {cell.net.model}", defense.data
+                )
+        for attack in cell.attacks:
+            if attack is not None:
+                self._attack(attack, net, known)
+
+    def _net(self, cell: plan.Cell, net: Opened) -> int:
+        known, there = self._asked(net.model, net, f"the model {cell.net.model}", None), len(net.data.classes or [])
+        if there > known:
+            raise UserError(f"net {cell.net.id}: the data source {cell.net.datasource} has {there} classes, but the model "
+                            f"{cell.net.model} tells only {known} apart. Give it model_params.num_classes and weights for them, or "
+                            "other data.")  # fmt: skip
+        if there < known:
+            self.opener.say(f"net {cell.net.id}: the model tells {known} classes apart, the data has {there}: class k is the k-th folder, "
+                            "as in CrAdv.")  # fmt: skip
+        top_k = getattr(cell.params, "top_k", None)
+        if top_k is not None and top_k > known:
+            raise UserError(f"top_k is {top_k}, but the net {cell.net.id} tells only {known} classes apart.")
+        return known
+
+    def _attack(self, attack: plan.Attack, net: Opened, known: int) -> None:
+        if attack.surrogate is not None:
+            other = self.opener.net(attack.surrogate)
+            theirs = self._asked(other.model, net, f"the surrogate {other.spec.id} ({other.spec.model})", other.spec.data)
+            if theirs != known:
+                raise UserError(f"The attack {attack.name} is computed on the net {other.spec.id}, which tells {theirs} classes apart, "
+                                f"but the net {net.spec.id} tells {known}. A surrogate must have the classes of the net that is "
+                                "judged.")  # fmt: skip
+        for key in ("base_img_path", "adv_sticker_path"):
+            path = getattr(attack.params, key, None)
+            if path is not None and path not in self.made and not Path(path).expanduser().is_file():
+                raise UserError(f"The attack {attack.name}: there is no file {path} ({key}).")
+
+    def _asked(self, model: Model, net: Opened, who: str, what: object) -> int:
+        """How many classes the model tells apart, asked of a picture of the net's data."""
+        key = json.dumps([net.spec.data, what])
+        if key not in self.classes:
+            picture = _one(net)
+            try:
+                with torch.no_grad(), evaluating(model):
+                    logits = model(picture.x, None, seeds.generators(0, picture.ids, "check"))
+            except (RuntimeError, ValueError, IndexError) as error:
+                shape = " x ".join(map(str, picture.x.shape[1:]))
+                raise UserError(f"net {net.spec.id}: {who} does not take the pictures of {net.spec.datasource}, which are {shape} "
+                                f"({str(error).splitlines()[0]}).") from None  # fmt: skip
+            assert isinstance(logits, Tensor)
+            self.classes[key] = logits.shape[1]
+        return self.classes[key]
+
+
+def _one(net: Opened) -> Batch:
+    if not len(net.data):
+        raise UserError(f"net {net.spec.id}: the data source {net.spec.datasource} has no sample.")
+    return collate(net.data.kind, [net.data[0]]).to(net.device)
