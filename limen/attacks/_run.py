@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from limen import seeds
-from limen.attacks._asking import CleanPass, ask
+from limen.attacks._asking import CleanPass, FullPath, ask
 from limen.attacks._precision import Precision, prepared
-from limen.attacks._problem import Calls, Problem, Watch
+from limen.attacks._problem import Calls, Problem, Watch, searched
 from limen.attacks._threads import side_by_side
 from limen.attacks._through import Through
 from limen.components import Component, parse
@@ -99,20 +99,23 @@ class Attack:
         """True if the attack must first be crafted on other samples."""
         return hasattr(self.search.module, "craft")
 
-    def pose(self, model: Model, batch: Batch, *, seed: int = 0, clean: Outputs | None = None,
+    def pose(self, model: Model, batch: Batch, *, seed: int = 0, clean: Outputs | None = None, store: Store = "float",
              bounds: tuple[Tensor | float, Tensor | float] | None = None) -> Problem:  # fmt: skip
         """The problem a search sees."""
         if clean is None:
             with torch.no_grad(), evaluating(model):
                 clean = ask(model, batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
-        seen, x = prepared(model.for_attack, batch.x, self.precision)
+        fast = model.for_attack
+        seen, x = prepared(fast, batch.x, self.precision)
         make_goal, goal_options = self.goal[0].function, self.goal[1]
         goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen), goal_options)
         budget = self.budget[0].function(x, batch.lengths, self.budget[1]) if self.budget else None
         low, high = bounds or BOUNDS[batch.kind]
         asks = goal.view(self.through.before(seen))
+        stored = lambda points: quantise(points, store).to(batch.x.dtype)  # noqa: E731
+        full = None if fast is model else FullPath(goal.view(self.through.before(model)), stored)
         return Problem(asks, x, goal, budget, seeds.generators(seed, batch.ids, "attack", self.search.name), low, high, y=batch.y,
-                       lengths=batch.lengths, ids=batch.ids)  # fmt: skip
+                       lengths=batch.lengths, ids=batch.ids, full=full)  # fmt: skip
 
     def craft(self, model: Model, batch: Batch, *, seed: int = 0, bounds: tuple[Tensor | float, Tensor | float] | None = None) -> None:
         """Universal attacks: find the one perturbation on these samples; other attacks have nothing to do."""
@@ -137,7 +140,7 @@ class Attack:
             streams = seeds.generators(seed, batch.ids, "clean")
             kept = CleanPass.of(model, batch.x, batch.lengths, streams) if self._starts_clean(model, victim) else None
             clean = ask(victim, batch.x, batch.lengths, streams) if kept is None or kept.outputs is None else kept.outputs.detach()
-            problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, bounds=bounds)
+            problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, store=store, bounds=bounds)
             if problem.model is model and problem.x is batch.x:
                 problem.clean = kept
             del kept  # the search lets go of it when it can
@@ -163,8 +166,11 @@ class Attack:
         saves the passes, and a random start could lose what is there."""
         extra = (self.crafted,) if self.universal else ()
 
-        def search(part: Problem) -> Tensor:
+        def alone(part: Problem) -> Tensor:
             return self.search.function(part, self.options, *extra)
+
+        def search(part: Problem) -> Tensor:
+            return alone(part) if self.universal or getattr(self.options, "everyone", False) else searched(part, alone)
 
         if not isinstance(clean, Tensor) or not problem.certain or self.universal or _goes_beyond(self.options):
             return side_by_side(problem, search)
