@@ -265,28 +265,32 @@ class Problem:
 
     @torch.no_grad()
     def confirmed(self, outputs: Outputs, x_adv: Tensor, due: Tensor | None = None) -> Tensor:
-        """(B,) bool: which samples reach the goal, `outputs` being what the model says of them. Where it is not known yet, because the
-        search asks a stand-in or the goal would have to decode, the claim is settled on the model as it is judged, or by decoding. With
-        `due` (B,), only claims of these rows are settled, and the others of that kind do not count."""
+        """(B,) bool: which samples reach the goal, `outputs` being what the model says of them. What only decoding can tell is decoded, and
+        what a stand-in claims is asked of the model as it is judged. With `due` (B,), only claims of these rows are settled in this way, and
+        those of others do not count."""
         reached = self._claimed(outputs)
-        doubtful = torch.ones(len(self), dtype=torch.bool) if self.full is not None else self.goal.doubtful
-        if doubtful is None or not bool(reached.any()):
-            return reached
-        open_ = reached & doubtful.to(reached.device)
-        asked = (open_ if due is None else open_ & due.to(open_.device)).nonzero().squeeze(1)
-        reached = reached & ~open_
+        claims = reached.cpu()
+        if self.full is None:
+            claims = claims & (torch.tensor(False) if self.goal.doubtful is None else self.goal.doubtful)
+        asked = (claims if due is None else claims & due).nonzero().squeeze(1)
+        reached = reached & ~claims.to(reached.device)
         if len(asked):
             rows = self.rows(asked)
-            reached[asked] = rows._settled(outputs, select(x_adv, asked), asked).to(reached.device)
-            self.doubts.settled(rows.index, reached[asked].cpu(), pauses=due is not None)
+            said = rows._settled(outputs[asked] if isinstance(outputs, Tensor) else outputs.rows(asked), select(x_adv, asked))
+            self.doubts.settled(rows.index, said, pauses=due is not None)
+            reached[asked] = said.to(reached.device)
         return reached
 
-    def _settled(self, outputs: Outputs, x_adv: Tensor, rows: Tensor) -> Tensor:
-        """(B,) bool; `outputs` holds these samples as its `rows`."""
-        if self.full is None:
-            return self.goal.judged(outputs[rows] if isinstance(outputs, Tensor) else outputs.rows(rows))
-        self.calls.forward.index_add_(0, self.index, self._one)
-        return self.full.confirms(self.goal, x_adv, self.lengths, self.generators)
+    def _settled(self, outputs: Outputs, x_adv: Tensor) -> Tensor:
+        """(B,) bool, the outputs being those of the model that the search asks."""
+        # a text of the stand-in costs less than a pass over the full path, so it comes first
+        reached = self.goal.judged(outputs).cpu() if self.goal.doubtful is not None else torch.ones(len(self), dtype=torch.bool)
+        i = reached.nonzero().squeeze(1)
+        if self.full is not None and len(i):
+            left = self.rows(i)
+            self.calls.forward.index_add_(0, left.index, left._one)
+            reached[i] = self.full.confirms(left.goal, select(x_adv, i), left.lengths, left.generators).cpu()
+        return reached
 
     @torch.no_grad()
     def _claimed(self, outputs: Outputs) -> Tensor:
