@@ -193,10 +193,22 @@ class Estimate:
         return craft + self._gradient(cell, n) + self._plain(cell, n)
 
     def _trained(self, cell: Cell, options: Any, n: int) -> Span:
-        """A step costs about what a gradient by the samples costs; patience may end it early."""
-        epochs, wanted = options.epochs, len(cell.training(cell.limit))
-        once = self._gradient(cell, min(wanted, 4 * self.workshop.batch_size)).times(wanted / min(wanted, 4 * self.workshop.batch_size))
-        return once.times(epochs * (EARLY if options.patience else 0.7), epochs * 2) + self._plain(cell, n)
+        """One epoch and two are tried; of more samples than that allows, a step costs what one or two gradients do."""
+        wanted, task = len(cell.training(cell.limit)), parse("tasks", "train")[0].function
+        early = EARLY if options.patience else 1.0
+        gradient = self._gradient(cell, min(wanted, 4 * self.workshop.batch_size)).times(max(1.0, wanted / (4 * self.workshop.batch_size)))
+        if gradient.low > MOST_SECONDS:
+            return gradient.times(options.epochs * min(early, NOISE[0]), options.epochs * 2) + self._plain(cell, n)
+
+        def tried(epochs: int) -> float:
+            folder = cell.folder / str(epochs)  # a folder of its own: training goes on where one has stopped
+            folder.mkdir()
+            return timed(lambda: task(replace(cell, folder=folder), options.model_copy(update={"epochs": epochs})))
+
+        one = tried(1)
+        each = tried(2) - one
+        each = each if each > 0 else one
+        return Span((one + (early * options.epochs - 1) * each) * NOISE[0], (one + (options.epochs - 1) * each) * NOISE[1])
 
 
 def total(cells: Sequence[Span], jobs: int, start: float) -> Span:
