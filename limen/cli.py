@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -111,17 +111,20 @@ def plan(
     file: File,
     limit: Limit = None,
     device: Device = "cpu",
+    jobs: Jobs = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Only list the cells; load no model to estimate the time.")] = False,
     map: Map = None,
 ) -> None:
-    """Show the cells of an experiment and about what they cost."""
+    """Show the cells of an experiment and about what they cost: each is tried on a few samples."""
     import torch
 
     from limen.experiments.cradv import is_cradv
-    from limen.experiments.engine import Workshop, gradient_calls, samples_of, seconds_per_gradient
+    from limen.experiments.engine import Workshop
+    from limen.experiments.estimate import Estimate, gradient_calls, samples_of, threads_of, total
     from limen.experiments.file import load_file, read_experiment
     from limen.experiments.plan import plan as make_plan
 
+    start = time.process_time()  # a job begins with these imports too
     content, mapping = load_file(file), _mapping(map or [])
     if is_cradv(content):
         from limen.experiments._cradv_costs import show
@@ -130,38 +133,36 @@ def plan(
     _refuse_cradv(mapping)
     experiment = read_experiment(content, file, limit)
     cells = make_plan(experiment)
-    workshop = Workshop(torch.device(_device(device)), experiment.batch_size, Path())
     table = Table("task", "net", "defense", "attack", "varied", "samples", "gradients", "about", box=None, header_style="bold")
-    total = 0.0
-    speed: dict[str, float] = {}
-    for cell in cells:
-        samples = gradients = about = "-"
-        if not quick:
-            n = samples_of(cell, workshop)
-            key = json.dumps(cell.spec["net"], sort_keys=True)
-            speed[key] = speed.get(key) or seconds_per_gradient(cell, workshop)
-            seconds = n * gradient_calls(cell.spec) * speed[key]
-            total += seconds
-            samples, gradients, about = str(n), f"{n * gradient_calls(cell.spec):,.0f}", _time(seconds)
-        table.add_row(
-            cell.spec["task"]["name"],
-            cell.labels["net"],
-            cell.labels["defense"],
-            cell.labels["attack"],
-            _varied(cell.variable),
-            samples,
-            gradients,
-            about,
-        )
+    spans, failures = [], []
+    there = _device(device)
+    jobs = min(_jobs(jobs, there), len(cells))
+    if not quick:
+        torch.set_num_threads(threads_of(jobs))
+    workshop = Workshop(torch.device(there), experiment.batch_size, Path())
+    estimate = Estimate(workshop)
+    with out.status("trying each cell on a few samples") if out.is_terminal and not quick else nullcontext():
+        for cell in cells:
+            samples = gradients = about = "-"
+            if not quick:
+                try:
+                    n = samples_of(cell, workshop)
+                    spans.append(estimate.seconds(cell))
+                    samples, gradients, about = str(n), f"{n * gradient_calls(cell.spec):,.0f}", str(spans[-1])
+                except UserError as error:
+                    about = "fails"
+                    failures.append(f"{cell.words}: {error}")
+            task, labels = cell.spec["task"]["name"], cell.labels
+            table.add_row(task, labels["net"], labels["defense"], labels["attack"], _varied(cell.variable), samples, gradients, about)
     out.print(table)
-    out.print(
-        f"{len(cells)} cells"
-        + (
-            ""
-            if quick
-            else f", at most about {_time(total)} of gradients on this machine (fooled samples leave early; metrics come on top)"
-        )
-    )
+    if quick:
+        out.print(f"{len(cells)} cells")
+        return
+    how = f"{jobs} job{'s' if jobs > 1 else ''} of {threads_of(jobs)} thread{'s' if threads_of(jobs) > 1 else ''}"
+    out.print(f"{len(cells)} cells, about {total(spans, jobs, start + estimate.opened)} on this machine with {how}, "
+              "metrics, audits and the report included", soft_wrap=True)  # fmt: skip
+    for failure in failures:
+        out.print(f"fails: {failure}", style="yellow", soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -286,6 +287,11 @@ def _device(name: str) -> str:
     return name
 
 
+def _jobs(asked: int, device: str) -> int:
+    """Cells computed side by side: as many as asked for, else one per core."""
+    return asked or (os.cpu_count() or 1 if device == "cpu" else 1)
+
+
 def _run(
     file: Path,
     folder: Path | None,
@@ -318,8 +324,7 @@ def _run(
     begun = time.perf_counter()
     with _going_on_later(where), Bar(out) as bar:
         there = _device(device)
-        jobs = jobs or (os.cpu_count() or 1 if there == "cpu" else 1)
-        summary = run_experiment(experiment, where, resume=resume, device=there, jobs=jobs, progress=bar)
+        summary = run_experiment(experiment, where, resume=resume, device=there, jobs=_jobs(jobs, there), progress=bar)
     _show(summary, where)
     page = build(where)
     out.print(f"finished in {_time(time.perf_counter() - begun)}")

@@ -1,5 +1,6 @@
 """Models that an attack must cope with, small enough to be known (linear, counting, blind, ill, of clips, of speech), and their samples."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from limen.models._model import Classifier, Model
-from limen.types import Batch, predictions
+from limen.types import Batch, Outputs, predictions
 
 NORMS = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}
 """Budget -> the dual norm, which gives the exact radius of a linear model."""
@@ -22,6 +23,30 @@ class Counted(Classifier):
     def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
         self.asked += len(x)
         return super().forward(x, lengths, generators)
+
+
+class Hasty(Model):
+    """A model whose stand-in for searches is too optimistic: it takes `less` from the first class before the model does."""
+
+    def __init__(self, inner: Model, less: float):
+        super().__init__()
+        self.inner, self.less, self.hastens = inner, less, False
+        self.kind, self.classes, self.rate_hz = inner.kind, inner.classes, inner.rate_hz
+
+    @property
+    def for_attack(self) -> Model:
+        seen = copy.copy(self)
+        seen.hastens = True
+        return seen
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
+        outputs = self.inner(x, lengths, generators)
+        if not self.hastens:
+            return outputs
+        if isinstance(outputs, Tensor):
+            return outputs - F.one_hot(torch.zeros(len(x), dtype=torch.long), outputs.shape[1]) * self.less
+        assert isinstance(outputs, Heard)  # blanks are likelier: letters get lost
+        return Heard((outputs.log_probs + self.less * torch.tensor([1.0, 0, 0])).log_softmax(2), outputs.frames)
 
 
 class ClipNet(Model):

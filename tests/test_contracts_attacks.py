@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from awkward import NORMS, Blind, ClipNet, Ill, Recogniser, clips, pictures, rugged, two_classes
+from awkward import NORMS, Blind, ClipNet, Hasty, Ill, Recogniser, clips, pictures, rugged, two_classes
 from torch import nn
 
 from limen.attacks._problem import Problem, needs_budget
@@ -240,6 +240,38 @@ def test_whoever_was_fooled_within_the_budget_on_the_way_comes_back_fooled(name,
         monkeypatch.setattr(Problem, method, watched(getattr(Problem, method)))
     result = run(name, model, batch, LINF, {**QUICK.get(name, {}), **options})
     assert result.success[seen].all()
+
+
+@pytest.mark.parametrize("wide", [1.05, 3.0])
+@pytest.mark.parametrize("name", ON_PICTURES)
+def test_a_success_of_a_hasty_stand_in_is_confirmed_before_a_picture_leaves(name, wide):
+    norm = PROMISES.get(name, Promise()).norms[0]
+    model, batch, radius = two_classes(norm)
+    options = (PROMISES.get(name, Promise()).options or {}).get(norm) or QUICK.get(name, {})
+    budget = {"name": norm, "eps": wide * radius}
+    honest = run(name, model, batch, budget, options)
+    hasty = run(name, Hasty(model, less=0.05), batch, budget, options)  # half of the margin: fooled at half of the radius
+    assert hasty.success[honest.success].all()
+    with torch.no_grad():
+        assert torch.equal(hasty.success, model(hasty.x_adv).argmax(1) != batch.y)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_success_of_a_hasty_stand_in_is_confirmed_before_a_clip_leaves(name):
+    torch.manual_seed(4)
+    model = Recogniser().double()
+    batch = clips(model)
+    budget = CLIPS_ONLY.get(name, {"name": "snr", "snr_db": 5.0})
+    options = {"inner": {"name": "pgd", "steps": 5}, "epochs": 2} if name == "uap" else None
+    honest, refusal = attempt(lambda: run(name, model, batch, budget, options))
+    if refusal:
+        assert "classifier" in refusal
+        return
+    hasty = run(name, Hasty(model, less=1.0), batch, budget, options)
+    if changes_everyone(name):  # one perturbation for all owes no single clip anything
+        assert hasty.success.any() or not honest.success.any()
+    else:
+        assert hasty.success[honest.success].all()
 
 
 @pytest.mark.parametrize("name", ON_PICTURES)

@@ -5,13 +5,14 @@ layer: a gradient of the small networks of docs/benchmarks.md takes 0.75 to 0.85
 same, answers differ by rounding. The clean pass, the search and the judge all ask in this way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
+from limen.goals._goal import Goal
 from limen.models._model import Model
 from limen.types import Outputs, select
 
@@ -20,6 +21,9 @@ _TAKES: WeakKeyDictionary[Model, bool] = WeakKeyDictionary()
 WORTHWHILE = 0.75
 """Share of the samples that must be left for the clean pass to serve. A backward pass costs 1.4 forward passes or more: over all samples
 1.4, after a fresh forward pass over a share s of them 2.4 s, and the fewer graphs are in memory the faster it is."""
+
+MOST_PAUSE = 15
+"""Gradients that a search lets pass at most before it asks again whether a success is one: of a search of 40 steps at most seven do."""
 
 
 def ask(model: Model, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
@@ -69,3 +73,51 @@ class CleanPass:
             return None
         same = torch.equal(x, leaf if len(x) == len(leaf) else select(leaf, index))
         return (leaf, outputs) if same else None
+
+
+@dataclass
+class FullPath:
+    """The model as it is judged, for a search that asks a faster stand-in: a success counts once it is one here too."""
+
+    model: Model
+    stored: Callable[[Tensor, Tensor], Tensor]
+    """Points of the search, and which rows of the batch they are of -> samples as they are stored and judged."""
+
+    def confirms(self, goal: Goal, x_adv: Tensor, index: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator]) -> Tensor:
+        """(B,) bool: the samples of rows `index` reach the goal."""
+        return goal.judged(ask(self.model, self.stored(x_adv, index), lengths, generators))
+
+
+@dataclass
+class Doubts:
+    """Per sample: how long a search waits before it asks again whether a success is one, after it was not.
+
+    A stand-in that is too optimistic, or a text that is the same but for a comma, claims success step after step, and each answer costs a
+    pass over the full path or a text decoded. So the first gradients ask at once, later ones after a pause that doubles up to `MOST_PAUSE`.
+    """
+
+    left: Tensor
+    """Gradients until it is asked again."""
+    pause: Tensor
+    """Gradients of the pause after the next rejection."""
+    rejected: Tensor
+    """Whether a success that was claimed has ever been none."""
+
+    @staticmethod
+    def none(n: int) -> "Doubts":
+        return Doubts(torch.zeros(n, dtype=torch.long), torch.zeros(n, dtype=torch.long), torch.zeros(n, dtype=torch.bool))
+
+    def due(self, index: Tensor) -> Tensor:
+        """(B,) bool: which of these samples may ask at this gradient."""
+        left = self.left[index]
+        self.left[index] = (left - 1).clamp_min(0)
+        return left == 0
+
+    def settled(self, index: Tensor, confirmed: Tensor, pauses: bool) -> None:
+        """What these samples were told; one that pauses will wait before it asks again."""
+        self.rejected[index] |= ~confirmed
+        if not pauses:
+            return
+        pause = self.pause[index]
+        self.left[index] = torch.where(confirmed, 0, pause)
+        self.pause[index] = torch.where(confirmed, 0, (2 * pause + 1).clamp_max(MOST_PAUSE))

@@ -13,7 +13,7 @@ from threading import Event
 import torch
 from torch import Tensor
 
-from limen.attacks._asking import CleanPass, ask
+from limen.attacks._asking import CleanPass, Doubts, FullPath, ask
 from limen.budgets._balls import Ball
 from limen.errors import SampleError, UserError
 from limen.goals._goal import Goal
@@ -101,12 +101,16 @@ class Problem:
     """A third model that looks on."""
     clean: CleanPass | None = None
     """The pass over the clean samples, where the first gradient may be had from it."""
+    full: FullPath | None = None
+    """The model as it is judged, if the search asks a faster stand-in."""
+    doubts: Doubts = field(default_factory=lambda: Doubts.none(0))
     halt: Event | None = None
     """Once set, the model is asked no more: the search was broken off from outside."""
 
     def __post_init__(self) -> None:
         if len(self.index) != len(self.x):
-            self.index, self.calls = torch.arange(len(self.x)), Calls.none(len(self.x))
+            n = len(self.x)
+            self.index, self.calls, self.doubts = torch.arange(n), Calls.none(n), Doubts.none(n)
         self.mask = valid(self.x, self.lengths)
         self._one = torch.ones(len(self.x), dtype=torch.long)
 
@@ -195,28 +199,33 @@ class Problem:
         for _ in range(self.draws):
             outputs = self.outputs(x_adv)
             losses.append(self._measured(measure, outputs).to(self.x.dtype))
-            votes.append(self._reached(outputs))
+            votes.append(self.confirmed(outputs, x_adv))
         return _mean(losses), _all(votes)
 
-    def gradient(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, through: Callable[[Tensor], Tensor] | None = None
-                 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    def gradient(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, through: Callable[[Tensor], Tensor] | None = None,
+                 confirm: bool = True) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         """d loss_i / d x_i for every row, the losses, and which rows have already reached the goal. One forward pass serves all three.
 
         `loss` replaces the goal's own; `through` maps what is varied to samples, which then need not be samples (a sticker, a filter).
         Of a model that draws at random: the mean over its draws (EOT, Athalye et al. 2018), reached if all draws agree.
+
+        A success that must be confirmed (see `confirmed`) and was rejected is asked about again some gradients later: a search may leave
+        a few steps after its first success, never without one. `confirm=False`, for gradients whose third answer nothing depends on, asks
+        about none and takes the claims as they are.
         """
         if self.watch is not None and through is None:
             self.watch.see(self, x_adv)
         measure = loss or self.goal.loss
+        due = self.doubts.due(self.index) if confirm else None
         gradients, losses, votes = [], [], []
         for _ in range(self.draws):
             with torch.enable_grad():
-                leaf, outputs = self._passed(x_adv, through)
+                leaf, samples, outputs = self._passed(x_adv, through)
                 values = self._measured(measure, outputs)
                 gradient = _slope(values.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
             gradients.append(self._cleaned(gradient if len(leaf) == len(x_adv) else gradient[self.index]))
             losses.append(values.detach().to(self.x.dtype))
-            votes.append(self._reached(outputs))
+            votes.append(self.confirmed(outputs, samples.detach(), due) if confirm else self._claimed(outputs))
         return _mean(gradients), _mean(losses), _all(votes)
 
     def _measured(self, loss: Callable[[Outputs], Tensor], outputs: Outputs) -> Tensor:
@@ -226,14 +235,16 @@ class Problem:
         except SampleError as error:
             raise error.named(self.ids) from None
 
-    def _passed(self, x_adv: Tensor, through: Callable[[Tensor], Tensor] | None) -> tuple[Tensor, Outputs]:
-        """What is varied and what the model says of it; at the clean samples the pass over them may be at hand, whose leaf holds all."""
+    def _passed(self, x_adv: Tensor, through: Callable[[Tensor], Tensor] | None) -> tuple[Tensor, Tensor, Outputs]:
+        """What is varied, the samples it gives, and what the model says of them; at the clean samples the pass over them may be at hand,
+        whose leaf holds all."""
         known = None if self.clean is None or through is not None else self.clean.take(x_adv, self.index)
         if known is not None:
             leaf, outputs = known
-            return leaf, outputs if len(leaf) == len(x_adv) else outputs[self.index]
+            return leaf, x_adv, outputs if len(leaf) == len(x_adv) else outputs[self.index]
         leaf = x_adv.detach().requires_grad_()
-        return leaf, self.outputs(leaf if through is None else through(leaf))
+        samples = leaf if through is None else through(leaf)
+        return leaf, samples, self.outputs(samples)
 
     def input_gradients(self, x_adv: Tensor, pick: Tensor, base: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Logits (B, K) and the gradients (B, k, ...) of the logits whose numbers `pick` (B, k) holds. Classifiers only.
@@ -260,7 +271,36 @@ class Problem:
         return not self.model.random
 
     @torch.no_grad()
-    def _reached(self, outputs: Outputs) -> Tensor:
+    def confirmed(self, outputs: Outputs, x_adv: Tensor, due: Tensor | None = None) -> Tensor:
+        """(B,) bool: which samples reach the goal, `outputs` being what the model says of them. What only decoding can tell is decoded,
+        and what a stand-in claims is asked of the model as it is judged. With `due` (B,), only claims of these rows are settled in this
+        way, and those of others do not count."""
+        reached = self._claimed(outputs)
+        claims = reached.cpu()
+        if self.full is None:
+            claims = claims & (torch.tensor(False) if self.goal.doubtful is None else self.goal.doubtful)
+        asked = (claims if due is None else claims & due).nonzero().squeeze(1)
+        reached = reached & ~claims.to(reached.device)
+        if len(asked):
+            rows = self.rows(asked)
+            said = rows._settled(outputs[asked] if isinstance(outputs, Tensor) else outputs.rows(asked), select(x_adv, asked))
+            self.doubts.settled(rows.index, said, pauses=due is not None)
+            reached[asked] = said.to(reached.device)
+        return reached
+
+    def _settled(self, outputs: Outputs, x_adv: Tensor) -> Tensor:
+        """(B,) bool, the outputs being those of the model that the search asks."""
+        # a text of the stand-in costs less than a pass over the full path, so it comes first
+        reached = self.goal.judged(outputs).cpu() if self.goal.doubtful is not None else torch.ones(len(self), dtype=torch.bool)
+        i = reached.nonzero().squeeze(1)
+        if self.full is not None and len(i):
+            left = self.rows(i)
+            self.calls.forward.index_add_(0, left.index, left._one)
+            reached[i] = self.full.confirms(left.goal, select(x_adv, i), left.index, left.lengths, left.generators).cpu()
+        return reached
+
+    @torch.no_grad()
+    def _claimed(self, outputs: Outputs) -> Tensor:
         return self.goal.reached(outputs).to(self.x.device)
 
     def _cleaned(self, gradient: Tensor) -> Tensor:
@@ -273,6 +313,18 @@ class Problem:
             self.calls.dead.index_add_(0, self.index, (~alive).long().cpu())
             gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
         return gradient * self.mask if self.mask is not None and gradient.shape == self.x.shape else gradient
+
+
+def searched(problem: Problem, search: Callable[[Problem], Tensor]) -> Tensor:
+    """What the search finds. Searches of classifiers also read logits, and may end by themselves where only a stand-in is fooled: these
+    samples are searched on the model itself."""
+    x_adv = search(problem)
+    if problem.full is None or problem.model.output != "class":
+        return x_adv
+    left = (~problem.reached(x_adv).cpu() & problem.doubts.rejected[problem.index]).nonzero().squeeze(1).to(x_adv.device)
+    if not len(left):
+        return x_adv
+    return x_adv.index_copy(0, left, search(replace(problem.rows(left), model=problem.full.model, full=None)))
 
 
 def _streams(generators: Sequence[torch.Generator], rows: list[int]) -> Sequence[torch.Generator]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Event
 from typing import Any, get_args
 
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from limen import seeds
-from limen.attacks._asking import CleanPass, ask
+from limen.attacks._asking import CleanPass, FullPath, ask
 from limen.attacks._precision import Precision, prepared
-from limen.attacks._problem import Calls, Problem, Watch
+from limen.attacks._problem import Calls, Problem, Watch, searched
 from limen.attacks._stored import Store, stored
 from limen.attacks._threads import side_by_side
 from limen.attacks._through import Through
@@ -117,22 +117,29 @@ class Attack:
         """True if the attack must first be crafted on other samples."""
         return hasattr(self.search.module, "craft")
 
-    def pose(self, model: Model, batch: Batch, *, seed: int = 0, clean: Outputs | None = None,
+    def pose(self, model: Model, batch: Batch, *, seed: int = 0, clean: Outputs | None = None, store: Store = "float",
              bounds: tuple[Tensor | float, Tensor | float] | None = None) -> Problem:  # fmt: skip
         """The problem a search sees."""
         if clean is None:
             with torch.no_grad(), evaluating(model):
                 clean = ask(model, batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
-        seen, x = prepared(model.for_attack, batch.x, self.precision)
+        fast = model.for_attack
+        seen, x = prepared(fast, batch.x, self.precision)
         make_goal, goal_options = self.goal[0].function, self.goal[1]
         goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen), goal_options)
         low, high = bounds or BOUNDS[batch.kind]
         asks = goal.view(self.through.before(seen))
+        full = None if fast is model else FullPath(goal.view(self.through.before(model)), partial(self._stored_rows, batch, store))
         return Problem(asks, x, goal, self._ball(x, batch), seeds.generators(seed, batch.ids, "attack", self.search.name), low, high,
-                       y=batch.y, lengths=batch.lengths, ids=batch.ids)  # fmt: skip
+                       y=batch.y, lengths=batch.lengths, ids=batch.ids, full=full)  # fmt: skip
 
     def _ball(self, x: Tensor, batch: Batch) -> Ball | None:
         return self.budget[0].function(x, batch.lengths, self.budget[1]) if self.budget else None
+
+    def _stored_rows(self, batch: Batch, store: Store, x_adv: Tensor, index: Tensor) -> Tensor:
+        """Points of a search as they are stored; they are those of the rows `index`, whose padding the search may have cut."""
+        part = batch.rows(index)
+        return stored(x_adv, part.x[..., : x_adv.shape[-1]], store, lambda x: self._ball(x, part)).to(batch.x.dtype)
 
     def craft(self, model: Model, batch: Batch, *, seed: int = 0, bounds: tuple[Tensor | float, Tensor | float] | None = None) -> None:
         """Universal attacks: find the one perturbation on these samples; other attacks have nothing to do."""
@@ -157,7 +164,7 @@ class Attack:
             streams = seeds.generators(seed, batch.ids, "clean")
             kept = CleanPass.of(model, batch.x, batch.lengths, streams) if self._starts_clean(model, victim) else None
             clean = ask(victim, batch.x, batch.lengths, streams) if kept is None or kept.outputs is None else kept.outputs.detach()
-            problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, bounds=bounds)
+            problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, store=store, bounds=bounds)
             if problem.model is model and problem.x is batch.x:
                 problem.clean = kept
             del kept  # the search lets go of it when it can
@@ -183,8 +190,11 @@ class Attack:
         saves the passes, and a random start could lose what is there."""
         extra = (self.crafted,) if self.universal else ()
 
-        def search(part: Problem) -> Tensor:
+        def alone(part: Problem) -> Tensor:
             return self.search.function(part, self.options, *extra)
+
+        def search(part: Problem) -> Tensor:
+            return alone(part) if self.universal or getattr(self.options, "everyone", False) else searched(part, alone)
 
         if not isinstance(clean, Tensor) or not problem.certain or self.universal or _goes_beyond(self.options):
             return side_by_side(problem, search)

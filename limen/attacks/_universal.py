@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from limen.attacks._problem import Problem
+from limen.attacks._problem import Problem, searched
 from limen.budgets._balls import expand
 from limen.components import parse
 from limen.errors import UserError
@@ -80,7 +80,7 @@ def single(problem: Problem, shape: Shape, inner: dict[str, Any]) -> tuple[Tenso
     # perturbed sample, and what it changed points the right way even where it did not arrive
     minimal = getattr(options, "minimal", False)
     posed = problem.around(x, None if minimal else problem.budget)
-    x_adv = component.function(posed, options)
+    x_adv = searched(posed, lambda part: component.function(part, options))
     return x_adv - x, posed.reached(x_adv) if minimal else torch.ones(len(x), dtype=torch.bool, device=x.device)
 
 

@@ -73,9 +73,10 @@ def shrink(problem: Problem, options: CW) -> Best:
     for step in range(options.steps + 1):
         last = step == options.steps
         kept = stored(active, x_adv)
-        gradient, loss, reached = (kept, *active.look(kept)) if last else active.gradient(kept)
+        looks = step % options.check_every == 0
+        gradient, loss, reached = (kept, *active.look(kept)) if last else active.gradient(kept, confirm=looks)
         delta = x_adv - active.x
-        if last or step % options.check_every == 0:
+        if last or looks:
             _record(active, best, rows, x_adv, kept, loss, reached)
             if last:
                 break

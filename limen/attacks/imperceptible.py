@@ -74,8 +74,10 @@ def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rat
         delta = x_adv - active.x
         last = step == options.masking_steps
         kept = stored(active, x_adv)
-        gradient, _, reached = (kept, *active.look(kept)) if last else active.gradient(kept)
-        if last or step % options.masking_check_every == 0:
+        looks = step % options.masking_check_every == 0
+        turns = (step + 1) % options.increase_every == 0 or (step + 1) % options.fall_every == 0
+        gradient, _, reached = (kept, *active.look(kept)) if last else active.gradient(kept, confirm=looks or turns)
+        if last or looks:
             hidden = masking.excess(kept - active.x)
             i = (reached & (hidden < best.size[rows])).nonzero().squeeze(1)
             best.x[rows[i]], best.size[rows[i]] = x_adv[i], hidden[i]

@@ -37,7 +37,7 @@ def mi_fgsm(problem: Problem, options: MIFGSM) -> Tensor:
     x_adv, g = problem.x, torch.zeros_like(problem.x)
     left = torch.arange(len(problem), device=problem.x.device)
     for _ in range(options.steps):
-        gradient, _, reached = active.gradient(x_adv)
+        gradient, _, reached = active.gradient(x_adv, confirm=options.early_stop)
         if options.early_stop and active.certain and bool(reached.any()):
             found[left[reached]] = x_adv[reached]
             stay = ~reached

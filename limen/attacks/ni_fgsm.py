@@ -37,7 +37,7 @@ def ni_fgsm(problem: Problem, options: NIFGSM) -> Tensor:
     left = torch.arange(len(problem), device=problem.x.device)
     for _ in range(options.steps):
         ahead = active.project(x_adv[left] + expand(alpha[left] * options.decay, g) * g)
-        gradient, _, reached = active.gradient(ahead)
+        gradient, _, reached = active.gradient(ahead, confirm=options.early_stop)
         if options.early_stop and active.certain and bool(reached.any()):
             x_adv[left[reached]] = ahead[reached]
             stay = ~reached

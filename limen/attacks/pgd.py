@@ -55,7 +55,7 @@ def _run(active: Problem, options: PGD, best: Best, rows: Tensor, last: bool) ->
     velocity = torch.zeros_like(x_adv) if options.momentum else None
     early_stop = options.early_stop and active.certain
     for step in range(options.steps):
-        gradient, loss, reached = active.gradient(x_adv)
+        gradient, loss, reached = active.gradient(x_adv, confirm=early_stop)
         if not early_stop:
             best.take(rows, x_adv, loss, reached)
         elif len(stay := (~reached).nonzero().squeeze(1)) < len(rows):

@@ -60,8 +60,16 @@ class _Garbled(Goal):
     def score(self, outputs: Outputs) -> Tensor:
         return torch.stack([self._rates(one) for one in members(outputs)]).amin(0).clamp_max(1.0)
 
+    @property
+    def doubtful(self) -> None:
+        """Texts are decoded as it is."""
+        return None
+
     def _reached(self, outputs: Tensor | Transcripts) -> Tensor:
         return self._rates(outputs) >= self.cer
+
+    def _judged(self, outputs: Tensor | Transcripts) -> Tensor:
+        return self._reached(outputs)
 
     def _rates(self, outputs: Tensor | Transcripts) -> Tensor:
         heard = zip(self.own, predictions(outputs), strict=True)
@@ -122,8 +130,9 @@ def _success(problem: Problem, v: Tensor, options: Universal) -> tuple[float, fl
     done, score = [], []
     for chunk in torch.arange(len(problem), device=problem.x.device).split(CHUNK):
         rows = problem.rows(chunk)
-        outputs = rows.outputs(_on(rows, v, _places(rows, v.shape[-1], options)))
-        done.append(rows.goal.reached(outputs).float())
+        x_adv = _on(rows, v, _places(rows, v.shape[-1], options))
+        outputs = rows.outputs(x_adv)
+        done.append(rows.confirmed(outputs, x_adv).float())
         score.append(rows.goal.score(outputs).float())
     return float(torch.cat(done).mean()), float(torch.cat(score).mean())
 

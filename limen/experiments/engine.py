@@ -13,12 +13,13 @@ from typing import Any, Protocol
 
 import torch
 
-from limen.attacks._run import SHARED, Attack, stored_as
+from limen.attacks._run import Attack, stored_as
 from limen.components import parse
 from limen.data._dataset import Dataset
 from limen.errors import UserError
 from limen.experiments._opening import opened
 from limen.experiments._side_by_side import side_by_side
+from limen.experiments.estimate import gradient_calls, samples_of
 from limen.experiments.file import Experiment
 from limen.experiments.folder import close_run, done, drop_unfinished, finish_cell, start_cell
 from limen.experiments.plan import Planned, plan
@@ -126,24 +127,6 @@ class Workshop:
         )
 
 
-def gradient_calls(spec: dict[str, Any]) -> float:
-    """About how many gradients per sample a cell asks for, for time estimates; attacks that leave early need fewer."""
-    work = 1.0
-    if spec["attack"] is not None:
-        component, options = parse("attacks", {k: v for k, v in spec["attack"].items() if k not in (*SHARED, "surrogate")})
-        cost = getattr(component.module, "cost", None)
-        work += cost(options) if cost else getattr(options, "steps", 1) * getattr(options, "restarts", 1)
-        work *= spec["attack"].get("draws") or max((t.get("draws", 1) for t in spec["attack"].get("through", [])), default=1)
-    if spec["task"]["name"] == "constrained_accuracy":
-        work *= len(spec["task"]["values"])
-    return work
-
-
-def samples_of(cell: Planned, workshop: Workshop) -> int:
-    data = workshop.data(cell.spec["net"]["data"], workshop.model(cell.spec["net"]["model"]))
-    return min(len(data), cell.spec["task"].get("limit_samples") or len(data))
-
-
 def run_cell(cell: Planned, workshop: Workshop, progress: Progress, run: Path, safe_mode: bool) -> str:
     """Compute one cell and move it into place; returns a line for the log."""
     begun, words = time.perf_counter(), cell.words
@@ -224,14 +207,3 @@ def _announced(cells: list[Planned], progress: Progress) -> Iterator[Planned]:
 def _log(folder: Path, text: str) -> None:
     with (folder / "log.txt").open("a", encoding="utf-8") as file:
         file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-
-
-def seconds_per_gradient(cell: Planned, workshop: Workshop) -> float:
-    """Measured on one small batch of the cell's own net and data."""
-    model = workshop.model(cell.spec["net"]["model"])
-    batch = next(iter(workshop.data(cell.spec["net"]["data"], model).batches(8)))
-    problem = Attack.parse("pgd").pose(model, batch)
-    problem.gradient(batch.x)
-    begun = time.perf_counter()
-    problem.gradient(batch.x)
-    return (time.perf_counter() - begun) / len(batch)

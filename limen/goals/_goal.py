@@ -54,8 +54,17 @@ class Goal:
         return -value if self.targeted else value
 
     def reached(self, outputs: Outputs) -> Tensor:
-        """(B,) bool, asked at every step of a search: of a recogniser it may be one that `judged` does not confirm."""
+        """(B,) bool, asked at every step of a search, so nothing is decoded; where `doubtful` says so, `judged` may not confirm it."""
         return _across(self._reached, outputs, torch.all)
+
+    @property
+    def doubtful(self) -> Tensor | None:
+        """(B,) bool: where only decoding tells whether a success is one; None: nowhere. A recogniser that does not write the reference
+        letter for letter may write the same words with other stops and capitals, or too few wrong ones."""
+        if self.targeted or not isinstance(self.reference, list):
+            return None
+        doubtful = [self.at_least > 0 or normalised(r, self.normalise) != r for r in self.reference]
+        return torch.tensor(doubtful) if any(doubtful) else None
 
     def judged(self, outputs: Outputs) -> Tensor:
         """(B,) bool, asked once of the stored samples: texts are decoded and compared."""
@@ -83,17 +92,10 @@ class Goal:
         return outputs.nll(self.reference, self.first_weight)
 
     def _reached(self, outputs: Tensor | Transcripts) -> Tensor:
-        if isinstance(outputs, Tensor) or self.at_least > 0:
+        if isinstance(outputs, Tensor):
             return self._judged(outputs)
         same = outputs.says(self.reference)
-        if self.targeted:
-            return same
-        # a text that a model punctuates in its own way may be written otherwise and still be the same: then it is decoded
-        doubtful = ~same & torch.tensor([normalised(r, self.normalise) != r for r in self.reference], device=same.device)
-        if bool(doubtful.any()):
-            i = doubtful.nonzero().squeeze(1)
-            same[i] = ~self.rows(i)._judged(outputs.rows(i)).to(same.device)
-        return ~same
+        return same if self.targeted else ~same
 
     def _judged(self, outputs: Tensor | Transcripts) -> Tensor:
         if isinstance(outputs, Tensor):

@@ -32,7 +32,8 @@ class Ensemble(Model):
 
     @property
     def for_attack(self) -> "Ensemble":
-        return Ensemble([m.for_attack for m in self.members], self.dropout)  # type: ignore[union-attr, misc]
+        seen = [m.for_attack for m in self.members]  # type: ignore[union-attr]
+        return self if all(a is b for a, b in zip(seen, self.members, strict=True)) else Ensemble(seen, self.dropout)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Many:
         answers = []

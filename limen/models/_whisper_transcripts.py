@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from limen.errors import UserError
@@ -35,33 +36,52 @@ class Heard:
     bias: Tensor | None
     """(B, 1, 1, positions)"""
 
+    def __len__(self) -> int:
+        return len(self.layers[0][0])
+
     def rows(self, index: Any) -> "Heard":
         return Heard([(k[index], v[index]) for k, v in self.layers], None if self.bias is None else self.bias[index])
 
+    @staticmethod
+    def joined(parts: "Sequence[Heard]") -> "Heard":
+        """All clips side by side; one that keeps fewer positions than another pays no attention to what fills it up."""
+        if len(parts) == 1:
+            return parts[0]
+        most = max(part.layers[0][0].shape[2] for part in parts)
+        filled = lambda x: F.pad(x, (0, 0, 0, most - x.shape[2]))  # noqa: E731
+        layers = [tuple(torch.cat([filled(x) for x in same]) for same in zip(*of_layer, strict=True)) for of_layer in
+                  zip(*(part.layers for part in parts), strict=True)]  # fmt: skip
+        biases = [F.pad(part.bias, (0, most - part.bias.shape[3]), value=-torch.inf) for part in parts if part.bias is not None]
+        return Heard(layers, torch.cat(biases) if biases else None)  # type: ignore[arg-type]
+
 
 class WhisperTranscripts:
-    """Implements `limen.types.Transcripts`; with a multilingual Whisper also `language_logits` and `languages`."""
+    """Implements `limen.types.Transcripts`; with a multilingual Whisper also `language_logits` and `languages`. Whatever a gradient goes
+    through is computed for each of the `parts` by itself; only texts are written side by side."""
 
-    def __init__(self, network: WhisperNetwork, tokens: Tokens, heard: Heard, writing: Writing):
-        self.network, self.tokens, self.heard, self.writing = network, tokens, heard, writing
+    def __init__(self, network: WhisperNetwork, tokens: Tokens, parts: list[Heard], writing: Writing):
+        self.network, self.tokens, self.parts, self.writing = network, tokens, parts, writing
         self.languages = tokens.languages
         """Codes of the languages that the detector tells apart; none for an English Whisper."""
-        self._taught: tuple[list[str], Tensor] | None = None
+        self._taught: tuple[list[str], list[list[int]]] | None = None
 
     def __len__(self) -> int:
-        return len(self.heard.layers[0][0])
+        return sum(map(len, self.parts))
 
     @property
     def device(self) -> torch.device:
-        return self.heard.layers[0][0].device
+        return self.parts[0].layers[0][0].device
+
+    @cached_property
+    def heard(self) -> Heard:
+        return Heard.joined(self.parts)
 
     @cached_property
     def language_logits(self) -> Tensor:
         """(B, languages): what the decoder expects after the start token, differentiable."""
         if not self.languages:
             raise UserError("This Whisper knows only English and detects no language: take a multilingual one (size: base).")
-        start = torch.full((len(self), 1), self.tokens.start, device=self.device)
-        return self.network.decoder(start, self.heard.layers, self.heard.bias)[0][:, 0, self.tokens.language_ids]
+        return torch.stack([logits[0, self.tokens.language_ids] for logits in self._forced([[self.tokens.start]] * len(self))])
 
     @property
     def detected(self) -> list[str]:
@@ -75,10 +95,12 @@ class WhisperTranscripts:
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         """Over the text's tokens and the end token; equation 5.2 with its mean turned into a sum."""
-        targets, mask, logits = self._teach(texts)
-        surprise = -logits.log_softmax(2).gather(2, targets[:, :, None])[:, :, 0] * mask
-        lengths = mask.sum(1)
-        return (surprise.sum(1) + first_weight * surprise[:, 0]) * lengths / (lengths + first_weight)
+        losses = []
+        for tokens, logits in zip(*self._teach(texts), strict=True):
+            surprise = -logits.log_softmax(1).gather(1, torch.tensor(tokens, device=self.device)[:, None])[:, 0]
+            n = len(tokens)
+            losses.append((surprise.sum() + first_weight * surprise[0]) * (n / (n + first_weight)))
+        return torch.stack(losses)
 
     def says(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
         if self._taught is None or self._taught[0] != list(texts):
@@ -93,7 +115,9 @@ class WhisperTranscripts:
         return self._decoded if self.writing.beam else self._greedy
 
     def rows(self, index: Tensor) -> "WhisperTranscripts":
-        return WhisperTranscripts(self.network, self.tokens, self.heard.rows(index.to(self.device)), self.writing)
+        alone = len(self.parts) == len(self)
+        parts = [self.parts[i] for i in index.tolist()] if alone else [self.heard.rows(index.to(self.device))]
+        return WhisperTranscripts(self.network, self.tokens, parts, self.writing)
 
     @cached_property
     def _greedy(self) -> list[str]:
@@ -105,19 +129,28 @@ class WhisperTranscripts:
         rows = (self.rows(torch.tensor([i])) for i in range(len(self)))
         return [self.tokens.decode(beam_search(row, self.writing.beam)) for row in rows]
 
-    def _teach(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-        """The tokens of the texts with the end (B, L), which of them count, and the logits before each, the text being given."""
+    def _teach(self, texts: Sequence[str]) -> tuple[list[list[int]], list[Tensor]]:
+        """Of each text its tokens with the end, and the logits (L, vocabulary) before each of them, the text being given."""
         rows = [[*self.tokens.encode(text), self.tokens.end] for text in texts]
         longest, room = max(map(len, rows)), self.network.dims.context - self.prefixes.shape[1]
         if longest - 1 > room:
             text = texts[max(range(len(rows)), key=lambda i: len(rows[i]))]
             raise UserError(f"The text {text[:40]!r}... has {longest - 1} tokens, but Whisper writes at most {room}: shorten the text.")
-        targets = torch.tensor([row + [self.tokens.end] * (longest - len(row)) for row in rows], device=self.device)
-        lengths = torch.tensor([len(row) for row in rows], device=self.device)
-        given = torch.cat((self.prefixes, targets[:, :-1]), 1)
-        logits = self.network.decoder(given, self.heard.layers, self.heard.bias)[0][:, self.prefixes.shape[1] - 1 :]
-        self._taught = list(texts), self.silence(logits.detach(), first=True).argmax(2)
-        return targets, (torch.arange(longest, device=self.device) < lengths[:, None]).to(logits.dtype), logits
+        before = self.prefixes.tolist()
+        logits = [row[self.prefixes.shape[1] - 1 :] for row in self._forced([p + row[:-1] for p, row in zip(before, rows, strict=True)])]
+        self._taught = list(texts), [self.silence(row.detach()[None], first=True)[0].argmax(1).tolist() for row in logits]
+        return rows, logits
+
+    def _forced(self, given: list[list[int]]) -> list[Tensor]:
+        """Of each clip the logits (L, vocabulary) after each of the tokens it is given."""
+        logits: list[Tensor] = []
+        for part in self.parts:
+            rows = given[len(logits) : len(logits) + len(part)]
+            longest = max(map(len, rows))
+            filled = torch.tensor([row + [self.tokens.end] * (longest - len(row)) for row in rows], device=self.device)
+            after = self.network.decoder(filled, part.layers, part.bias)[0]
+            logits += [one[: len(row)] for one, row in zip(after, rows, strict=True)]
+        return logits
 
     def silence(self, logits: Tensor, first: bool) -> Tensor:
         """(B, L, vocabulary) without what is never written; `first`: position 0 is that of the first token of a text."""
@@ -130,7 +163,7 @@ class WhisperTranscripts:
     def _writes(self, i: int, text: str, first: int | None) -> bool:
         """Would greedy decoding write this text, or begin with its first characters? Known up to the first token that differs."""
         assert self._taught is not None
-        target, written = [*self.tokens.encode(text), self.tokens.end], self._taught[1][i].tolist()
+        target, written = [*self.tokens.encode(text), self.tokens.end], self._taught[1][i]
         differs = next((k for k, token in enumerate(target) if written[k] != token), None)
         if differs is None:
             return True

@@ -62,8 +62,13 @@ class Whisper(ModelOptions):
 
 
 class WhisperModel(Model):
-    """Waveforms -> `WhisperTranscripts`. Sound fills up to 30 s with silence, as in training; `shortened` thins that silence out."""
+    """Waveforms -> `WhisperTranscripts`. Sound fills up to 30 s with silence, as in training; `shortened` thins that silence out.
 
+    On a CPU clips go through encoder and decoder one after the other: a clip gets the very same bits alone and beside others, and it takes
+    no longer, since none is filled up to the length of another.
+    """
+
+    steady = True
     network: WhisperNetwork
 
     def __init__(self, network: WhisperNetwork, tokens: Tokens, options: Whisper):
@@ -90,9 +95,15 @@ class WhisperModel(Model):
         if longest > most:
             raise UserError(f"model whisper: a clip has {longest / RATE_HZ:.1f} s, but Whisper hears {most / RATE_HZ:g} s at most. Cut it "
                             "or leave it out.")  # fmt: skip
-        x = x[:, :longest] * (torch.arange(longest, device=x.device) < lengths.to(x.device)[:, None])
+        if x.device.type == "cpu":
+            parts = [self._heard(clip[None, :n], torch.tensor([n])) for clip, n in zip(x, lengths.tolist(), strict=True)]
+        else:
+            parts = [self._heard(x[:, :longest] * (torch.arange(longest, device=x.device) < lengths.to(x.device)[:, None]), lengths)]
+        return WhisperTranscripts(self.network, self.tokens, parts, self.writing)
+
+    def _heard(self, x: Tensor, lengths: Tensor) -> Heard:
         heard, bias = self._thinned(x, lengths) if self.shortened else (self._whole(x), None)
-        return WhisperTranscripts(self.network, self.tokens, Heard(self.network.hear(heard), bias), self.writing)
+        return Heard(self.network.hear(heard), bias)
 
     def _whole(self, x: Tensor) -> Tensor:
         encoder = self.network.encoder

@@ -42,6 +42,17 @@ class Audit(Options):
     """Models whose attack is tried on this one too; an experiment names another net that it judges on the same data, if it has one."""
 
 
+def at_most(options: Audit, model: Model) -> int:
+    """Samples that are probed."""
+    return max(1, options.samples // 8) if model.output == "transcript" else options.samples
+
+
+def cost(options: Audit, attack: float) -> float:
+    """In gradients: the walk, three attacks of many steps, and queries, of which three take as long as one. The attack of the cell is not
+    run itself."""
+    return 4 * options.steps + options.queries / 3
+
+
 def audit(cell: Cell, options: Audit) -> Outcome:
     if cell.attack is None:
         raise UserError("The task audit needs an attack, whose goal and budget it probes: {name: pgd, budget: {name: linf, eps: 0.03}}.")
@@ -49,7 +60,7 @@ def audit(cell: Cell, options: Audit) -> Outcome:
     plain = probes["many_steps"][0]
     rows: list[dict[str, Any]] = []
     walked: list[dict[str, Tensor]] = []
-    for batch in cell.batches(max(1, options.samples // 8) if cell.model.output == "transcript" else options.samples):
+    for batch in cell.batches(at_most(options, cell.model)):
         clean, again = (cell.answer(cell.victim, batch.x, batch, purpose) for purpose in ("clean", "again"))
         with torch.no_grad(), evaluating(cell.seen):
             goal = plain.pose(cell.victim, batch, seed=cell.seed, clean=clean).goal

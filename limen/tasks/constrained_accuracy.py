@@ -47,6 +47,11 @@ class ConstrainedAccuracy(Options):
         return self
 
 
+def cost(options: ConstrainedAccuracy, attack: float) -> float:
+    """In gradients."""
+    return attack * len(options.values)
+
+
 def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
     if cell.attack is None:
         raise UserError("The task constrained_accuracy needs an attack; leave null out of `attacks`.")

@@ -136,14 +136,21 @@ def test_texts_are_judged_without_their_punctuation():
 def test_away_from_the_truth_starts_from_the_models_own_spelling_of_it():
     away = goal("untargeted", Heard(["The cat.", "A dog"]), ["the cat", "the dog"])
     assert away.reference == ["The cat.", "the dog"]
-    # another punctuation is no other answer, in the search and before the judge
-    assert away.reached(Heard(["the cat", "A dog"])).tolist() == [False, True]
+    # another punctuation is no other answer; a search, which decodes nothing, is told where it may have met one
+    assert away.reached(Heard(["the cat", "A dog"])).tolist() == [True, True]
+    assert away.doubtful.tolist() == [True, False]
     assert away.judged(Heard(["the cat!", "the dog"])).tolist() == [False, False]
+    assert away.rows(torch.tensor([1])).doubtful is None
 
 
 def test_a_share_of_wrong_words_can_be_asked_for():
     away = goal("untargeted", Heard(["a b c d"] * 3), ["a b c d"] * 3, at_least=0.5)
-    assert away.reached(Heard(["a b c x", "a b x y", "a b c d"])).tolist() == [False, True, False]
+    heard = Heard(["a b c x", "a b x y", "a b c d"])
+    assert away.judged(heard).tolist() == [False, True, False]
+    assert away.reached(heard).tolist() == [True, True, False]
+    assert away.doubtful.all()
+    assert goal("untargeted", heard, ["a b c d"] * 3).doubtful is None
+    assert goal("transcript", heard, ["a"] * 3, text="OK, now").doubtful is None  # letter for letter or not at all
 
 
 def test_the_first_word_is_put_before_the_truth_and_success_looks_at_it_alone():

@@ -1,0 +1,238 @@
+"""What a run will take: every cell is tried on a few samples, at the thread count of the run, and the times are carried on to all.
+
+A try is the cell's own task on its first samples, so it holds what a run holds: attack, early leaving, the judge, metrics, audits. The time
+of a batch is taken as a + b n, from a try on one sample and one on several. What would take too long to try, and what is crafted or trained
+on other samples, is told from the time of a gradient and the number of them, widely: samples may leave early, or never.
+"""
+
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from limen.attacks._run import SHARED, Attack
+from limen.attacks._threads import side_by_side
+from limen.components import parse
+from limen.experiments.plan import Planned
+from limen.models._model import evaluating
+from limen.tasks._cell import Cell
+from limen.types import Batch
+
+if TYPE_CHECKING:
+    from limen.experiments.engine import Workshop
+
+MOST_SECONDS = 2.0
+"""A try that is expected to take longer is not made."""
+ALL_SECONDS = 60.0
+"""Once all tries have taken so long, cells that differ only in their sweep are told from the one that was tried."""
+MOST_SAMPLES = 16
+"""Samples of the second try."""
+NOISE = (0.75, 1.5)
+"""By how much a time that was measured once may differ from that of the run, where jobs share caches and cores."""
+EARLY = 0.1
+"""Least share of its gradients that a search needs whose samples may leave early."""
+REPORT = (1.0, 3.0)
+"""Seconds that building a report takes, and a twentieth of that for every cell."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Seconds, from the least to the most that is expected."""
+
+    low: float
+    high: float
+
+    def __add__(self, other: "Span") -> "Span":
+        return Span(self.low + other.low, self.high + other.high)
+
+    def times(self, low: float, high: float | None = None) -> "Span":
+        return Span(self.low * low, self.high * (low if high is None else high))
+
+    def __str__(self) -> str:
+        low, high = _rounded(self.low), _rounded(self.high)
+        unit, name = next((u, n) for u, n in ((86400, "days"), (3600, "h"), (60, "min"), (1, "s")) if high >= 2 * u or u == 1)
+        number = lambda seconds: f"{_rounded(seconds / unit):g}"  # noqa: E731
+        first, last = number(low), number(high)
+        if low < unit and unit > 1:  # 40 s to 3 min
+            return f"{Span(low, low)} to {last} {name}"
+        return f"{last} {name}" if first == last else f"{first} to {last} {name}"
+
+
+NOTHING = Span(0.0, 0.0)
+
+
+def _rounded(value: float) -> float:
+    """To two digits; below ten to one place at most, and below one second to tenths."""
+    if value <= 0:
+        return 0.0
+    return round(value, max(-1, 0 if value >= 10 else 1) if value < 100 else 1 - math.floor(math.log10(value)))
+
+
+def gradient_calls(spec: dict[str, Any]) -> float:
+    """About how many gradients per sample a cell asks for if none leaves early; shares out the progress bar, too."""
+    work = 1.0
+    if spec["attack"] is not None:
+        component, options = parse("attacks", {k: v for k, v in spec["attack"].items() if k not in (*SHARED, "surrogate")})
+        cost = getattr(component.module, "cost", None)
+        work += cost(options) if cost else getattr(options, "steps", 1) * getattr(options, "restarts", 1)
+        work *= spec["attack"].get("draws") or max((t.get("draws", 1) for t in spec["attack"].get("through", [])), default=1)
+    component, options = parse("tasks", spec["task"])
+    cost = getattr(component.module, "cost", None)
+    return cost(options, work) if cost else work
+
+
+def samples_of(cell: Planned, workshop: "Workshop") -> int:
+    """How many samples the cell's task takes."""
+    model = workshop.model(cell.spec["net"]["model"])
+    n = len(workshop.data(cell.spec["net"]["data"], model))
+    component, options = parse("tasks", cell.spec["task"])
+    at_most = getattr(component.module, "at_most", None)
+    limit = at_most(options, model) if at_most else getattr(options, "limit_samples", None)
+    return min(n, limit or n)
+
+
+@dataclass
+class Estimate:
+    """The cells of a plan as they are estimated, one after the other."""
+
+    workshop: "Workshop"
+    spent: float = 0.0
+    """Seconds that all tries have taken."""
+    opened: float = 0.0
+    """Seconds until nets and data were there and had made their first pass: every job begins with that."""
+
+    def __post_init__(self) -> None:
+        self._known: dict[str, Span] = {}
+        self._ready: set[str] = set()
+        self._crafted: set[str] = set()
+
+    def seconds(self, cell: Planned) -> Span:
+        """What the cell takes in one job."""
+        key = json.dumps([cell.spec[k] for k in ("task", "net", "defense")] + [cell.labels["attack"]], sort_keys=True)
+        if self.spent > ALL_SECONDS and key in self._known:
+            return self._known[key]
+        begun = time.perf_counter()
+        self.opened += self._warmed(cell)
+        with tempfile.TemporaryDirectory() as folder:
+            self._known[key] = self._estimated(cell, Path(folder))
+        self.spent += time.perf_counter() - begun
+        return self._known[key]
+
+    def _estimated(self, planned: Planned, folder: Path) -> Span:
+        ready, n = self.workshop.cell(planned, folder), samples_of(planned, self.workshop)
+        ready = replace(ready, crafted=None)
+        task, options = parse("tasks", planned.spec["task"])
+        calls = gradient_calls(planned.spec)
+        if task.name == "train":
+            return self._trained(ready, options, n)
+        if ready.attack is not None and ready.attack.universal:
+            return self._universal(planned, ready, n)
+        limited = "samples" if "samples" in type(options).model_fields else "limit_samples"
+        per_sample = 8 if limited == "samples" and ready.model.output == "transcript" else 1  # see `at_most` of the task audit
+
+        def tried(k: int) -> float:
+            few = options.model_copy(update={limited: k * per_sample})
+            return timed(lambda: task.function(replace(ready, batch_size=min(self.workshop.batch_size, k)), few))
+
+        if ready.attack and calls * self._gradient(ready, 1).low > MOST_SECONDS:
+            return self._gradient(ready, n).times(calls * EARLY, calls) + self._plain(ready, n)
+        one = tried(1)
+        k = min(n, MOST_SAMPLES, max(1, int(MOST_SECONDS / max(one, 1e-3))))
+        several = tried(k) if k > 1 else one
+        each = max((several - one) / (k - 1), 0.0) if k > 1 else one
+        batches = math.ceil(n / self.workshop.batch_size)
+        told = batches * max(one - each, 0.0) + each * n
+        return Span(told * NOISE[0], max(told, min(several / k * n, 2 * told)) * NOISE[1])
+
+    def _warmed(self, planned: Planned) -> float:
+        """Seconds that a net and its data need to be there; a first pass, which is slower than others, is among them."""
+        key = json.dumps([planned.spec["net"], planned.spec["defense"]], sort_keys=True)
+        if key in self._ready:
+            return 0.0
+        self._ready.add(key)
+        return timed(lambda: self._plain(self.workshop.cell(planned, Path()), 2))
+
+    def _gradient(self, cell: Cell, n: int) -> Span:
+        """Seconds of one gradient of n samples, in batches as they will run; the range of several."""
+        k = min(n, self.workshop.batch_size)
+        batch = _first(cell, k)
+        attack = cell.attack or Attack.parse("pgd")
+        with torch.no_grad(), evaluating(cell.seen):
+            problem = attack.pose(cell.seen, batch, seed=cell.seed)
+            search = lambda part: part.gradient(part.x, confirm=False)[0]  # noqa: E731
+            times = [timed(lambda: side_by_side(problem, search))]
+            while len(times) < 5 and sum(times) < MOST_SECONDS / 2:
+                times.append(timed(lambda: side_by_side(problem, search)))
+        best = times[1:] or times
+        return Span(min(best), max(best)).times(n / len(batch))
+
+    def _plain(self, cell: Cell, n: int) -> Span:
+        """Judging and measuring n samples, without a search."""
+        batch = _first(cell, 2 if n > 1 else 1)
+        still = replace(cell, attack=None)
+        return _around(timed(lambda: still.rows(still.samples(batch)[0])) * n / len(batch))
+
+    def _universal(self, planned: Planned, cell: Cell, n: int) -> Span:
+        """Crafted once for all cells that share it, then only added."""
+        assert cell.attack is not None
+        options = cell.attack.options
+        key = json.dumps([planned.spec[k] for k in ("net", "defense", "attack")], sort_keys=True)
+        craft = NOTHING
+        if key not in self._crafted:
+            self._crafted.add(key)
+            wanted = len(cell.training(getattr(options, "samples", None)))
+            steps = getattr(options, "epochs", 1) * getattr(options, "inner_steps", 20)
+            craft = self._gradient(cell, wanted).times(steps * EARLY, steps)
+        return craft + self._gradient(cell, n) + self._plain(cell, n)
+
+    def _trained(self, cell: Cell, options: Any, n: int) -> Span:
+        """One epoch and two are tried; of more samples than that allows, a step costs what one or two gradients do."""
+        wanted, task = len(cell.training(cell.limit)), parse("tasks", "train")[0].function
+        early = EARLY if options.patience else 1.0
+        gradient = self._gradient(cell, min(wanted, 4 * self.workshop.batch_size)).times(max(1.0, wanted / (4 * self.workshop.batch_size)))
+        if gradient.low > MOST_SECONDS:
+            return gradient.times(options.epochs * min(early, NOISE[0]), options.epochs * 2) + self._plain(cell, n)
+
+        def tried(epochs: int) -> float:
+            folder = cell.folder / str(epochs)  # a folder of its own: training goes on where one has stopped
+            folder.mkdir()
+            return timed(lambda: task(replace(cell, folder=folder), options.model_copy(update={"epochs": epochs})))
+
+        one = tried(1)
+        each = tried(2) - one
+        each = each if each > 0 else one
+        return Span((one + (early * options.epochs - 1) * each) * NOISE[0], (one + (options.epochs - 1) * each) * NOISE[1])
+
+
+def total(cells: Sequence[Span], jobs: int, start: float) -> Span:
+    """A whole run: `start` seconds until a job is ready, cells side by side, and the report."""
+    jobs = max(1, min(jobs, len(cells)))
+    side = lambda values: max(sum(values) / jobs, max(values, default=0.0))  # noqa: E731
+    report = Span(*REPORT) + Span(*REPORT).times(len(cells) / 20)
+    return Span(side([c.low for c in cells]), side([c.high for c in cells])) + report + Span(start, 3 * start)
+
+
+def threads_of(jobs: int) -> int:
+    """Threads that each of so many jobs has."""
+    return max(1, (os.cpu_count() or 1) // jobs)
+
+
+def timed(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def _around(seconds: float) -> Span:
+    return Span(seconds * NOISE[0], seconds * NOISE[1])
+
+
+def _first(cell: Cell, n: int) -> Batch:
+    return next(replace(cell, batch_size=n).batches(n))
