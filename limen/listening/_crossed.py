@@ -44,6 +44,10 @@ class _System:
     """Equations of the method of moments; single answers come last."""
 
     ways: list[np.ndarray]
+    told: tuple[str, ...]
+    """Ways whose tau can be told from that of single answers."""
+    error: bool
+    """Whether the mean square of single answers is among the quadratics; otherwise listeners' sums stand for it."""
     expected: np.ndarray
     """(quadratics, tau): what each tau adds to each quadratic."""
     inverse: np.ndarray
@@ -81,22 +85,23 @@ class Crossing:
         means = np.stack([(cells * self._weight * (self._side == c)).sum(-1) for c in range(len(self._sizes))], -1)
         scores = (cells - means[..., self._side]) * self._signed
         q = [(_sums(scores, way, way.max() + 1) ** 2).sum(-1) for way in s.ways]
-        q.append(self._unexplained(cells))
+        if s.error:
+            q.append(self._unexplained(cells))
         quadratics = np.stack(q, -1)
+        tau = quadratics @ s.inverse.T
         # what items or listeners add to every condition alike is no part of a difference between conditions
-        single = quadratics[..., -1] * (self._signed**2).sum() if s.df_error >= ENOUGH else alone
-        least = LEAST_EFFECT * np.minimum(alone, single)
-        variance = np.maximum(quadratics @ s.weights, least)
+        single = np.maximum(tau[..., -1], 0.0) * (self._signed**2).sum() if s.df_error >= ENOUGH else alone
+        variance = np.maximum(quadratics @ s.weights, LEAST_EFFECT * np.minimum(alone, single))
         with np.errstate(divide="ignore", invalid="ignore"):
             effect = np.where(alone > 0, variance / alone, np.nan)
-        return Spread(value, variance, self._freedom(variance, quadratics @ s.inverse.T), effect)
+        return Spread(value, variance, self._freedom(variance, tau), effect)
 
     def expected(self, of_listeners: float, of_items: float, of_answers: float) -> Spread:
         """The variance and degrees of freedom that a study of this design has if the tau are these; its value is not known."""
         known = {"listeners": of_listeners, "items": of_items}
         # what cannot be told from single answers here varies with them
-        rest = of_answers + sum(v for name, v in known.items() if name not in self._named)
-        tau = np.array([*(known[name] for name in self._named), rest])
+        told = self._system.told
+        tau = np.array([*(known[name] for name in told), of_answers + sum(v for name, v in known.items() if name not in told)])
         variance = float(self._system.expected @ tau @ self._system.weights)
         alone = (of_listeners + of_items + of_answers) * float((1 / self._sizes).sum())
         return Spread(None, variance, float(self._freedom(np.array(variance), tau)), variance / alone)
@@ -104,8 +109,10 @@ class Crossing:
     def _freedom(self, variance: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """Satterthwaite's degrees of freedom."""
         s = self._system
-        half = np.einsum("g,h,ghef,...e,...f->...", s.weights[:-1], s.weights[:-1], s.products, tau, tau)
-        half = half + (s.weights[-1] * tau[..., -1]) ** 2 / s.df_error
+        of_ways = s.weights[: len(s.ways)]
+        half = np.einsum("g,h,ghef,...e,...f->...", of_ways, of_ways, s.products, tau, tau)
+        if s.error:
+            half = half + (s.weights[-1] * tau[..., -1]) ** 2 / s.df_error
         with np.errstate(divide="ignore", invalid="ignore"):
             df = np.where(half > 0, variance**2 / half, self.n - 1.0)
         return np.clip(df, min(s.least_df, self.n - 1.0), self.n - 1.0)
@@ -119,10 +126,18 @@ class Crossing:
     def _named(self) -> tuple[str, ...]:
         """The ways in which answers cluster here and that can be told from each other."""
         found = [name for name in ("listeners", "items") if self._clusters(name)]
+        if self._paired:
+            return ("listeners", *(name for name in found if name == "items"))
         for drop in ("items", "listeners"):  # nothing is left to compare them with: items go first
             if self._residual(tuple(found))[1] < 1 and drop in found:
                 found.remove(drop)
         return tuple(found)
+
+    @property
+    def _paired(self) -> bool:
+        """Listeners answer once to each condition, as in a paired t test: their sums are all that is known of single answers."""
+        once = len(np.unique(self._people * 2 + self._side)) == len(self._people)
+        return once and 1 < self.listeners < len(self._people)
 
     def _way(self, name: str) -> np.ndarray:
         return self._people if name == "listeners" else self._things
@@ -137,7 +152,8 @@ class Crossing:
     def _system(self) -> "_System":
         ways = [np.unique(self._way(name), return_inverse=True)[1].reshape(-1) for name in self._named]
         sides = len(self._sizes)
-        inner = [np.unique(way * sides + self._side, return_inverse=True)[1].reshape(-1) for way in ways]
+        told = tuple(name for name in self._named if not (self._paired and name == "listeners"))
+        inner = [np.unique(self._way(name) * sides + self._side, return_inverse=True)[1].reshape(-1) for name in told]
         ones = np.zeros((len(self._side), sides))
         ones[np.arange(len(ones)), self._side] = 1
         means = ones * self._weight[:, None]
@@ -154,22 +170,22 @@ class Crossing:
                 plain = _table(g, h, a * a) - g_means @ h_ones.T - g_ones @ h_means.T + g_ones @ (means.T @ means) @ h_ones.T
                 others = [_table(h, f, a) - h_ones @ total(f, means).T for f in inner] if h is not g else through
                 forms[-1].append([*(x @ z.T for x, z in zip(through, others, strict=True)), plain])
-        count = len(ways)
-        expected = np.zeros((count + 1, count + 1))
-        expected[count, count] = 1.0
-        for g in range(count):
-            expected[g] = [np.trace(form) for form in forms[g][g]]
+        rows, columns = len(ways), len(told) + 1
+        expected = np.array([[np.trace(form) for form in forms[g][g]] for g in range(rows)]).reshape(rows, columns)
         target = np.array([*((np.bincount(f, a) ** 2).sum() for f in inner), (a * a).sum()])
-        products = np.zeros((count, count, count + 1, count + 1))
-        for g in range(count):
-            for h in range(count):
-                for e in range(count + 1):
-                    for f in range(count + 1):
-                        products[g, h, e, f] = (forms[g][h][e] * forms[g][h][f]).sum()
+        products = np.zeros((rows, rows, columns, columns))
+        for g, h in np.ndindex(rows, rows):
+            for e, f in np.ndindex(columns, columns):
+                products[g, h, e, f] = (forms[g][h][e] * forms[g][h][f]).sum()
+        # of each way alone, as if nothing else varied
+        own = [told.index(name) if name in told else columns - 1 for name in self._named]
+        alone = [expected[g, k] ** 2 / products[g, g, k, k] for g, k in enumerate(own)]
+        if not self._paired:
+            expected = np.vstack([expected, np.eye(columns)[-1:]])
+        df_error = alone[0] if self._paired else float(self._residual(self._named)[1])
         inverse = np.linalg.pinv(expected)
-        alone = [expected[g, g] ** 2 / products[g, g, g, g] for g in range(count)]
-        df_error = float(self._residual(self._named)[1])
-        return _System(ways, expected, inverse, inverse.T @ target, products, df_error, min(alone, default=df_error))
+        weights = inverse.T @ target
+        return _System(ways, told, not self._paired, expected, inverse, weights, products, df_error, min(alone, default=df_error))
 
     def _independent(self, y: np.ndarray) -> np.ndarray:
         """Variance of the estimate if answers were independent."""

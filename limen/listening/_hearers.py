@@ -20,6 +20,8 @@ from limen.statistics import LEVEL, clopper_pearson
 
 DETECTED = 0.8
 """Share of trials in which a listener who hears it detects it; in the others they guess: 90 % right of two."""
+FEW = 0.2
+"""Share of listeners who may hear it beyond which nothing is called inaudible."""
 
 
 @dataclass(frozen=True)
