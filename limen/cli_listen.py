@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from limen.errors import UserError, missing_package
+from limen.listening._assumed import ICC, ITEM_SD
 from limen.whole import write_whole
 
 if TYPE_CHECKING:
@@ -51,11 +52,19 @@ def new(
 
 
 @app.command()
-def check(place: Place) -> None:
+def check(
+    place: Place,
+    icc: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="Planned with: correlation of two answers of one listener.")
+    ] = ICC,
+    item_sd: Annotated[
+        float, typer.Option(min=0.0, max=3.0, help="Planned with: spread between items, in log odds of a right answer or of a rating's spread.")
+    ] = ITEM_SD,
+) -> None:
     """Look for what would spoil the study: files, rates, loudness, clipping, balance, length, number of listeners."""
     from limen.listening.check import check_study
 
-    findings = check_study(_file(place))
+    findings = check_study(_file(place), icc, item_sd)
     colours = {"error": "red", "warning": "yellow", "note": ""}
     for finding in findings:
         out.print(f"{finding.level:<8}{finding.text}", style=colours[finding.level], markup=False, soft_wrap=True)

@@ -14,8 +14,8 @@ The differencing model is the default: it is what a listener can do when every t
 adversarial examples. In ABX a hit is "A" for X = A and a false alarm "A" for X = B; in same-different both are "different", for different
 and for equal pairs. A listener cannot do worse than guess, so d' is taken from 0 up; but of a sample that did worse by chance it must be
 negative, or the mean over studies in which nothing is heard would be above 0 (0.24 for 36 listeners with 6 ABX trials). Below chance d' is
-that of the mirrored shares, with a minus sign; the truncated d', max(d', 0), stands beside it. Shares are (hits + 1/2) / (trials + 1): the log-linear correction, which keeps
-0 and 1 finite. Hautus 1995, https://doi.org/10.3758/BF03203619.
+that of the mirrored shares, with a minus sign; the truncated d', max(d', 0), stands beside it. Shares are (hits + 1/2) / (trials + 1): the
+log-linear correction, which keeps 0 and 1 finite. Hautus 1995, https://doi.org/10.3758/BF03203619.
 """
 
 import math

@@ -86,7 +86,9 @@ def mixed_logistic(
     effects = []
     for i, name in enumerate(("intercept", *fixed)):
         value, error = float(found.x[i]), float(np.sqrt(max(covariance[i, i], 0.0)))
-        effects.append(Effect(name, value, error, value - q * error, value + q * error, float(2 * t.sf(abs(value) / max(error, 1e-12), df))))
+        effects.append(
+            Effect(name, value, error, value - q * error, value + q * error, float(2 * t.sf(abs(value) / max(error, 1e-12), df)))
+        )
     spreads = {name: float(v) for name, v in zip(groups, found.x[p:], strict=True)}
     # without the prior, so that models can be compared
     likelihood = float((found.x[:p] ** 2).sum()) / (2 * PRIOR_SD**2) - float(found.fun)

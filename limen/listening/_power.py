@@ -19,16 +19,13 @@ from typing import Any
 import numpy as np
 
 from limen.errors import UserError
+from limen.listening._assumed import ICC, ITEM_SD
 from limen.listening._crossed import Crossing, Spread
 
 MOST = 2000
 """Listeners that are thought of."""
 LARGEST_DESIGN = 400
 """Listeners up to which the design is worked out; beyond, degrees of freedom no longer grow with listeners that matter."""
-ICC = 0.05
-"""How much answers of one listener are taken to resemble each other before any is known."""
-ITEM_SD = 0.2
-"""How much items are taken to differ before any is known: log odds of right answers, or standard deviations of a rating."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +117,9 @@ def listeners_for_shift(
     listener rating both, so many of the `items` of each. Nested: each condition has items of its own. Variances of listeners (icc) and of
     items are those of their ratings of one condition."""
     if shift == 0 or per_condition < 1:
-        raise UserError(f"listeners_for_shift: got a shift of {shift:g}; expected another than 0, and at least one rating of each condition.")
+        raise UserError(
+            f"listeners_for_shift: got a shift of {shift:g}; expected another than 0, and at least one rating of each condition."
+        )
     from scipy.stats import nct, t
 
     def expected(listeners: int) -> Spread:

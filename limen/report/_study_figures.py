@@ -79,8 +79,8 @@ def confidence(part: Choices, name: str, by: tuple[str, ...]) -> list[Figure]:
         width=520,
     )
     caption = (
-        "Left: of the answers given with each confidence, the share that was right, with 95 % intervals over listeners and items. A listener who "
-        "knows what they hear is right more often when sure. Right: how often each confidence was given."
+        "Left: of the answers given with each confidence, the share that was right, with 95 % intervals over listeners and items. A "
+        "listener who knows what they hear is right more often when sure. Right: how often each confidence was given."
     )
     return [Figure(f"{name}: confidence", caption, [("right answers by confidence", accuracy), ("confidence given", given)], tones(levels))]
 

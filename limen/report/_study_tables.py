@@ -176,31 +176,52 @@ def rated(part: Rated) -> list[Table]:
         for r in part.ratings
     ]  # fmt: skip
     out = [table("Ratings", headings, rows, "Intervals hold for other listeners and other items.", names=2)]
-    if part.comparisons:
-        lines = [
-            [str(c.where), f"{c.conditions[1]} against {c.conditions[0]}", words.number_interval(c.difference, "2f"), p_cell(c.p), c.over,
-             p_cell(c.p_independent), c.method + (f", error {c.error:.2g}" if c.error else "")]
-            for c in part.comparisons
-        ]  # fmt: skip
-        out.append(
-            table(
-                "Do conditions differ?",
-                [("Of", ""), ("Compared", ""), ("Difference of means", "95 % interval in brackets"), ("p", "the means are equal"),
-                 ("Holds over", "beyond those heard"), ("p if independent" if part.levels else "p of these items", ""), ("Test of that", "")],
-                lines,
-                "p asks whether means differ, for other listeners and other items. "
-                + ("The last two columns ask whether whole distributions differ, if answers were independent." if part.levels else
-                   "The last two columns take the items as the only ones there are. p is Holm-corrected over conditions."),
-                names=2,
-            )
-        )  # fmt: skip
-    return out
+    return [*out, _comparisons(part)] if part.comparisons else out
+
+
+def _comparisons(part: Rated) -> Table:
+    """Sliders are compared over listeners beside it, steps of a scale as whole distributions."""
+    rows = [
+        [
+            str(c.where),
+            f"{c.conditions[1]} against {c.conditions[0]}",
+            words.number_interval(c.difference, "2f"),
+            p_cell(c.p),
+            c.over,
+            p_cell(c.p_independent),
+            c.method + (f", error {c.error:.2g}" if c.error else ""),
+        ]
+        for c in part.comparisons
+    ]
+    headings = [
+        ("Of", ""),
+        ("Compared", ""),
+        ("Difference of means", "95 % interval in brackets"),
+        ("p", "that the means are equal"),
+        ("Holds over", "beyond those heard"),
+        ("p if answers were independent" if part.levels else "p of these items", ""),
+        ("Test of that", ""),
+    ]
+    plain = (
+        "The last two columns ask whether whole distributions differ, if answers were independent."
+        if part.levels
+        else "It is Holm-corrected over conditions. The last two columns take the items as the only ones there are."
+    )
+    caption = f"p asks whether means differ, for other listeners and other items. {plain}"
+    return table("Do conditions differ?", headings, rows, caption, names=2)
 
 
 def preference(part: Preference) -> list[Table]:
     rows = [
-        [f"{p.first} against {p.second}", p.n, fmt(p.wins), p.ties, words.percent_interval(p.share), p_cell(p.p_two_sided),
-         p_cell(p.p_independent)]
+        [
+            f"{p.first} against {p.second}",
+            p.n,
+            fmt(p.wins),
+            p.ties,
+            words.percent_interval(p.share),
+            p_cell(p.p_two_sided),
+            p_cell(p.p_independent),
+        ]
         for p in part.pairs
     ]
     headings = [

@@ -1,7 +1,6 @@
 """Shares and means over listeners and items: closed forms, statsmodels, and simulated studies whose truth is known."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +14,6 @@ from limen.errors import UserError
 from limen.listening._crossed import Crossing
 from limen.listening._samples import judged, p_above, p_within, share_interval
 from limen.listening.statistics import sampled_mean, sampled_share
-
-STUDIES = 300
 
 
 def within_error(seen: float, low: float, high: float, studies: int) -> bool:
@@ -139,8 +136,3 @@ def test_one_clip_for_a_whole_condition_cannot_be_told_from_the_condition():
     found = sampled_mean([1.0, 2.0, 2.0, 3.0, 1.0, 3.0], [1, 1, 2, 2, 3, 3], list("ababab"), [False, True] * 3)
     assert found.over == "listeners"
     assert found.p == pytest.approx(stats.ttest_1samp([1, 1, 2], 0).pvalue)
-
-
-def row(**values: Any) -> dict[str, Any]:
-    plain = {"role": "trial", "group": "", "step": 0, "rating": None, "correct": None, "chosen": None, "confidence": None, "truth": None}
-    return plain | values

@@ -11,22 +11,13 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import binom
 from statsmodels.genmod.bayes_mixed_glm import BinomialBayesMixedGLM
-from statsmodels.stats.power import TTestPower
 
 from limen.errors import UserError
 from limen.listening.statistics import (
     always_valid,
     boundaries,
-    cluster_bootstrap,
     count_boundaries,
-    effective_trials,
-    equivalence,
-    listeners_for_equivalence,
-    listeners_for_shift,
-    listeners_to_detect,
     mixed_logistic,
-    power_detect,
-    power_equivalence,
     proportion,
 )
 
