@@ -54,11 +54,10 @@ def new(
 @app.command()
 def check(
     place: Place,
-    icc: Annotated[
-        float, typer.Option(min=0.0, max=0.9, help="Planned with: correlation of two answers of one listener.")
-    ] = ICC,
+    icc: Annotated[float, typer.Option(min=0.0, max=0.9, help="Planned with: correlation of two answers of one listener.")] = ICC,
     item_sd: Annotated[
-        float, typer.Option(min=0.0, max=3.0, help="Planned with: spread between items, in log odds of a right answer or of a rating's spread.")
+        float,
+        typer.Option(min=0.0, max=3.0, help="Planned with: spread between items, in log odds of a right answer or of a rating's spread."),
     ] = ITEM_SD,
 ) -> None:
     """Look for what would spoil the study: files, rates, loudness, clipping, balance, length, number of listeners."""
@@ -135,8 +134,8 @@ def monitor(place: Place, database: Database = None) -> None:
     out.print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{closed}", markup=False)
     for look in found:
         says = "answered with yes, listening may stop for it" if look.decided else "still open"
-        share = f"{look.right} of {look.n} right, between {100 * look.low:.0f} and {100 * look.high:.0f} % at all times"
-        out.print(f"{look.hypothesis} {look.where}: {says} ({share})", markup=False, soft_wrap=True)
+        share = f"{look.right} of {look.n} right, {look.listeners} listeners, between {100 * look.low:.0f} and {100 * look.high:.0f} %"
+        out.print(f"{look.hypothesis} {look.where}: {says} ({share} at all times, for these clips)", markup=False, soft_wrap=True)
 
 
 @app.command()

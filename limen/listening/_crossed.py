@@ -11,7 +11,7 @@ heard what (the method of moments, Henderson 1953, https://doi.org/10.2307/30018
 analysis of variance, V = (MS_L + MS_I - MS_E) / n, the quasi-F of Clark 1973, https://doi.org/10.1016/S0022-5371(73)80014-3. Its degrees of
 freedom are Satterthwaite's, 2 V^2 / var V (https://doi.org/10.2307/3002019), with var V that of Gaussian answers.
 
-Two departures, without which tests are too careful where nothing clusters: V is never below 0.4 of what independent answers would give,
+Two departures, without which tests are too careful where nothing clusters: V is never below 0.45 of what independent answers would give,
 and the degrees of freedom never below what listeners alone or items alone would have.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-LEAST_EFFECT = 0.4
+LEAST_EFFECT = 0.45
 """Smallest design effect that is believed."""
 ENOUGH = 10
 """Degrees of freedom from which on the spread of single answers is known well enough to stand for independent answers."""

@@ -5,6 +5,7 @@ before the end. Thresholds of adaptive studies are in `limen.perception.psychome
 """
 
 from limen.listening._agreement import Agreement, fleiss_kappa, icc, krippendorff_alpha  # noqa: F401
+from limen.listening._betting import Bets, bets  # noqa: F401
 from limen.listening._detection import Sensitivity, abx_share, dprime, sensitivity  # noqa: F401
 from limen.listening._hearers import Hearers, hearers  # noqa: F401
 from limen.listening._models import Effect, MixedModel, mixed_logistic  # noqa: F401

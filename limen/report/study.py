@@ -22,8 +22,9 @@ METHODS = {
     "A share is then judged by a score statistic against Student’s t: its interval and the tests against chance and of equivalence are one "
     "and the same. In simulated studies of many designs these tests, at 5 %, reject what is true in 3 to 6 %.",
     "Against chance": "One-sided (better than guessing) and two-sided, over listeners and items.",
-    "If answers were independent": "Clopper-Pearson intervals, exact binomial tests, and of ratings the exact test of two distributions (Freeman-Halton): what they would say if the answers of "
-    "one listener, and to one item, were no more alike than others. No verdict is from them.",
+    "If answers were independent": "Clopper-Pearson intervals, exact binomial tests, and of ratings the exact test of two distributions "
+    "(Freeman-Halton): what they would say if the answers of one listener, and to one item, were no more alike than others. No verdict is "
+    "from them.",
     "Equivalence": "Two one-sided tests over listeners and items: whether the share lies within the bound of chance. Only this can say "
     "“not heard”; a large p against chance cannot. It is about the mean over listeners, so it is called inaudible only if few may hear it.",
     "Who may hear it": "A listener who hears it detects it in 80 % of trials and guesses in the others. From how many listeners did that "

@@ -141,7 +141,7 @@ def test_methods_and_citation_are_there(built: Built) -> None:
     for said in (
         "Clopper-Pearson",
         "Two one-sided tests over listeners and items",
-            "Satterthwaite",
+        "Satterthwaite",
         "Freeman-Halton",
         "Bradley-Terry",
         "Krippendorff",
