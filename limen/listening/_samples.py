@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from limen.errors import UserError
+from limen.listening._assumed import ICC
 from limen.listening._crossed import Crossing
 from limen.statistics import LEVEL
 
@@ -76,10 +77,10 @@ def sampled_share(
 
 def judged(crossing: Crossing, right: np.ndarray) -> tuple[Any, Any, Any]:
     """(..., n) right answers -> share, design effect, degrees of freedom. Where all answers are equal nothing tells how alike those of one
-    listener are: each listener then counts as one answer."""
+    listener are: they are taken to be as alike as studies are planned with."""
     spread = crossing.spread(right)
     flat = ~np.isfinite(spread.design_effect)
-    effect = np.where(flat, crossing.n / crossing.listeners, spread.design_effect)
+    effect = np.where(flat, 1 + (crossing.n / crossing.listeners - 1) * ICC, spread.design_effect)
     return spread.value, effect, np.where(flat, crossing.listeners - 1.0, spread.df)
 
 

@@ -33,8 +33,8 @@ class Interim:
 
 
 def interim(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[Interim]:
-    """For every hypothesis about chance; `rows` are those of limen.listening.export. Listeners count once they have finished, in that order;
-    those that a rule leaves out do not."""
+    """For every hypothesis about chance; `rows` are those of limen.listening.export. Listeners count once they have finished, in that
+    order; those that a rule leaves out do not."""
     left_out = {e.listener for e in exclusions(study, rows).excluded}
     counted = [r for r in rows if r["role"] == "trial" and r["finished"] and r["listener"] not in left_out and r["correct"] is not None]
     out = []

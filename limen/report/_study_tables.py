@@ -61,7 +61,7 @@ def _shares(part: Choices) -> Table:
     ]
     within = f"p within ±{100 * part.shares[0].bound:.0f}"
     headings += [(within, "over listeners and items: equivalence with chance, two one-sided tests")] if equal else []
-    headings += [("May hear it", "listeners who may be right as often as one who hears it: 95 % upper bound")]
+    headings += [("May hear it, up to", "share of listeners: 95 % upper bound")]
     if detect:
         headings += [
             ("d′", "sensitivity, negative below chance; 95 % interval over listeners"),
@@ -127,7 +127,7 @@ def _share(s: Share, detect: bool, equal: bool) -> list[Any]:
         p_cell(s.p_two_sided),
     ]
     row += [p_cell(s.p_equivalent)] if equal else []
-    row += [f"up to {fmt(s.hearers.high, '%')}"]
+    row += [fmt(s.hearers.high, "%")]
     if not detect:
         return row
     bias = fmt(None if s.bias is None else round(s.bias, 2) + 0.0, "2f")

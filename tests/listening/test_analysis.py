@@ -88,9 +88,9 @@ def test_confidence_and_accuracy_by_hand(tmp_path: Path) -> None:
     assert (low.right, medium.n, high.right) == (0, 0, high.n)
     assert low.of_all + high.of_all == 1
     assert medium.share.value is None
-    # all equal: each of the ten listeners counts as one answer, Wilson's interval of 10 of 10 with Student's t
-    q2 = stats.t.ppf(0.975, 9) ** 2
-    assert (high.share.low, high.share.high) == pytest.approx((1 - q2 / (10 + q2), 1.0))
+    # all equal: as alike as studies are planned with; Wilson's interval with Student's t
+    q2, worth = stats.t.ppf(0.975, 9) ** 2, high.n / (1 + (high.n / 10 - 1) * 0.05)
+    assert (high.share.low, high.share.high) == pytest.approx((worth / (worth + q2), 1.0))
 
 
 def test_only_trials_of_listeners_who_stay_count(tmp_path: Path) -> None:

@@ -71,12 +71,14 @@ def test_answers_of_one_listener_say_nothing_about_others():
     assert (found.value, found.low, found.high, found.p_greater) == (pytest.approx(2 / 3), None, None, None)
 
 
-def test_if_all_answers_are_equal_each_listener_counts_as_one():
+def test_if_all_answers_are_equal_they_are_taken_to_be_as_alike_as_planned():
     found = sampled_share([True] * 40, [k for k in range(10) for _ in range(4)], [k % 4 for k in range(40)])
-    low, high = proportion_confint(10, 10, 0.05, "wilson")
+    low, high = proportion_confint(40, 40, 0.05, "wilson")
     assert found.high == high == 1.0
     assert found.low < low
-    assert found.design_effect == 4
+    assert found.design_effect == pytest.approx(1 + 3 * 0.05)
+    # one answer less does not make it narrower
+    assert found.low > sampled_share([True] * 39 + [False], [k for k in range(10) for _ in range(4)], [k % 4 for k in range(40)]).low
 
 
 def test_interval_and_tests_are_one_statistic():
