@@ -79,6 +79,44 @@ def shares(name: str, design: Design, studies: int, rng: np.random.Generator) ->
     return lines
 
 
+def alternatives(studies: int, rng: np.random.Generator) -> list[str]:
+    """Two-sided tests with other variances and degrees of freedom, where everyone hears all: functions of the three mean squares."""
+    lines = []
+    for listeners, items in ((36, 6), (20, 12), (8, 12)):
+        who, what = simulated.everyone_hears_all(listeners, items)
+        crossing, n = Crossing(who, what), listeners * items
+        dfs = listeners - 1, items - 1, (listeners - 1) * (items - 1)
+        for icc, item_sd in ((0.0, 0.0), (0.0, 0.4), (0.0, 0.8), (0.15, 0.4)):
+            right = simulated.right(who, what, 0.5, icc, item_sd, studies, rng).reshape(studies, listeners, items)
+            share, of_who, of_what = right.mean((1, 2)), right.mean(2), right.mean(1)
+            a, b = items * of_who.var(1, ddof=1), listeners * of_what.var(1, ddof=1)
+            left = right - of_who[:, :, None] - of_what[:, None] + share[:, None, None]
+            e = (left**2).sum((1, 2)) / dfs[2]
+            more, much = np.maximum(a - e, 0), np.maximum(b - e, 0)
+            terms = a**2 / dfs[0] + b**2 / dfs[1] + e**2 / dfs[2]
+            plain, cut = a + b - e, e + more + much
+            least = np.maximum(plain, 0.01 * e)
+            kept = (more > 0) * a**2 / dfs[0] + (much > 0) * b**2 / dfs[1] + e**2 / dfs[2]
+            added = more**2 / dfs[0] + much**2 / dfs[1] + e**2 / dfs[2]
+            floored = np.maximum(plain, e)
+            tests = [
+                (least, np.maximum(least**2 / terms, 1)),
+                (cut, cut**2 / kept),
+                (cut, cut**2 / added),
+                (floored, np.maximum(floored**2 / terms, min(dfs[:2]))),
+            ]
+            cells = []
+            for variance, df in tests:
+                effect = variance / (share * (1 - share) * n / (n - 1))
+                cells.append((2 * stats.t.sf(np.abs(share - 0.5) / np.sqrt(effect * 0.25 / n), np.minimum(df, n - 1)) < 0.05).mean())
+            above = p_above(*judged(crossing, right.reshape(studies, n)), n, 0.5)
+            cells.append((2 * np.minimum(above, 1 - above) < 0.05).mean())
+            name = f"{listeners} x {items}, the same clips for all"
+            lines.append("| " + " | ".join([name, f"{icc:g}", f"{item_sd:g}", *(percent(v, 3, 6) for v in cells)]) + " |")
+    print(lines[0], flush=True)
+    return lines
+
+
 def ratings(studies: int, rng: np.random.Generator) -> list[str]:
     """Differences between two conditions with clips of their own, rated in steps of 1 to 5."""
     lines = []
@@ -173,6 +211,7 @@ def main() -> None:
     text = (Path(__file__).parent / "study_statistics.md").read_text(encoding="utf-8")
     tables = {
         "SHARES": "\n".join(line for name, design in every.items() for line in shares(name, design, asked.studies, rng)),
+        "CHOICE": "\n".join(alternatives(asked.studies, rng)),
         "RATINGS": "\n".join(ratings(asked.studies, rng)),
         "POWER": "\n".join(power(every, asked.studies, rng)),
         "HEARERS": "\n".join(who_hears(asked.studies // 5, rng)),

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+Names = Sequence[Any] | np.ndarray
 LEAST_EFFECT = 0.45
 """Smallest design effect that is believed."""
 ENOUGH = 10
@@ -63,7 +64,7 @@ class Crossing:
     """Who answered to what: everything about a design that does not depend on the answers. `second` marks the answers of the second of two
     conditions: the estimate is then its mean less that of the first."""
 
-    def __init__(self, listeners: Sequence[Any], items: Sequence[Any], second: Sequence[bool] | None = None) -> None:
+    def __init__(self, listeners: Names, items: Names, second: Names | None = None) -> None:
         people, things = _codes(listeners), _codes(items)
         side = np.zeros(len(people), int) if second is None else np.asarray(second, int)
         # a listener who hears one thing several times: the mean of these answers is one
@@ -230,7 +231,7 @@ class Crossing:
         return parts, df
 
 
-def _codes(names: Sequence[Any]) -> np.ndarray:
+def _codes(names: Names) -> np.ndarray:
     return np.unique([str(name) for name in names], return_inverse=True)[1].reshape(-1)
 
 

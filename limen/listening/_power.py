@@ -114,8 +114,8 @@ def listeners_for_shift(
     alpha: float = 0.05,
 ) -> Plan:
     """Listeners to find, two-sided, that one condition is rated `shift` standard deviations of a single rating higher than another, each
-    listener rating both, so many of the `items` of each. Nested: each condition has items of its own. Variances of listeners (icc) and of
-    items are those of their ratings of one condition."""
+    listener rating both, so many of the `items` of each. Nested: each condition has items of its own. Half of what a listener adds to
+    ratings of one condition, and half of what an item adds that is heard in both, is taken to be the same in both and to cancel."""
     if shift == 0 or per_condition < 1:
         raise UserError(
             f"listeners_for_shift: got a shift of {shift:g}; expected another than 0, and at least one rating of each condition."
@@ -123,7 +123,8 @@ def listeners_for_shift(
     from scipy.stats import nct, t
 
     def expected(listeners: int) -> Spread:
-        return _design(listeners, per_condition, items, "nested" if nested else "crossed").expected(icc / (1 - icc), item_sd**2, 1.0)
+        design = _design(listeners, per_condition, items, "nested" if nested else "crossed")
+        return design.expected(icc / (1 - icc) / 2, item_sd**2 if nested else item_sd**2 / 2, 1.0)
 
     def reach(n: int, found: Spread) -> float:
         cut, away = float(t.ppf(1 - alpha / 2, found.df)), abs(shift) / math.sqrt(found.variance)

@@ -110,8 +110,8 @@ def _independent(part: Choices) -> Table:
         for s in part.shares
     ]
     caption = (
-        "Exact intervals and tests, as they would be if answers of one listener, and to one item, were no more alike than others. They are "
-        "not; the table above knows."
+        "Exact intervals and tests, as they would be if answers of one listener, and to one item, were no more alike than others. The "
+        "table above does not assume that."
     )
     return table("If answers were independent", headings, rows, caption, names=2)
 

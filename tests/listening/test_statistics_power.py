@@ -84,8 +84,12 @@ def test_power_for_a_shift_is_that_of_simulated_studies(nested):
     what = np.arange(len(who)) % 12
     second = np.repeat([0, 1], len(who))
     who, what = np.tile(who, 2), np.concatenate([what, what + 12 * nested])
-    shift = 0.5 * second + np.sqrt(0.05 / 0.95) * rng.standard_normal((STUDIES, plan.listeners, 2))[:, who, second]
-    y = shift + 0.3 * rng.standard_normal((STUDIES, 24, 2))[:, what, second] + rng.standard_normal((STUDIES, len(who)))
+    y = 0.5 * second + rng.standard_normal((STUDIES, len(who)))
+    # of listeners, and of items that are heard in both conditions, half of the variance is common to both
+    y += np.sqrt(0.05 / 0.95 / 2) * rng.standard_normal((STUDIES, plan.listeners, 2))[:, who, second]
+    y += np.sqrt(0.05 / 0.95 / 2) * rng.standard_normal((STUDIES, plan.listeners))[:, who]
+    y += 0.3 / np.sqrt(2) * rng.standard_normal((STUDIES, 24))[:, what]
+    y += 0.3 / np.sqrt(2) * rng.standard_normal((STUDIES, 24, 2))[:, what, second]
     spread = Crossing(who, what, second == 1).spread(y)
     p = 2 * stats.t.sf(np.abs(spread.value) / np.sqrt(spread.variance), spread.df)
     assert (p < 0.05).mean() == pytest.approx(plan.power, abs=0.05)
