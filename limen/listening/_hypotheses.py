@@ -141,7 +141,7 @@ def _shares_differ(study: Study, rows: Sequence[Row], seed: int) -> _Test | str:
     (a, first), (b, second) = by
     right = [[float(bool(r["correct"])) for r in part] for part in (first, second)]
     held = contrast(first, second, right[0] + right[1])
-    plain = compare_ratings(*right, seed).p
+    plain = compare_ratings(right[0], right[1], seed).p
     gap = Estimate(held.value, held.low, held.high)
     shares = ", ".join(f"{name} {int(sum(v))} of {len(v)} right" for name, v in zip((a, b), right, strict=True))
     words = f"{shares}; {b} less {a}: {_size(gap, 100, '+.1f')} points"
