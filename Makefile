@@ -30,6 +30,7 @@ bench: .venv/.ready
 	$(BIN)/python benchmarks/bench_speech_batch.py
 	$(BIN)/python benchmarks/bench_adaptive.py
 	$(BIN)/python benchmarks/bench_listening.py
+	$(BIN)/python benchmarks/bench_study_statistics.py
 
 docs: .venv/.ready
 	$(BIN)/python -m limen.reference

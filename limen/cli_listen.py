@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from limen.errors import UserError, missing_package
+from limen.listening._assumed import ICC, ITEM_SD
 from limen.whole import write_whole
 
 if TYPE_CHECKING:
@@ -51,11 +52,18 @@ def new(
 
 
 @app.command()
-def check(place: Place) -> None:
+def check(
+    place: Place,
+    icc: Annotated[float, typer.Option(min=0.0, max=0.9, help="Planned with: correlation of two answers of one listener.")] = ICC,
+    item_sd: Annotated[
+        float,
+        typer.Option(min=0.0, max=3.0, help="Planned with: spread between items, in log odds of a right answer or of a rating's spread."),
+    ] = ITEM_SD,
+) -> None:
     """Look for what would spoil the study: files, rates, loudness, clipping, balance, length, number of listeners."""
     from limen.listening.check import check_study
 
-    findings = check_study(_file(place))
+    findings = check_study(_file(place), icc, item_sd)
     colours = {"error": "red", "warning": "yellow", "note": ""}
     for finding in findings:
         out.print(f"{finding.level:<8}{finding.text}", style=colours[finding.level], markup=False, soft_wrap=True)
@@ -126,8 +134,8 @@ def monitor(place: Place, database: Database = None) -> None:
     out.print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{closed}", markup=False)
     for look in found:
         says = "answered with yes, listening may stop for it" if look.decided else "still open"
-        share = f"{look.right} of {look.n} right, between {100 * look.low:.0f} and {100 * look.high:.0f} % at all times"
-        out.print(f"{look.hypothesis} {look.where}: {says} ({share})", markup=False, soft_wrap=True)
+        share = f"{look.right} of {look.n} right, {look.listeners} listeners, between {100 * look.low:.0f} and {100 * look.high:.0f} %"
+        out.print(f"{look.hypothesis} {look.where}: {says} ({share} at all times, for these clips)", markup=False, soft_wrap=True)
 
 
 @app.command()

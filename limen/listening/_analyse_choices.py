@@ -6,14 +6,16 @@ from typing import Any
 
 from limen.components import parse
 from limen.errors import UserError
-from limen.listening._cells import cells, clustered, keys, order, units, value
-from limen.listening._parts import Choices, Confusion, Estimate, Mixed, Share, Sure, Where
+from limen.listening._cells import cells, keys, order, share_of, units, value
+from limen.listening._parts import Choices, Confusion, Estimate, Independent, Mixed, Share, Sure, Where
 from limen.listening.statistics import (
-    confidence_accuracy,
+    Hearers,
     equivalence,
+    hearers,
     krippendorff_alpha,
     mixed_logistic,
     proportion,
+    sampled_share,
     sensitivity,
 )
 from limen.listening.study import Study
@@ -46,26 +48,42 @@ def choices(study: Study, kind: str, rows: Sequence[Row], bound: float, seed: in
 def share(where: Where, rows: Sequence[Row], kind: str, chance: float, bound: float, levels: Sequence[str], seed: int) -> Share:
     right = [bool(row["correct"]) for row in rows]
     found = proportion(sum(right), len(right), chance)
-    people, items = {row["listener"] for row in rows}, {row["item"] for row in rows}
+    people, items = [row["listener"] for row in rows], [row["item"] for row in rows]
+    held = sampled_share(right, people, items, chance, bound)
     fits = 0 < bound < min(chance, 1 - chance)
-    d, c = _sensitivity(kind, rows, seed)
+    equal = equivalence(found.successes, found.n, bound, chance).p if fits else None
+    d, truncated, c = _sensitivity(kind, rows, seed)
     return Share(
         where=where,
         n=found.n,
         right=found.successes,
-        share=Estimate(found.share, found.low, found.high),
-        listeners=len(people),
-        items=len(items),
-        clustered=clustered(right, rows, seed=seed, within=(0.0, 1.0)),
+        share=Estimate(found.share, held.low, held.high),
+        listeners=len(set(people)),
+        items=len(set(items)),
+        over=held.over,
+        design_effect=held.design_effect,
+        df=held.df,
         chance=chance,
-        p_greater=found.p_greater,
-        p_two_sided=found.p_two_sided,
+        p_greater=held.p_greater,
+        p_two_sided=held.p_two_sided,
         bound=bound,
-        p_equivalent=equivalence(found.successes, found.n, bound, chance).p if fits else None,
+        p_equivalent=held.p_equivalent,
+        independent=Independent(Estimate(found.share, found.low, found.high), found.p_greater, found.p_two_sided, equal),
+        hearers=hearers_of(rows, right, chance),
         d_prime=d,
+        d_prime_truncated=truncated,
         bias=c,
         sure=_sure(rows, levels),
     )
+
+
+def hearers_of(rows: Sequence[Row], right: Sequence[bool], chance: float, sides: int = 1) -> Hearers:
+    counts: dict[Any, list[int]] = {}
+    for row, good in zip(rows, right, strict=True):
+        mine = counts.setdefault(row["listener"], [0, 0])
+        mine[0] += bool(good)
+        mine[1] += 1
+    return hearers([k for k, _ in counts.values()], [m for _, m in counts.values()], chance, sides)
 
 
 def chance_of(study: Study, kind: str, rows: Sequence[Row]) -> float:
@@ -88,19 +106,18 @@ def _confidences(study: Study, rows: Sequence[Row]) -> list[str]:
 
 def _sure(rows: Sequence[Row], levels: Sequence[str]) -> tuple[Sure, ...]:
     said = [row for row in rows if row["confidence"] is not None]
-    found = {r.confidence: r for r in confidence_accuracy([r["confidence"] for r in said], [bool(r["correct"]) for r in said])}
     out = []
     for level in levels if said else ():
-        row = found.get(level)
-        of_all = row.n / len(said) if row else 0.0
-        e = Estimate(row.share, row.low, row.high) if row else Estimate(None)
-        out.append(Sure(level, row.n if row else 0, of_all, row.correct if row else 0, e))
+        mine = [row for row in said if row["confidence"] == level]
+        right = [bool(row["correct"]) for row in mine]
+        out.append(Sure(level, len(mine), len(mine) / len(said), sum(right), share_of(mine, right) if mine else Estimate(None)))
     return tuple(out)
 
 
-def _sensitivity(kind: str, rows: Sequence[Row], seed: int) -> tuple[Estimate, float | None]:
+def _sensitivity(kind: str, rows: Sequence[Row], seed: int) -> tuple[Estimate, Estimate, float | None]:
+    """d', the same with 0 below chance, and bias."""
     if kind not in SIGNAL:
-        return Estimate(None), None
+        return Estimate(None), Estimate(None), None
     signal, design = SIGNAL[kind]
     people: dict[Any, list[int]] = {}
     for row in rows:
@@ -110,9 +127,10 @@ def _sensitivity(kind: str, rows: Sequence[Row], seed: int) -> tuple[Estimate, f
         mine[which + 1] += 1
     hits, signals, alarms, noises = zip(*people.values(), strict=True)
     if not sum(signals) or not sum(noises):
-        return Estimate(None), None
+        return Estimate(None), Estimate(None), None
     found = sensitivity(hits, signals, alarms, noises, design, seed=seed)  # type: ignore[arg-type]
-    return Estimate(found.dprime, found.low, found.high), found.bias
+    d = Estimate(found.dprime, found.low, found.high)
+    return d, Estimate(found.truncated, max(0.0, found.low), max(0.0, found.high)), found.bias
 
 
 def _confusion(where: Where, rows: Sequence[Row], all_rows: Sequence[Row], listed: Sequence[str]) -> Confusion:

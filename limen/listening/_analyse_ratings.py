@@ -10,11 +10,10 @@ import numpy as np
 
 from limen.components import parse
 from limen.errors import UserError
-from limen.listening._cells import cells, clustered, split_by, units
+from limen.listening._cells import cells, mean_of, share_of, split_by, units
 from limen.listening._parts import Comparison, Estimate, Rated, Ratings, Where
-from limen.listening.statistics import compare_ratings, compare_ratings_within, krippendorff_alpha, mushra, mushra_rejected
+from limen.listening.statistics import SampledMean, compare_ratings, holm, krippendorff_alpha, mushra, mushra_rejected, sampled_mean
 from limen.listening.study import Study
-from limen.statistics import clopper_pearson
 
 Row = Mapping[str, Any]
 
@@ -43,14 +42,19 @@ def sliders(study: Study, kind: str, rows: Sequence[Row], seed: int) -> tuple[Ra
         found.append(_cell(where, mine, (), good_from, bad_to, seed))
         if any(r["condition"] == reference for r in mine):
             summary = mushra([str(r["listener"]) for r in mine], [r["condition"] for r in mine], [r["rating"] for r in mine], reference)
+            of = {line.condition: [r for r in mine if r["condition"] == line.condition] for line in summary}
+            against = []
             for line in summary:
                 inner = Where((*where.keys, "condition"), (*where.values, line.condition))
-                theirs = [r for r in mine if r["condition"] == line.condition]
-                cell = _cell(inner, theirs, (), good_from, bad_to, seed)
-                over_listeners = Estimate(line.mean, line.low, line.high)
-                found.append(replace(cell, mean=over_listeners, median=line.median, quartiles=line.quartiles))
+                cell = _cell(inner, of[line.condition], (), good_from, bad_to, seed)
+                found.append(replace(cell, median=line.median, quartiles=line.quartiles))
                 if line.p_holm is not None:
-                    compared.append(_against(where, reference, line.condition, line.p_holm, mine, seed))
+                    names = (reference, line.condition)
+                    method = "Wilcoxon over listeners, Holm-corrected"
+                    against.append(_comparison(where, names, of[reference], of[line.condition], line.p_holm, 0.0, method))
+            # every condition is compared with the reference: one family
+            corrected = iter(holm([c.p for c in against if c.p is not None]).p)
+            compared += [c if c.p is None else replace(c, p=next(corrected)) for c in against]
     missed = mushra_rejected([str(r["listener"]) for r in rows], [r["condition"] for r in rows], [r["rating"] for r in rows], reference)
     note = (
         f"{kind}: listener {', '.join(missed)} rated the hidden reference below 90 for more than 15 % of the items. ITU-R BS.1534-3 would "
@@ -71,51 +75,43 @@ def _levels(study: Study, rows: Sequence[Row]) -> tuple[float, ...]:
 def _cell(where: Where, rows: Sequence[Row], levels: Sequence[float], good_from: float, bad_to: float, seed: int) -> Ratings:
     given = np.asarray([row["rating"] for row in rows], float)
     q = np.quantile(given, [0.25, 0.5, 0.75])
-    good = int((given >= good_from).sum())
     return Ratings(
         where=where,
         n=len(given),
         counts=tuple(int((given == level).sum()) for level in levels),
-        mean=_mean(rows, seed),
+        mean=mean_of(given.tolist(), rows, (levels[0], levels[-1]) if levels else (0.0, 100.0)),
         median=float(q[1]),
         quartiles=(float(q[0]), float(q[2])),
-        good=Estimate(good / len(given), *clopper_pearson(good, len(given))),
-        good_n=good,
+        good=share_of(rows, (given >= good_from).tolist()),
+        good_n=int((given >= good_from).sum()),
         bad_n=int((given <= bad_to).sum()),
     )
-
-
-def _mean(rows: Sequence[Row], seed: int, contrast: Sequence[bool] | None = None) -> Estimate:
-    return clustered([row["rating"] for row in rows], rows, contrast, seed)
 
 
 def compare(study: Study, where: Where, rows: Sequence[Row], seed: int) -> list[Comparison]:
     """Every pair of conditions."""
     by = [(inner.values[0], mine) for inner, mine in split_by(study, rows, "condition")]
-    out = []
-    for (a, first), (b, second) in combinations(by, 2):
-        exact = compare_ratings([r["rating"] for r in first], [r["rating"] for r in second], seed)
-        words = {"exact": "exact multinomial test"}.get(exact.method, "multinomial test by simulation")
-        within = p_within([*first, *second], [False] * len(first) + [True] * len(second), "rating", seed)
-        gap = _mean([*first, *second], seed, [False] * len(first) + [True] * len(second))
-        out.append(Comparison(where, (a, b), exact.p, exact.error, words, within, gap))
-    return out
+    return [_compared(where, (a, b), first, second, seed) for (a, first), (b, second) in combinations(by, 2)]
 
 
-def p_within(rows: Sequence[Row], second: Sequence[bool], column: str, seed: int) -> float | None:
-    """Permutation within listeners; None if nobody met both conditions."""
-    sides: dict[Any, set[bool]] = {}
-    for row, side in zip(rows, second, strict=True):
-        sides.setdefault(row["listener"], set()).add(side)
-    if all(len(met) < 2 for met in sides.values()):
-        return None
-    return compare_ratings_within([row["listener"] for row in rows], second, [row[column] for row in rows], seed).p
+def _compared(where: Where, names: tuple[str, str], first: Sequence[Row], second: Sequence[Row], seed: int) -> Comparison:
+    plain = compare_ratings([r["rating"] for r in first], [r["rating"] for r in second], seed)
+    words = {"exact": "exact multinomial test"}.get(plain.method, "multinomial test by simulation")
+    return _comparison(where, names, first, second, plain.p, plain.error, words)
 
 
-def _against(where: Where, reference: str, condition: str, p: float, rows: Sequence[Row], seed: int) -> Comparison:
-    both = [r for r in rows if r["condition"] in (reference, condition)]
-    gap = _mean(both, seed, [r["condition"] == condition for r in both])
-    return Comparison(where, (reference, condition), p, 0.0, "Wilcoxon over listeners, Holm-corrected", None, gap)
+def _comparison(
+    where: Where, names: tuple[str, str], first: Sequence[Row], second: Sequence[Row], p: float, error: float, method: str
+) -> Comparison:
+    held = contrast(first, second, [r["rating"] for r in (*first, *second)])
+    return Comparison(where, names, Estimate(held.value, held.low, held.high), held.p, held.df, held.over, p, error, method)
+
+
+def contrast(first: Sequence[Row], second: Sequence[Row], values: Sequence[float]) -> SampledMean:
+    """Mean of the second rows less that of the first, over listeners and items."""
+    rows = [*first, *second]
+    sides = [False] * len(first) + [True] * len(second)
+    return sampled_mean(values, [r["listener"] for r in rows], [r["item"] for r in rows], sides)
 
 
 def _agreement(rows: Sequence[Row], scale: Any, seed: int) -> Estimate:

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limen.components import parse
+from limen.listening._cells import share_of
 from limen.listening._parts import Axis, Estimate, Level, Threshold, Thresholds
 from limen.listening.study import Study
 from limen.perception import psychometric
 from limen.perception.psychometric import Posterior, Prior
-from limen.statistics import clopper_pearson
 
 Row = Mapping[str, Any]
 BIN = 10
@@ -73,5 +73,4 @@ def _axis(axis: str, rows: Sequence[Row], fits: Sequence[Posterior], prior: Prio
 
 
 def _share(rows: Sequence[Row]) -> Estimate:
-    n, different = len(rows), sum(row["choice"] == "different" for row in rows)
-    return Estimate(different / n, *clopper_pearson(different, n))
+    return share_of(rows, [row["choice"] == "different" for row in rows])

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limen.edits import edits
-from limen.listening._cells import cells, order
+from limen.listening._cells import cells, order, share_of
 from limen.listening._parts import Estimate, Pair, Preference, Transcribed, Transcriptions, Where
-from limen.listening.statistics import bradley_terry, proportion
+from limen.listening.statistics import bradley_terry, proportion, sampled_share
 from limen.listening.study import Study
-from limen.statistics import clopper_pearson, pooled
+from limen.statistics import pooled
 from limen.text import normalised
 
 Row = Mapping[str, Any]
@@ -47,9 +47,12 @@ def _pair(first: str, second: str, rows: Sequence[Row]) -> Pair:
     won, lost = (sum(row["chosen"] == c for row in rows) for c in (first, second))
     ties = len(rows) - won - lost
     if not won + lost:
-        return Pair(first, second, len(rows), ties, ties / 2, Estimate(None), 1.0)
-    found = proportion(won, won + lost)
-    return Pair(first, second, len(rows), ties, won + ties / 2, Estimate(found.share, found.low, found.high), found.p_two_sided)
+        return Pair(first, second, len(rows), ties, ties / 2, Estimate(None), None, 1.0)
+    chose = [row for row in rows if row["chosen"] is not None]
+    held = sampled_share([row["chosen"] == first for row in chose], [r["listener"] for r in chose], [r["item"] for r in chose])
+    exact = proportion(won, won + lost).p_two_sided
+    share = Estimate(held.value, held.low, held.high)
+    return Pair(first, second, len(rows), ties, won + ties / 2, share, held.p_two_sided, exact)
 
 
 def transcriptions(study: Study, kind: str, rows: Sequence[Row], seed: int) -> Transcriptions:
@@ -65,11 +68,11 @@ def _errors(row: Row) -> dict[str, int]:
 
 
 def _transcribed(where: Where, rows: Sequence[Row], seed: int) -> Transcribed:
-    n, exact = len(rows), sum(row["errors"] == 0 for row in rows)
     people: dict[Any, list[int]] = {}
     for row in rows:
         mine = people.setdefault(row["listener"], [0, 0])
         mine[0] += row["errors"]
         mine[1] += row["words"]
     rate = pooled([e for e, _ in people.values()], [w for _, w in people.values()], seed=seed)
-    return Transcribed(where, n, Estimate(exact / n, *clopper_pearson(exact, n)), Estimate(rate["mean"], rate["low"], rate["high"]))
+    exact = share_of(rows, [row["errors"] == 0 for row in rows])
+    return Transcribed(where, len(rows), exact, Estimate(rate["mean"], rate["low"], rate["high"]))

@@ -6,7 +6,7 @@ from typing import Any
 
 from limen.listening._parts import Estimate, Where
 from limen.listening.export import factor_columns
-from limen.listening.statistics import cluster_bootstrap
+from limen.listening.statistics import sampled_mean, sampled_share
 from limen.listening.study import Study
 
 Row = Mapping[str, Any]
@@ -63,34 +63,20 @@ def too_many(study: Study, rows: Sequence[Row]) -> list[str]:
     return [key for key, column in keys(study).items() if len({value(row, column) for row in rows}) > MOST]
 
 
-def clustered(
-    values: Sequence[float],
-    rows: Sequence[Row],
-    contrast: Sequence[bool] | None = None,
-    seed: int = 0,
-    within: tuple[float, float] | None = None,
-) -> Estimate:
-    """Mean of a value per row, or difference of means, with an interval that knows of listeners and of items: with the half widths of
-    bootstraps over listeners, over items and over both as one, h^2 = h_listeners^2 + h_items^2 - h_both^2. Cameron, Gelbach & Miller
-    2011, https://doi.org/10.1198/jbes.2010.07136. Drawing listeners and items at once would count the noise of single answers thrice.
+def share_of(rows: Sequence[Row], right: Sequence[bool]) -> Estimate:
+    """Share of the rows for which it is true, with its interval over listeners and items."""
+    found = sampled_share(right, *_who_and_what(rows))
+    return Estimate(found.value, found.low, found.high)
 
-    `within` are the ends of the scale."""
-    people, items = [row["listener"] for row in rows], [row["item"] for row in rows]
-    over = [
-        cluster_bootstrap(values, names, contrast=contrast, seed=seed) for names in (people, items, list(zip(people, items, strict=True)))
-    ]
-    value = over[0].value
-    if over[0].low is None or over[0].high is None:
-        return Estimate(value)
-    ends = []
-    for side in ("low", "high"):
-        listeners, things, both = (0.0 if (end := getattr(o, side)) is None else end - value for o in over)
-        half = math.sqrt(max(listeners**2 + things**2 - both**2, listeners**2, things**2))
-        ends.append(value + half if side == "high" else value - half)
-    if ends[0] == ends[1]:  # all answers are equal: drawing some of them again says nothing
-        return Estimate(value)
-    low, high = within or (-math.inf, math.inf)
-    return Estimate(value, max(low, ends[0]), min(high, ends[1]))
+
+def mean_of(values: Sequence[float], rows: Sequence[Row], within: tuple[float, float] | None = None) -> Estimate:
+    """Mean of a value per row with its interval over listeners and items; `within` are the ends of the scale."""
+    found = sampled_mean(values, *_who_and_what(rows), within=within or (-math.inf, math.inf))
+    return Estimate(found.value, found.low, found.high)
+
+
+def _who_and_what(rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
+    return [row["listener"] for row in rows], [row["item"] for row in rows]
 
 
 def units(rows: Sequence[Row], number: Callable[[Row], float | None]) -> list[list[float | None]]:

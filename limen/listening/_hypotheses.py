@@ -1,19 +1,39 @@
-"""The questions of the study file, each answered for every value of its key, with Holm's correction over all of them."""
+"""The questions of the study file, each answered for every value of its key, with Holm's correction over all of them.
+
+Every p, verdict and interval holds for other listeners and other items (`limen.listening._samples`); the plain exact test stands beside it.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from limen.listening._analyse_choices import chance_of
-from limen.listening._analyse_ratings import compare, p_within
+from limen.listening._analyse_choices import chance_of, hearers_of
+from limen.listening._analyse_ratings import compare, contrast
 from limen.listening._analyse_words import rivals
 from limen.listening._cells import keys, split_by
+from limen.listening._hearers import Hearers
 from limen.listening._parts import Estimate, Rated, Where
+from limen.listening._power import power_detect, power_equivalence
 from limen.listening._results import Answered
-from limen.listening.statistics import compare_ratings, equivalence, holm, power_detect, power_equivalence, proportion
+from limen.listening.statistics import compare_ratings, equivalence, holm, proportion, sampled_share
 from limen.listening.study import Hypothesis, Study
 
 Row = Mapping[str, Any]
+FEWEST = 2
+"""Listeners that anything can be said from about others."""
+
+
+@dataclass(frozen=True)
+class _Test:
+    """What a test gave, before its hypothesis is put to it."""
+
+    p: float | None
+    p_independent: float
+    interval: Estimate
+    words: str
+    method: str
+    power: float | None = None
+    hearers: Hearers | None = None
 
 
 def answered(study: Study, rows: Mapping[str, Sequence[Row]], rated: Sequence[Rated], seed: int) -> tuple[Answered, ...]:
@@ -26,7 +46,8 @@ def answered(study: Study, rows: Mapping[str, Sequence[Row]], rated: Sequence[Ra
         # "do ratings differ by condition?" compares conditions: there is nothing left to split
         by = None if (h.kind, h.by) == ("different", "condition") else h.by
         for where, part in split_by(study, rows.get(h.trial, ()), by) or [(Where(), [])]:
-            out.append(_one(study, h, where, part, rated, seed))
+            found = _one(study, h, where, part, rated, seed)
+            out.append(_none(h, where, found) if isinstance(found, str) else _answer(h, where, len(part), found))
     known = [k for k, a in enumerate(out) if a.p is not None]
     for k, p in zip(known, holm([float(out[k].p or 0.0) for k in known]).p, strict=True):
         out[k] = replace(out[k], p_corrected=p, holds=p < out[k].alpha)
@@ -34,80 +55,94 @@ def answered(study: Study, rows: Mapping[str, Sequence[Row]], rated: Sequence[Ra
 
 
 def _none(h: Hypothesis, where: Where, why: str) -> Answered:
-    return Answered(h.name, h.kind, h.trial, where, 0, None, None, h.alpha, None, None, why, "")
+    return Answered(h.name, h.kind, h.trial, where, 0, None, None, None, h.alpha, None, None, why, Estimate(None), "")
 
 
-def _found(h: Hypothesis, where: Where, n: int, p: float, words: str, method: str, power: float | None = None) -> Answered:
-    return Answered(h.name, h.kind, h.trial, where, n, p, None, h.alpha, None, power, words, method)
+def _answer(h: Hypothesis, where: Where, n: int, t: _Test) -> Answered:
+    return Answered(h.name, h.kind, h.trial, where, n, t.p, None, t.p_independent, h.alpha, None, t.power, t.words, t.interval, t.method,
+                    t.hearers)  # fmt: skip
 
 
-def _one(study: Study, h: Hypothesis, where: Where, rows: Sequence[Row], rated: Sequence[Rated], seed: int) -> Answered:
+def _one(study: Study, h: Hypothesis, where: Where, rows: Sequence[Row], rated: Sequence[Rated], seed: int) -> _Test | str:
+    """A string says why there is nothing to judge by."""
     if not rows:
-        return _none(h, where, "no answers to judge by")
+        return "no answers to judge by"
+    if len({row["listener"] for row in rows}) < FEWEST:
+        return "answers of one listener say nothing about others"
     if h.trial == "preference":
-        return _preferred(study, h, where, [row for row in rows if row["chosen"] is not None])
+        return _preferred(study, h, [row for row in rows if row["chosen"] is not None])
     if h.kind == "different":
         numbers = any(row["rating"] is not None for row in rows)
-        return _ratings_differ(study, h, where, rows, rated, seed) if numbers else _shares_differ(study, h, where, rows, seed)
+        return _ratings_differ(study, h, where, rows, rated, seed) if numbers else _shares_differ(study, rows, seed)
     judged = [row for row in rows if row["correct"] is not None]
     if not judged:
-        return _none(h, where, "nothing here is right or wrong")
-    return _against_chance(h, where, sum(bool(row["correct"]) for row in judged), len(judged), chance_of(study, h.trial, judged), "right")
+        return "nothing here is right or wrong"
+    return _against_chance(h, judged, [bool(row["correct"]) for row in judged], chance_of(study, h.trial, judged), "right")
 
 
-def _preferred(study: Study, h: Hypothesis, where: Where, rows: Sequence[Row]) -> Answered:
+def _preferred(study: Study, h: Hypothesis, rows: Sequence[Row]) -> _Test | str:
     """The condition that stands first in the study file counts as a success; ties are left out."""
     if not rows:
-        return _none(h, where, "nobody preferred anything")
+        return "nobody preferred anything"
     names = {rivals(study, row)[0] for row in rows}
     what = f"for {names.pop()}" if len(names) == 1 else "for the condition that stands first in the study file"
-    return _against_chance(h, where, sum(row["chosen"] == rivals(study, row)[0] for row in rows), len(rows), 0.5, what)
+    return _against_chance(h, rows, [row["chosen"] == rivals(study, row)[0] for row in rows], 0.5, what)
 
 
-def _against_chance(h: Hypothesis, where: Where, k: int, n: int, chance: float, what: str) -> Answered:
-    found = proportion(k, n, chance)
-    words = f"{k} of {n} {what}, {100 * found.share:.1f} % ({100 * found.low:.1f}–{100 * found.high:.1f})"
+def _against_chance(h: Hypothesis, rows: Sequence[Row], right: Sequence[bool], chance: float, what: str) -> _Test | str:
+    if h.kind == "equivalent" and h.bound >= min(chance, 1 - chance):
+        return f"a bound of {h.bound:g} is wider than chance ({chance:.3g}) allows"
+    k, n = sum(right), len(right)
+    found = sampled_share(right, [r["listener"] for r in rows], [r["item"] for r in rows], chance, h.bound)
+    if found.low is None or found.high is None or found.design_effect is None or found.df is None:
+        return "answers of one listener say nothing about others"
+    plain, known = proportion(k, n, chance), (found.design_effect, found.df)
+    interval = Estimate(found.value, found.low, found.high)
+    words = f"{k} of {n} {what}, {100 * found.value:.1f} % ({100 * found.low:.1f}–{100 * found.high:.1f})"
+    over = f"over {found.over}"
     if h.kind == "different":
-        return _found(h, where, n, found.p_two_sided, words, "exact binomial, two-sided")
+        return _Test(found.p_two_sided, plain.p_two_sided, interval, words, f"share {over}, two-sided")
     if h.kind == "above_chance":
-        power = power_detect(n, h.effect, chance, h.alpha) if h.effect > chance else None
-        return _found(h, where, n, found.p_greater, words, "exact binomial, one-sided", power)
-    if h.bound >= min(chance, 1 - chance):
-        return _none(h, where, f"a bound of {h.bound:g} is wider than chance ({chance:.3g}) allows")
-    power = power_equivalence(n, h.bound, None, chance, h.alpha)
-    method = f"two one-sided exact binomials, bound {100 * h.bound:.0f} points"
-    return _found(h, where, n, equivalence(k, n, h.bound, chance, h.alpha).p, words, method, power)
+        power = power_detect(n, h.effect, chance, h.alpha, *known) if h.effect > chance else None
+        return _Test(found.p_greater, plain.p_greater, interval, words, f"share {over}, one-sided", power)
+    heard = hearers_of(rows, right, chance, 2 if h.trial == "preference" else 1)
+    power = power_equivalence(n, h.bound, chance, chance, h.alpha, *known)
+    exact, method = equivalence(k, n, h.bound, chance, h.alpha).p, f"two one-sided tests {over}, bound {100 * h.bound:.0f} points"
+    may = "have a clear preference" if h.trial == "preference" else "hear it"
+    words += f"; up to {100 * heard.high:.0f} % of listeners may {may}"
+    return _Test(found.p_equivalent, exact, interval, words, method, power, heard)
 
 
-def _ratings_differ(study: Study, h: Hypothesis, where: Where, rows: Sequence[Row], rated: Sequence[Rated], seed: int) -> Answered:
-    """Of several pairs of conditions the smallest p, corrected by Holm, decides. Where listeners met both conditions, these are exchanged
-    within listeners only; a MUSHRA test was corrected when it was summed up."""
+def _ratings_differ(study: Study, h: Hypothesis, where: Where, rows: Sequence[Row], rated: Sequence[Rated], seed: int) -> _Test | str:
+    """Of several pairs of conditions the smallest p, corrected by Holm, decides. A MUSHRA test was corrected when it was summed up."""
     known = [(part, c) for part in rated if part.kind == h.trial for c in part.comparisons if c.where == where]
-    compared = [c for _, c in known] or compare(study, where, rows, seed)
+    compared = [c for c in [c for _, c in known] or compare(study, where, rows, seed) if c.p is not None]
     if not compared:
-        return _none(h, where, "only one condition was rated")
-    used = [c.p if c.p_within is None else c.p_within for c in compared]
+        return "only one condition was rated"
     sliders = any(not part.levels for part, _ in known)
-    adjusted = used if sliders else list(holm(used).p)
+    used, plain = [float(c.p or 0.0) for c in compared], [c.p_independent for c in compared]
+    adjusted, exact = (used, plain) if sliders else (list(holm(used).p), list(holm(plain).p))
     best = min(range(len(used)), key=lambda k: adjusted[k])
     c = compared[best]
-    method = c.method if c.p_within is None else "permutation of ratings within listeners"
     more = f", smallest of {len(used)} pairs" if len(used) > 1 else ""
-    return _found(h, where, len(rows), adjusted[best], f"{c.conditions[1]} less {c.conditions[0]}: {_size(c.difference)}", method + more)
+    words = f"{c.conditions[1]} less {c.conditions[0]}: {_size(c.difference)}"
+    return _Test(adjusted[best], min(exact), c.difference, words, f"difference of means over {c.over}{more}")
 
 
-def _size(gap: Estimate) -> str:
-    between = f" ({gap.low:+.2f} to {gap.high:+.2f})" if gap.low is not None and gap.high is not None else ""
-    return f"{gap.value:+.2f}{between}".replace("-", "−")
+def _size(gap: Estimate, scale: float = 1.0, how: str = "+.2f") -> str:
+    ends = "" if gap.low is None or gap.high is None else f" ({scale * gap.low:{how}} to {scale * gap.high:{how}})"
+    return f"{scale * (gap.value or 0.0):{how}}{ends}".replace("-", "−")
 
 
-def _shares_differ(study: Study, h: Hypothesis, where: Where, rows: Sequence[Row], seed: int) -> Answered:
+def _shares_differ(study: Study, rows: Sequence[Row], seed: int) -> _Test | str:
     by = [(inner.values[0], part) for inner, part in split_by(study, [r for r in rows if r["correct"] is not None], "condition")]
     if len(by) != 2:
-        return _none(h, where, f"two conditions with right and wrong answers were expected, but {len(by)} came")
-    first, second = by[0][1], by[1][1]
-    within = p_within([*first, *second], [False] * len(first) + [True] * len(second), "correct", seed)
-    p = within if within is not None else compare_ratings([r["correct"] for r in first], [r["correct"] for r in second], seed).p
-    method = "permutation of right answers within listeners" if within is not None else "exact test of two shares"
-    shares = [f"{name} {sum(bool(r['correct']) for r in part)} of {len(part)} right" for name, part in by]
-    return _found(h, where, len(rows), p, ", ".join(shares), method)
+        return f"two conditions with right and wrong answers were expected, but {len(by)} came"
+    (a, first), (b, second) = by
+    right = [[float(bool(r["correct"])) for r in part] for part in (first, second)]
+    held = contrast(first, second, right[0] + right[1])
+    plain = compare_ratings(right[0], right[1], seed).p
+    gap = Estimate(held.value, held.low, held.high)
+    shares = ", ".join(f"{name} {int(sum(v))} of {len(v)} right" for name, v in zip((a, b), right, strict=True))
+    words = f"{shares}; {b} less {a}: {_size(gap, 100, '+.1f')} points"
+    return _Test(held.p, plain, gap, words, f"difference of shares over {held.over}")

@@ -1,4 +1,4 @@
-r"""Right or wrong, explained: mixed-effects logistic regression, and the bootstrap over listeners and items.
+r"""Right or wrong, explained: mixed-effects logistic regression.
 
     logit P(y = 1) = x' beta + sum_g u_g,     u_g ~ N(0, sd_g^2), one for each listener and each item (crossed, or listeners alone)
 
@@ -7,7 +7,10 @@ https://doi.org/10.1080/01621459.1993.10594284; what lme4's glmer does). With v 
 
     l(beta, sd) = sum log P(y | beta, v^) - |v^|^2 / 2 - log det(I + sd Z' W Z sd) / 2,     W = diag P (1 - P)
 
-Departs from it: a Gaussian prior of standard deviation PRIOR_SD on every coefficient keeps them finite where all answers are right.
+Departs from it: a Gaussian prior of standard deviation PRIOR_SD on every coefficient keeps them finite where all answers are right; and
+intervals take Student's t with one degree of freedom less than the smaller of the groups has members, because a standard deviation of a
+few items is not known any better. Effects are taken to be the same for every listener and item, so the model describes: whether something
+is so for other listeners and items is judged by `sampled_share` and `sampled_mean`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from limen.errors import UserError
-from limen.statistics import LEVEL, RESAMPLES
+from limen.statistics import LEVEL
 
 PRIOR_SD = 10.0
 
 
 @dataclass(frozen=True)
 class Effect:
-    """On the scale of log odds; Wald's interval and two-sided p-value."""
+    """On the scale of log odds; interval and two-sided p-value from Student's t."""
 
     name: str
     value: float
@@ -44,18 +47,6 @@ class MixedModel:
     log_likelihood: float
 
 
-@dataclass(frozen=True)
-class ClusterMean:
-    """A mean, or a difference of means, whose interval knows that answers of one listener (and to one item) resemble each other."""
-
-    n: int
-    listeners: int
-    items: int | None
-    value: float
-    low: float | None
-    high: float | None
-
-
 def mixed_logistic(
     rows: Sequence[Mapping[str, Any]],
     outcome: str = "correct",
@@ -66,7 +57,7 @@ def mixed_logistic(
     """One row per answer. `fixed` names columns of numbers (code a condition as 0 and 1); an intercept is always there."""
     from scipy.optimize import minimize
     from scipy.sparse import csr_matrix, hstack
-    from scipy.stats import norm
+    from scipy.stats import t
 
     if not rows or any(name not in row for row in rows for name in (outcome, *fixed, *groups)):
         raise UserError(f"mixed_logistic: {len(rows)} rows came; expected at least one, each with {', '.join((outcome, *fixed, *groups))}.")
@@ -90,11 +81,14 @@ def mixed_logistic(
     # a spread at its bound of 0 has no curvature; the others are judged without it
     free = [i for i in range(len(start)) if i < p or found.x[i] > 1e-3]
     covariance = np.linalg.inv(_curvature(loss, found.x, free))
-    q = float(norm.ppf((1 + level) / 2))
+    df = max(1, min(sizes, default=2) - 1)
+    q = float(t.ppf((1 + level) / 2, df))
     effects = []
     for i, name in enumerate(("intercept", *fixed)):
         value, error = float(found.x[i]), float(np.sqrt(max(covariance[i, i], 0.0)))
-        effects.append(Effect(name, value, error, value - q * error, value + q * error, float(2 * norm.sf(abs(value) / max(error, 1e-12)))))
+        effects.append(
+            Effect(name, value, error, value - q * error, value + q * error, float(2 * t.sf(abs(value) / max(error, 1e-12), df)))
+        )
     spreads = {name: float(v) for name, v in zip(groups, found.x[p:], strict=True)}
     # without the prior, so that models can be compared
     likelihood = float((found.x[:p] ** 2).sum()) / (2 * PRIOR_SD**2) - float(found.fun)
@@ -134,49 +128,3 @@ def _curvature(loss: Any, at: np.ndarray, free: list[int], h: float = 1e-3) -> n
             corners = [loss(at + s * unit[i] + t * unit[j]) for s, t in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
             out[a, b] = out[b, a] = (corners[0] - corners[1] - corners[2] + corners[3]) / (4 * h * h)
     return out
-
-
-def cluster_bootstrap(
-    values: Sequence[float],
-    listeners: Sequence[Any],
-    items: Sequence[Any] | None = None,
-    contrast: Sequence[bool] | None = None,
-    level: float = LEVEL,
-    seed: int = 0,
-) -> ClusterMean:
-    """Mean of the values, one entry per answer; with `contrast`, the mean where it is true less the mean where it is false.
-
-    Listeners are drawn with replacement, and items too where given: an answer then counts as often as both were drawn. Owen 2007,
-    https://doi.org/10.1214/07-AOAS122; with two ways the interval is a little too wide, with fewer than about ten listeners too narrow.
-    """
-    from limen.seeds import number
-
-    y = np.asarray(values, float)
-    if not len(y) or len(listeners) != len(y) or (items is not None and len(items) != len(y)):
-        raise UserError(f"cluster_bootstrap: {len(y)} values and {len(listeners)} listeners came; expected as many of each, at least one.")
-    side = np.ones(len(y), bool) if contrast is None else np.asarray(contrast, bool)
-    rng = np.random.default_rng(number(seed, "clusters"))
-    counted = [_drawn(names, rng) for names in (listeners, items) if names is not None]
-    w = np.prod([draws for draws, _ in counted], axis=0)
-    sizes = [size for _, size in counted]
-    one = np.ones((1, len(y)))
-    value = float(_means(one, y, side, contrast is not None)[0])
-    found = ClusterMean(len(y), sizes[0], sizes[1] if len(sizes) > 1 else None, value, None, None)
-    means = _means(w, y, side, contrast is not None)
-    means = means[np.isfinite(means)]
-    if sizes[0] < 2 or len(means) < 2:
-        return found
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return ClusterMean(found.n, found.listeners, found.items, value, float(low), float(high))
-
-
-def _drawn(names: Sequence[Any], rng: np.random.Generator) -> tuple[np.ndarray, int]:
-    """How often each answer's listener (or item) was drawn, (RESAMPLES, n), and how many there are."""
-    labels, which = np.unique([str(name) for name in names], return_inverse=True)
-    return rng.multinomial(len(labels), np.full(len(labels), 1 / len(labels)), RESAMPLES)[:, which], len(labels)
-
-
-def _means(w: np.ndarray, y: np.ndarray, side: np.ndarray, difference: bool) -> np.ndarray:
-    with np.errstate(invalid="ignore", divide="ignore"):  # a draw may hold no answer of one side
-        first = w[:, side] @ y[side] / w[:, side].sum(1)
-        return first - w[:, ~side] @ y[~side] / w[:, ~side].sum(1) if difference else first

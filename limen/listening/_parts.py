@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from limen.listening._hearers import Hearers
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -33,7 +35,18 @@ class Sure:
     """Share of all answers."""
     right: int
     share: Estimate
-    """Share of right answers among them, Clopper-Pearson."""
+    """Share of right answers among them, over listeners and items."""
+
+
+@dataclass(frozen=True)
+class Independent:
+    """What exact tests would say if answers were independent: of one listener no more alike than of several."""
+
+    interval: Estimate
+    """Clopper-Pearson."""
+    p_greater: float
+    p_two_sided: float
+    p_equivalent: float | None
 
 
 @dataclass(frozen=True)
@@ -44,19 +57,28 @@ class Share:
     n: int
     right: int
     share: Estimate
-    """Clopper-Pearson."""
+    """Over listeners and items: the interval holds for others like them. None from a single listener, as of the p below."""
     listeners: int
     items: int
-    clustered: Estimate
-    """The same share with a bootstrap over listeners and items: answers of one listener resemble each other."""
+    over: str
+    """What interval and tests hold for beyond those heard: "listeners and items", or fewer where the design cannot tell."""
+    design_effect: float | None
+    """So many answers are worth one independent one."""
+    df: float | None
     chance: float
-    p_greater: float
-    """Exact binomial, one-sided: better than chance."""
-    p_two_sided: float
+    p_greater: float | None
+    """One-sided: better than chance."""
+    p_two_sided: float | None
     bound: float
     p_equivalent: float | None
-    """Two one-sided exact tests: the share lies within `bound` of chance; None where chance is nearer to 0 or 1 than the bound."""
+    """Two one-sided tests: the share lies within `bound` of chance; None where chance is nearer to 0 or 1 than the bound."""
+    independent: Independent
+    hearers: Hearers
+    """Share of listeners who may hear it."""
     d_prime: Estimate
+    """Negative below chance, so that it is 0 on average where nothing is heard."""
+    d_prime_truncated: Estimate
+    """The same with 0 below chance."""
     bias: float | None
     """Criterion c; 0: neither answer is preferred."""
     sure: tuple[Sure, ...] = ()
@@ -74,7 +96,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Mixed-effects logistic regression of right answers: listeners and items as random intercepts."""
+    """Mixed-effects logistic regression of right answers: listeners and items as random intercepts. It describes; verdicts are not its."""
 
     names: tuple[str, ...]
     """What each coefficient compares."""
@@ -107,11 +129,11 @@ class Ratings:
     counts: tuple[int, ...]
     """Answers of each level, lowest first; empty for a slider."""
     mean: Estimate
-    """Bootstrap over listeners and items."""
+    """Over listeners and items."""
     median: float
     quartiles: tuple[float, float]
     good: Estimate
-    """Share of ratings of at least `Rated.good_from`, Clopper-Pearson."""
+    """Share of ratings of at least `Rated.good_from`, over listeners and items."""
     good_n: int
     bad_n: int
     """Ratings of at most `Rated.bad_to`."""
@@ -119,18 +141,23 @@ class Ratings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether the distributions of ratings differ between two conditions."""
+    """Whether ratings differ between two conditions."""
 
     where: Where
     conditions: tuple[str, str]
-    p: float
-    error: float
-    """Standard error of p by simulation; 0: p is exact."""
-    method: str
-    p_within: float | None
-    """Conditions exchanged within listeners only: holds also where answers of one listener resemble each other."""
     difference: Estimate
-    """Mean of the second condition minus mean of the first."""
+    """Mean of the second condition minus mean of the first, over listeners and items."""
+    p: float | None
+    """That the difference is 0, two-sided; None from a single listener."""
+    df: float | None
+    over: str
+    """What it holds for beyond those heard."""
+    p_independent: float
+    """Of a test of the whole distributions, if answers were independent."""
+    error: float
+    """Standard error of `p_independent` by simulation; 0: it is exact."""
+    method: str
+    """Of `p_independent`."""
 
 
 @dataclass(frozen=True)
@@ -154,9 +181,9 @@ class Transcribed:
     where: Where
     n: int
     exact: Estimate
-    """Share typed word for word, Clopper-Pearson."""
+    """Share typed word for word, over listeners and items."""
     wer: Estimate
-    """Word errors over words said; bootstrap over listeners."""
+    """Word errors over words said; bootstrap over listeners, of these items."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +205,10 @@ class Pair:
     wins: float
     """A tie counts half."""
     share: Estimate
-    """Among those who preferred one of the two, Clopper-Pearson."""
-    p_two_sided: float
+    """Among those who preferred one of the two, over listeners and items."""
+    p_two_sided: float | None
+    p_independent: float
+    """Exact binomial, if answers were independent."""
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,31 @@
-r"""How many listeners a study needs, before it is launched.
+r"""How many listeners a study needs, before it is launched: the power of the very tests that will be run.
 
-Answers of one listener resemble each other: with intraclass correlation icc, m answers of each of L listeners are worth
+Answers of one listener, and answers to one item, resemble each other. Of a share p, listeners make the part icc of the variance p (1 - p),
+items that of log odds with a spread of `item_sd`. What design effect D and how many degrees of freedom such a study is expected to have is
+worked out for its design (`Crossing.expected`); the power is then that of Student's t with the share as its mean,
 
-    n = L m / (1 + (m - 1) icc)
+    P( T > t ),     T ~ noncentral t,  (p - chance) / sqrt(D p (1 - p) / n)  from 0
 
-independent ones (the design effect, Kish 1965). Powers of shares are exact binomial sums at that n, rounded down; because they go up and
-down as n grows, the answer is the smallest number of listeners from which on the power is kept.
+Simulated studies stand beside it in docs/benchmarks_statistics.md. Items are as many as the study has: more listeners do not make up for
+few items.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from limen.errors import UserError
+from limen.listening._assumed import ICC, ITEM_SD
+from limen.listening._crossed import Crossing, Spread
 
 MOST = 2000
 """Listeners that are thought of."""
+LARGEST_DESIGN = 400
+"""Listeners up to which the design is worked out; beyond, degrees of freedom no longer grow with listeners that matter."""
 
 
 @dataclass(frozen=True)
@@ -30,89 +39,168 @@ class Plan:
     assumes: str
 
 
-def effective_trials(listeners: int, per_listener: int, icc: float = 0.0) -> float:
-    return listeners * per_listener / (1 + (per_listener - 1) * icc)
+def power_detect(n: int, share: float, chance: float, alpha: float, effect: float, df: float, sides: int = 1) -> float:
+    """Chance that n answers of this design effect show a share off `chance` when it is `share`; one-sided: above it."""
+    from scipy.stats import nct, t
+
+    away = (share - chance) / math.sqrt(effect * share * (1 - share) / n)
+    # the test takes the variance at chance, the answers have that at their share
+    cut = float(t.ppf(1 - alpha / sides, df)) * math.sqrt(chance * (1 - chance) / (share * (1 - share)))
+    above = float(nct.sf(cut, df, away))
+    return above + (float(nct.cdf(-cut, df, away)) if sides == 2 else 0.0)
 
 
-def power_detect(n: int, share: float, chance: float = 0.5, alpha: float = 0.05) -> float:
-    """Chance that the exact one-sided binomial test finds more than `chance` right when the true share is `share`."""
-    from scipy.stats import binom
+def power_equivalence(n: int, bound: float, share: float, chance: float, alpha: float, effect: float, df: float) -> float:
+    """Chance that n answers of this design effect show a share within `bound` of chance, when it is `share`."""
+    from scipy.stats import chi2, norm, t
 
-    k = np.arange(n + 1)
-    reject = binom.sf(k - 1, n, chance) <= alpha
-    return float(binom.pmf(k[reject], n, share).sum())
-
-
-def power_equivalence(n: int, bound: float, share: float | None = None, chance: float = 0.5, alpha: float = 0.05) -> float:
-    """Chance that `equivalence` shows a share within `bound` of chance, when it is `share` (chance itself for none)."""
-    from scipy.stats import binom
-
-    k = np.arange(n + 1)
-    shown = (binom.sf(k - 1, n, max(0.0, chance - bound)) < alpha) & (binom.cdf(k, n, min(1.0, chance + bound)) < alpha)
-    return float(binom.pmf(k[shown], n, chance if share is None else share).sum())
+    low, high = chance - bound, chance + bound
+    # over what the estimate of the variance may be: quantiles of chi-square
+    wrong = np.sqrt(chi2.ppf((np.arange(400) + 0.5) / 400, df) / df) * float(t.ppf(1 - alpha, df))
+    error = math.sqrt(effect * share * (1 - share) / n)
+    above = low + wrong * math.sqrt(effect * low * (1 - low) / n)
+    below = high - wrong * math.sqrt(effect * high * (1 - high) / n)
+    return float(np.maximum(norm.cdf((below - share) / error) - norm.cdf((above - share) / error), 0.0).mean())
 
 
 def listeners_to_detect(
-    share: float, per_listener: int, chance: float = 0.5, icc: float = 0.0, power: float = 0.8, alpha: float = 0.05
+    share: float,
+    per_listener: int,
+    items: int,
+    chance: float = 0.5,
+    icc: float = ICC,
+    item_sd: float = ITEM_SD,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    sides: int = 1,
 ) -> Plan:
-    """Listeners for an ABX (or n-way) study to find that the share of right answers is above chance when it is `share`."""
-    if not chance < share <= 1:
-        raise UserError(f"listeners_to_detect: a share of {share:g} came; expected more than chance ({chance:g}) and at most 1.")
-    words = f"share {share:g} against {chance:g}, {per_listener} trials each, intraclass correlation {icc:g}"
-    return _smallest(lambda n: power_detect(n, share, chance, alpha), per_listener, icc, power, alpha, words)
+    """Listeners to find that the share of right answers is above chance (or, with two sides, off it) when it is `share`, each answering to
+    so many of `items`."""
+    if not (chance < share < 1 or (sides == 2 and 0 < share < 1 and share != chance)):
+        raise UserError(f"listeners_to_detect: got a share of {share:g}; expected more than chance ({chance:g}) and less than 1.")
+    reach = lambda n, found: power_detect(n, share, chance, alpha, found.design_effect, found.df, sides)  # noqa: E731
+    words = f"share {share:g} against {chance:g}, {_words(per_listener, items, icc, item_sd, 'log odds')}"
+    return _smallest(reach, _of_shares(share, per_listener, items, icc, item_sd), per_listener, power, alpha, words)
 
 
 def listeners_for_equivalence(
     bound: float,
     per_listener: int,
+    items: int,
     share: float | None = None,
     chance: float = 0.5,
-    icc: float = 0.0,
+    icc: float = ICC,
+    item_sd: float = ITEM_SD,
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> Plan:
     """Listeners to show that the share of right answers is within `bound` of chance, when it is `share` (chance itself for none)."""
     true = chance if share is None else share
-    if not abs(true - chance) < bound <= min(chance, 1 - chance):
-        raise UserError(
-            f"listeners_for_equivalence: a bound of {bound:g} came; expected more than the true share ({true:g}) is off chance."
-        )
-    words = f"share {true:g} within {bound:g} of {chance:g}, {per_listener} trials each, intraclass correlation {icc:g}"
-    return _smallest(lambda n: power_equivalence(n, bound, true, chance, alpha), per_listener, icc, power, alpha, words)
-
-
-def _smallest(power_at, per_listener: int, icc: float, power: float, alpha: float, words: str) -> Plan:
-    effective = lambda listeners: effective_trials(listeners, per_listener, icc)  # noqa: E731
-    reached = lambda listeners: power_at(int(effective(listeners))) >= power  # noqa: E731
-    high = 1
-    while not (reached(high) and reached(high + 1)):
-        high *= 2
-        if high > MOST:
-            raise UserError(
-                f"power {power:g} is not reached with {MOST} listeners ({words}). Ask for a larger effect, or for more trials each."
-            )
-    # the teeth of the power are small beside a doubling: above 2 x high nothing falls below again
-    found = max((n for n in range(1, 2 * high + 1) if not reached(n)), default=0) + 1
-    return Plan(found, found * per_listener, effective(found), power_at(int(effective(found))), alpha, words)
+    if not abs(true - chance) < bound < min(chance, 1 - chance):
+        raise UserError(f"listeners_for_equivalence: got a bound of {bound:g}; expected more than the true share ({true:g}) is off chance.")
+    reach = lambda n, found: power_equivalence(n, bound, true, chance, alpha, found.design_effect, found.df)  # noqa: E731
+    words = f"share {true:g} within {bound:g} of {chance:g}, {_words(per_listener, items, icc, item_sd, 'log odds')}"
+    return _smallest(reach, _of_shares(true, per_listener, items, icc, item_sd), per_listener, power, alpha, words)
 
 
 def listeners_for_shift(
-    shift: float, rating_sd: float, per_condition: int, effect_sd: float = 0.0, power: float = 0.8, alpha: float = 0.05
+    shift: float,
+    per_condition: int,
+    items: int,
+    nested: bool = True,
+    icc: float = ICC,
+    item_sd: float = ITEM_SD,
+    power: float = 0.8,
+    alpha: float = 0.05,
 ) -> Plan:
-    """Listeners to find that one condition is rated `shift` higher than another, each rating both, by a paired t test over listeners' mean
-    differences, two-sided. `rating_sd` is the spread of one listener's ratings of one condition, `effect_sd` that of the shift."""
-    if shift == 0 or rating_sd <= 0 or per_condition < 1:
-        raise UserError(f"listeners_for_shift: shift {shift:g} and rating_sd {rating_sd:g} came; expected a shift and a spread above 0.")
-    sd = math.sqrt(2 * rating_sd**2 / per_condition + effect_sd**2)
-    for n in range(2, MOST + 1):
-        if (reached := _paired_t(abs(shift) / sd, n, alpha)) >= power:
-            words = f"shift {shift:g}, sd of a listener's mean difference {sd:.3g}"
-            return Plan(n, 2 * n * per_condition, float(n), reached, alpha, words)
-    raise UserError(f"power {power:g} is not reached with {MOST} listeners. Ask for a larger shift, or for more ratings each.")
-
-
-def _paired_t(effect: float, n: int, alpha: float) -> float:
+    """Listeners to find, two-sided, that one condition is rated `shift` standard deviations of a single rating higher than another, each
+    listener rating both, so many of the `items` of each. Nested: each condition has items of its own. Half of what a listener adds to
+    ratings of one condition, and half of what an item adds that is heard in both, is taken to be the same in both and to cancel."""
+    if shift == 0 or per_condition < 1:
+        raise UserError(
+            f"listeners_for_shift: got a shift of {shift:g}; expected another than 0, and at least one rating of each condition."
+        )
     from scipy.stats import nct, t
 
-    beyond, away = t.ppf(1 - alpha / 2, n - 1), effect * math.sqrt(n)
-    return float(nct.sf(beyond, n - 1, away) + nct.cdf(-beyond, n - 1, away))
+    def expected(listeners: int) -> Spread:
+        design = _design(listeners, per_condition, items, "nested" if nested else "crossed")
+        return design.expected(icc / (1 - icc) / 2, item_sd**2 if nested else item_sd**2 / 2, 1.0)
+
+    def reach(n: int, found: Spread) -> float:
+        cut, away = float(t.ppf(1 - alpha / 2, found.df)), abs(shift) / math.sqrt(found.variance)
+        return float(nct.sf(cut, found.df, away) + nct.cdf(-cut, found.df, away))
+
+    words = f"shift {shift:g} of a rating's spread, {_words(per_condition, items, icc, item_sd, 'of that spread')} of each condition"
+    return _smallest(reach, expected, 2 * per_condition, power, alpha, words)
+
+
+def expected_of_share(share: float, listeners: int, per_listener: int, items: int, icc: float = ICC, item_sd: float = ITEM_SD) -> Spread:
+    """Design effect and degrees of freedom to be expected of a share."""
+    return _of_shares(share, per_listener, items, icc, item_sd)(listeners)
+
+
+def _words(per_listener: int, items: int, icc: float, item_sd: float, unit: str) -> str:
+    return f"{per_listener} trials each on {items} items, intraclass correlation {icc:g}, items spread by {item_sd:g} {unit}"
+
+
+def _of_shares(share: float, per_listener: int, items: int, icc: float, item_sd: float) -> Callable[[int], Spread]:
+    whole = share * (1 - share)
+    of_items = item_variance(share, item_sd)
+    of_listeners = min(icc * whole, whole - of_items)
+    return lambda listeners: _design(listeners, per_listener, items, "").expected(of_listeners, of_items, whole - of_items - of_listeners)
+
+
+def item_variance(share: float, item_sd: float) -> float:
+    """Variance of a share whose log odds spread by `item_sd` around what makes it `share` on average."""
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    x, w = np.polynomial.hermite_e.hermegauss(40)
+    w = w / w.sum()
+    middle = float(brentq(lambda b: float(w @ expit(b + item_sd * x)) - share, -60, 60))
+    return float(w @ (expit(middle + item_sd * x) - share) ** 2)
+
+
+@cache
+def _design(listeners: int, per_listener: int, items: int, conditions: str) -> Crossing:
+    """Every listener takes the next so many items in turn; in two conditions of the same items, or of items of their own."""
+    who = np.repeat(np.arange(listeners), per_listener)
+    what = np.arange(listeners * per_listener) % items
+    if not conditions:
+        return Crossing(who, what)
+    again = what + items if conditions == "nested" else what
+    second = np.arange(2 * len(who)) >= len(who)
+    return Crossing(np.tile(who, 2), np.concatenate([what, again]), second)
+
+
+def _smallest(
+    power_at: Callable[[int, Spread], float], expected: Callable[[int], Spread], per_listener: int, power: float, alpha: float, words: str
+) -> Plan:
+    """By halving: power grows with listeners."""
+
+    def found(listeners: int) -> tuple[Spread, float]:
+        spread = expected(min(listeners, LARGEST_DESIGN))
+        if listeners > LARGEST_DESIGN:
+            spread = _extrapolated(expected, listeners)
+        return spread, power_at(listeners * per_listener, spread)
+
+    low, high = 1, 2
+    while found(high)[1] < power:
+        low, high = high, 2 * high
+        if high > MOST:
+            raise UserError(
+                f"power {power:g} is not reached with {MOST} listeners ({words}). Ask for a larger effect, or for more items or trials."
+            )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if found(middle)[1] < power else (low, middle)
+    spread, reached = found(high)
+    return Plan(high, high * per_listener, high * per_listener / spread.design_effect, reached, alpha, words)
+
+
+def _extrapolated(expected: Callable[[int], Spread], listeners: int) -> Spread:
+    """The variance is a constant of items and a part that falls with listeners: a line in 1 / listeners through two designs."""
+    near, far = expected(LARGEST_DESIGN // 2), expected(LARGEST_DESIGN)
+    slope = (near.variance - far.variance) / (2 / LARGEST_DESIGN - 1 / LARGEST_DESIGN)
+    variance: Any = far.variance + slope * (1 / listeners - 1 / LARGEST_DESIGN)
+    return Spread(None, variance, far.df, variance / (far.variance / far.design_effect * LARGEST_DESIGN / listeners))

@@ -1,12 +1,10 @@
-"""Shares of right answers: exact intervals, exact tests against chance, equivalence, accuracy by confidence, and many tests at once.
+"""Shares of right answers if answers were independent: exact intervals, exact tests against chance, equivalence; and many tests at once.
 
-Answers of one listener resemble each other. The exact tests here take answers as independent; where listeners answer more than once, report
-`cluster_bootstrap` or `mixed_logistic` beside them.
+Answers of one listener resemble each other, and so do answers to one item: `sampled_share` knows, and is what verdicts come from.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -47,16 +45,6 @@ class Equivalence:
 
 
 @dataclass(frozen=True)
-class ConfidenceRow:
-    confidence: Any
-    n: int
-    correct: int
-    share: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Adjusted:
     """p-values in the order they came, adjusted so that `p < alpha` keeps the error rate of the whole family."""
 
@@ -93,15 +81,6 @@ def equivalence(successes: int, n: int, bound: float, chance: float = 0.5, alpha
     p = max(not_below, not_above)
     low, high = clopper_pearson(successes, n, 1 - 2 * alpha)
     return Equivalence(successes, n, successes / n, chance, bound, not_below, not_above, p, p < alpha, low, high)
-
-
-def confidence_accuracy(confidence: Sequence[Any], correct: Sequence[bool], level: float = LEVEL) -> tuple[ConfidenceRow, ...]:
-    """One row per confidence that was given, in sorted order."""
-    rows = []
-    for value in sorted(set(confidence)):
-        said = [bool(c) for given, c in zip(confidence, correct, strict=True) if given == value]
-        rows.append(ConfidenceRow(value, len(said), sum(said), sum(said) / len(said), *clopper_pearson(sum(said), len(said), level)))
-    return tuple(rows)
 
 
 def holm(p: Sequence[float]) -> Adjusted:

@@ -27,7 +27,7 @@ DRAWS = 20_000
 class Comparison:
     """`error` is the standard error of a p-value that was drawn; 0 where it is exact."""
 
-    method: Literal["exact", "permutation", "permutation within listeners"]
+    method: Literal["exact", "permutation"]
     p: float
     error: float
     categories: tuple[Any, ...]
@@ -53,7 +53,7 @@ class MushraRow:
 
 
 def compare_ratings(first: Sequence[Any], second: Sequence[Any], seed: int = 0) -> Comparison:
-    """Ratings of two conditions, all independent of each other."""
+    """Ratings of two conditions, if all were independent of each other; `sampled_mean` knows who rated what."""
     categories, a, b = _table(first, second)
     order = np.argsort(-(a + b), kind="stable")
     # every other one, so that large rows are shared between the halves
@@ -61,19 +61,8 @@ def compare_ratings(first: Sequence[Any], second: Sequence[Any], seed: int = 0) 
     if max(np.prod(part + 1.0) for part in parts) <= ENUMERABLE:
         return Comparison("exact", _exact(parts, seen, int(a.sum())), 0.0, categories, _ints(a), _ints(b), _difference(first, second))
     values = np.asarray([*(categories.index(v) for v in first), *(categories.index(v) for v in second)])
-    p, error = _drawn(values, np.arange(len(values)) >= len(first), np.zeros(len(values), int), len(categories), seed)
+    p, error = _drawn(values, np.arange(len(values)) >= len(first), len(categories), seed)
     return Comparison("permutation", p, error, categories, _ints(a), _ints(b), _difference(first, second))
-
-
-def compare_ratings_within(listeners: Sequence[Any], conditions: Sequence[bool], ratings: Sequence[Any], seed: int = 0) -> Comparison:
-    """One entry per answer; `conditions` says whether it is of the second condition. Conditions are exchanged within listeners only, so
-    that a listener who rates everything low, or who heard one condition more often, proves nothing."""
-    first, second = ([r for r, c in zip(ratings, conditions, strict=True) if bool(c) is which] for which in (False, True))
-    categories, a, b = _table(first, second)
-    groups = np.unique(np.asarray([str(name) for name in listeners]), return_inverse=True)[1]
-    values = np.asarray([categories.index(r) for r in ratings])
-    p, error = _drawn(values, np.asarray(conditions, bool), groups, len(categories), seed)
-    return Comparison("permutation within listeners", p, error, categories, _ints(a), _ints(b), _difference(first, second))
 
 
 def _table(first: Sequence[Any], second: Sequence[Any]) -> tuple[tuple[Any, ...], np.ndarray, np.ndarray]:
@@ -124,13 +113,11 @@ def _fillings(rows: np.ndarray, choose: Any) -> tuple[np.ndarray, np.ndarray]:
     return sums, logs
 
 
-def _drawn(values: np.ndarray, second: np.ndarray, groups: np.ndarray, categories: int, seed: int) -> tuple[float, float]:
-    """p-value of the chi-square distance between both rows of the table, labels exchanged at random within groups."""
+def _drawn(values: np.ndarray, second: np.ndarray, categories: int, seed: int) -> tuple[float, float]:
+    """p-value of the chi-square distance between both rows of the table, labels exchanged at random."""
     from limen.seeds import number
 
     rng = np.random.default_rng(number(seed, "permutation"))
-    order = np.argsort(groups, kind="stable")
-    values, second, groups = values[order], second[order], groups[order]
     one_hot = np.eye(categories)[values]
     rows = one_hot.sum(0)
     n = int(second.sum())
@@ -141,7 +128,7 @@ def _drawn(values: np.ndarray, second: np.ndarray, groups: np.ndarray, categorie
     seen, beyond = distance(second[None])[0], 0
     block = max(1, min(DRAWS, 4_000_000 // len(values)))
     for start in range(0, DRAWS, block):
-        keys = groups + rng.random((min(block, DRAWS - start), len(values)))
+        keys = rng.random((min(block, DRAWS - start), len(values)))
         beyond += int((distance(second[np.argsort(keys, axis=1)]) >= seen - 1e-9).sum())
     p = (beyond + 1) / (DRAWS + 1)
     return p, float(np.sqrt(p * (1 - p) / DRAWS))

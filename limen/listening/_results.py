@@ -1,9 +1,10 @@
 """What the answers of a study say, as plain data: `as_dict` of it is JSON."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
-from limen.listening._parts import Choices, Part, Preference, Rated, Thresholds, Transcriptions, Where
+from limen.listening._hearers import FEW, Hearers
+from limen.listening._parts import Choices, Estimate, Part, Preference, Rated, Thresholds, Transcriptions, Where
 from limen.listening.exclusions import Exclusions
 
 
@@ -17,15 +18,31 @@ class Answered:
     where: Where
     n: int
     p: float | None
+    """Holds under effects of listeners and of items."""
     p_corrected: float | None
     """Holm, over all hypotheses of the study."""
+    p_independent: float | None
+    """Of the plain exact test: what p would be if answers were independent."""
     alpha: float
     holds: bool | None
-    """None: there were no answers to judge by."""
+    """p_corrected < alpha. None: there were no answers to judge by. Of equivalence it is about the mean over listeners: see `verdict`."""
     power: float | None
     estimate: str
     """What was found, in words."""
+    interval: Estimate
+    """What was found, with the interval that belongs to `p`."""
     method: str
+    hearers: Hearers | None = None
+    """Of equivalence: how large a share of listeners may still hear it (or, in a preference, have a clear one)."""
+
+    @property
+    def verdict(self) -> Literal["yes", "on average only", "not shown", "no answers"]:
+        """Equivalence of a mean is no yes if many listeners may hear it."""
+        if self.holds is None:
+            return "no answers"
+        if not self.holds:
+            return "not shown"
+        return "on average only" if self.hearers is not None and self.hearers.high > FEW else "yes"
 
 
 @dataclass(frozen=True)
@@ -96,4 +113,5 @@ class Results:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {"same_fingerprint": self.exclusions.same}
+        hypotheses = [asdict(h) | {"verdict": h.verdict} for h in self.hypotheses]
+        return asdict(self) | {"same_fingerprint": self.exclusions.same, "hypotheses": hypotheses}

@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 
 from limen.errors import UserError
-from limen.listening.study import Hypothesis, Item, Study, read_study
+from limen.listening._assumed import ICC, ITEM_SD
+from limen.listening.study import Item, Study, read_study
 from limen.trials._screen import Screen
 
 READING_S, ANSWERING_S = 4.0, 4.0
@@ -19,10 +20,6 @@ LONGEST_MIN = 30.0
 LOUDNESS_DB, LENGTH_S = 0.5, 0.005
 """Conditions of one item that differ by more can be told apart by loudness or length alone."""
 QUIET_DBFS = -60.0
-ICC = 0.05
-"""How much answers of one listener are taken to resemble each other before any is known."""
-SHIFT_SD = 0.5
-"""Difference between conditions that should be found, in standard deviations of the ratings of one listener."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +40,16 @@ class Heard:
     """Longest run of samples at full scale."""
 
 
-def check_study(path: Path) -> list[Finding]:
-    """Errors first, then warnings, then notes; a study file that cannot be read is a UserError."""
+def check_study(path: Path, icc: float = ICC, item_sd: float = ITEM_SD) -> list[Finding]:
+    """Errors first, then warnings, then notes; a study file that cannot be read is a UserError. `icc` and `item_sd` are what the number of
+    listeners is planned with: how much answers of one listener, and items, are taken to resemble each other and to differ."""
     study = read_study(path)
     heard, findings = _files(study, path.parent)
     findings += [f for item in study.items for f in _item(study, item, heard)]
     findings += _whole(study, heard)
     if not any(f.level == "error" for f in findings):
         try:
-            findings += _design(study, heard)
+            findings += _design(study, heard, icc, item_sd)
         except UserError as error:
             findings.append(Finding("error", str(error)))
     order = ("error", "warning", "note")
@@ -125,7 +123,8 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
         yield Finding("note", "contact is empty: listeners do not learn whom to write to.")
 
 
-def _design(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
+def _design(study: Study, heard: dict[str, Heard], icc: float, item_sd: float) -> Iterator[Finding]:
+    from limen.listening._planning import said
     from limen.listening.design import screens
 
     planned = {group: screens(study, group, 0) for group in study.cells}
@@ -143,7 +142,7 @@ def _design(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
         if any(r.name == rule for r in study.exclude) and needed not in roles:
             yield Finding("error", f"exclude has the rule {rule}, but no step has any {needed} screen: nobody could be excluded by it.")
     for hypothesis in study.hypotheses:
-        yield from _power(study, hypothesis, planned)
+        yield Finding(*said(study, hypothesis, planned, icc, item_sd))
 
 
 def _seconds(screen: Screen, heard: dict[str, Heard]) -> float:
@@ -162,49 +161,3 @@ def _balance(planned: dict[str, list[Screen]]) -> Iterator[Finding]:
             if max(count.values()) > min(count.values()) + 1:
                 each = ", ".join(f"{n} {condition}" for condition, n in sorted(count.items()))
                 yield Finding("warning", f"{f'group {group}, ' if group else ''}{kind}: conditions come unequally often ({each}).")
-
-
-def _power(study: Study, hypothesis: Hypothesis, planned: dict[str, list[Screen]]) -> Iterator[Finding]:
-    """How many listeners the hypothesis takes, for the value of `by` that fewest answers are about."""
-    from limen.listening.statistics import listeners_for_equivalence, listeners_for_shift, listeners_to_detect
-
-    asked = f'hypothesis "{hypothesis.name}"'
-    # condition tells what is compared where ratings differ, and is no reason to look at half of the answers
-    by = None if hypothesis.kind == "different" else hypothesis.by
-    counts = {group: Counter(str(s.facts.get(by, "")) if by else "" for s in _about(hypothesis, found)) for group, found in planned.items()}
-    values = sorted({value for count in counts.values() for value in count})
-    if not values:
-        yield Finding("error", f"{asked}: no step has any {hypothesis.trial} trial.")
-        return
-    needed = []
-    for value in values:
-        each = [count[value] for count in counts.values() if count[value]]
-        trials, share = max(1, round(sum(each) / len(each))), len(each) / len(counts)
-        chance = _chance(next(s for found in planned.values() for s in _about(hypothesis, found)))
-        try:
-            if hypothesis.kind == "above_chance":
-                plan = listeners_to_detect(hypothesis.effect, trials, chance, ICC, hypothesis.power, hypothesis.alpha)
-            elif hypothesis.kind == "equivalent":
-                plan = listeners_for_equivalence(hypothesis.bound, trials, None, chance, ICC, hypothesis.power, hypothesis.alpha)
-            else:
-                plan = listeners_for_shift(SHIFT_SD, 1.0, max(1, trials // 2), 0.0, hypothesis.power, hypothesis.alpha)
-        except UserError as error:
-            yield Finding("warning", f"{asked}: {error}")
-            return
-        needed.append((-(-plan.listeners // share) if share < 1 else plan.listeners, value, plan))
-    listeners, value, plan = max(needed, key=lambda n: n[0])
-    of = f" for {by} {value}" if by else ""
-    enough = study.listeners >= listeners
-    yield Finding("note" if enough else "warning",
-                  f"{asked}: {listeners:.0f} listeners find it with {plan.power:.0%} power{of} ({plan.assumes}); "
-                  f"{study.listeners} are planned{'' if enough else ', too few'}.")  # fmt: skip
-
-
-def _about(hypothesis: Hypothesis, found: list[Screen]) -> list[Screen]:
-    return [s for s in found if s.role == "trial" and s.kind == hypothesis.trial]
-
-
-def _chance(screen: Screen) -> float:
-    """Of guessing right: one in so many choices."""
-    asked = [w for w in screen.widgets if w.name in screen.truth] or [w for w in screen.widgets if w.choices]
-    return 1 / max(2, len(asked[0].choices)) if asked else 0.5

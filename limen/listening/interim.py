@@ -1,4 +1,8 @@
-"""What a running study may already conclude, looked at as often as one likes: anytime-valid tests of its questions about chance."""
+"""What a running study may already conclude, looked at as often as one likes: anytime-valid tests of its questions about chance.
+
+Listeners are what is counted, so answers of one listener may resemble each other. What is said holds for the clips of the study; whether it
+does for other clips is judged once, at the end, by `limen listen analyze`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +10,9 @@ from typing import Any
 
 from limen.listening._analyse_choices import chance_of
 from limen.listening._cells import keys, split_by
-from limen.listening.exclusions import exclusions
-from limen.listening.statistics import always_valid
-from limen.listening.study import Study
+from limen.listening.exclusions import by_listener, exclusions
+from limen.listening.statistics import bets
+from limen.listening.study import Hypothesis, Study
 
 
 @dataclass(frozen=True)
@@ -19,25 +23,34 @@ class Interim:
     where: str
     right: int
     n: int
+    listeners: int
+    """Who finished: others do not count yet."""
     low: float
-    """Confidence sequence of the share of right answers: holds at all times at once."""
+    """Confidence sequence of the mean share of right answers, for the clips of this study: holds at all times at once."""
     high: float
     decided: bool
-    """The question is answered with yes: listening may stop for it."""
+    """The question is answered with yes, for the clips of this study: listening may stop for it."""
 
 
 def interim(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[Interim]:
-    """For every hypothesis about chance; `rows` are those of limen.listening.export. Listeners who are still at it count with what they
-    answered, those that another rule leaves out do not."""
-    left_out = {e.listener for e in exclusions(study, rows).excluded if e.rule != "incomplete"}
-    counted = [r for r in rows if r["role"] == "trial" and r["listener"] not in left_out and r["correct"] is not None]
+    """For every hypothesis about chance; `rows` are those of limen.listening.export. Listeners count once they have finished, in that
+    order; those that a rule leaves out do not."""
+    left_out = {e.listener for e in exclusions(study, rows).excluded}
+    counted = [r for r in rows if r["role"] == "trial" and r["finished"] and r["listener"] not in left_out and r["correct"] is not None]
     out = []
     for h in study.hypotheses:
-        if h.kind == "different" or (h.by is not None and h.by not in keys(study)):
+        if h.kind == "different" or h.trial == "preference" or (h.by is not None and h.by not in keys(study)):
             continue
         for where, part in split_by(study, [r for r in counted if r["kind"] == h.trial], h.by):
-            right, chance = sum(bool(r["correct"]) for r in part), chance_of(study, h.trial, part)
-            found = always_valid(right, len(part), chance, h.alpha, h.bound if h.kind == "equivalent" else None)
-            decided = found.detected if h.kind == "above_chance" else bool(found.equivalent)
-            out.append(Interim(h.name, str(where), right, len(part), found.low, found.high, decided))
+            if part:
+                out.append(_look(study, h, str(where), part))
     return out
+
+
+def _look(study: Study, h: Hypothesis, where: str, rows: Sequence[Mapping[str, Any]]) -> Interim:
+    by = sorted(by_listener(rows).values(), key=lambda mine: max(str(r["received_at"]) for r in mine))
+    shares = [sum(bool(r["correct"]) for r in mine) / len(mine) for mine in by]
+    found = bets(shares, chance_of(study, h.trial, rows), h.alpha, h.bound if h.kind == "equivalent" else None)
+    decided = found.detected if h.kind == "above_chance" else bool(found.equivalent)
+    right = sum(bool(r["correct"]) for r in rows)
+    return Interim(h.name, where, right, len(rows), len(by), found.low, found.high, decided)

@@ -5,11 +5,13 @@ before the end. Thresholds of adaptive studies are in `limen.perception.psychome
 """
 
 from limen.listening._agreement import Agreement, fleiss_kappa, icc, krippendorff_alpha  # noqa: F401
+from limen.listening._betting import Bets, bets  # noqa: F401
 from limen.listening._detection import Sensitivity, abx_share, dprime, sensitivity  # noqa: F401
-from limen.listening._models import ClusterMean, Effect, MixedModel, cluster_bootstrap, mixed_logistic  # noqa: F401
+from limen.listening._hearers import Hearers, hearers  # noqa: F401
+from limen.listening._models import Effect, MixedModel, mixed_logistic  # noqa: F401
 from limen.listening._power import (  # noqa: F401
     Plan,
-    effective_trials,
+    expected_of_share,
     listeners_for_equivalence,
     listeners_for_shift,
     listeners_to_detect,
@@ -18,15 +20,14 @@ from limen.listening._power import (  # noqa: F401
 )
 from limen.listening._proportions import (  # noqa: F401
     Adjusted,
-    ConfidenceRow,
     Equivalence,
     Proportion,
     benjamini_hochberg,
-    confidence_accuracy,
     equivalence,
     holm,
     proportion,
 )
-from limen.listening._ratings import Comparison, MushraRow, compare_ratings, compare_ratings_within, mushra, mushra_rejected  # noqa: F401
+from limen.listening._ratings import Comparison, MushraRow, compare_ratings, mushra, mushra_rejected  # noqa: F401
+from limen.listening._samples import SampledMean, SampledShare, sampled_mean, sampled_share  # noqa: F401
 from limen.listening._scaling import Strength, bradley_terry  # noqa: F401
 from limen.listening._sequential import AlwaysValid, Boundaries, CountBoundaries, always_valid, boundaries, count_boundaries  # noqa: F401

@@ -63,8 +63,8 @@ class Hypothesis(Options):
 
     name: str = Field(min_length=1)
     kind: Literal["above_chance", "equivalent", "different"] = "above_chance"
-    """above_chance: exact one-sided binomial. equivalent: the share of right answers lies within `bound` of chance. different: ratings or
-    shares differ between conditions."""
+    """above_chance: more right answers than guessing gives. equivalent: the share of right answers lies within `bound` of chance.
+    different: ratings or shares differ between conditions. All are answered for other listeners and other items."""
     trial: str
     """The trial type it is about: abx, naturalness, identification, same_different, preference, mushra."""
     by: str | None = None

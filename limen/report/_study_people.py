@@ -11,7 +11,7 @@ from limen.report._words import DASH, fmt, many
 def hypotheses(results: Results) -> dict[str, Any]:
     rows = []
     for h in results.hypotheses:
-        kind, answer = {None: ("no", h.estimate), True: ("yes", "yes"), False: ("no", "not shown")}[h.holds]
+        kind, answer = "yes" if h.verdict == "yes" else "no", h.estimate if h.verdict == "no answers" else h.verdict
         rows.append(
             {
                 "name": h.name,
@@ -20,6 +20,7 @@ def hypotheses(results: Results) -> dict[str, Any]:
                 "method": h.method or DASH,
                 "p": p_cell(h.p),
                 "corrected": p_cell(h.p_corrected),
+                "independent": p_cell(h.p_independent),
                 "power": fmt(h.power, "%") if h.power is not None else DASH,
                 "answer": answer,
                 "kind": kind,

@@ -1,5 +1,6 @@
 """Tables of a listening study's results page, ready for the template."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from limen.listening._parts import Choices, Estimate, Preference, Rated, Share, Thresholds, Transcriptions, Where
@@ -24,7 +25,7 @@ def p_cell(p: float | None) -> str:
 
 
 def choices(part: Choices) -> list[Table]:
-    out = [_shares(part)]
+    out = [_shares(part), _independent(part)]
     if any(s.sure for s in part.shares):
         out.append(_confidence(part))
     if part.mixed:
@@ -33,8 +34,9 @@ def choices(part: Choices) -> list[Table]:
             for name, e, p in zip(part.mixed.names, part.mixed.log_odds, part.mixed.p, strict=True)
         ]
         caption = (
-            "Log odds of a right answer, 95 % Wald intervals; 0 is even odds. Standard deviation between listeners "
-            f"{fmt(part.mixed.listener_sd, '2f')}, between items {fmt(part.mixed.item_sd, '2f')}."
+            "Log odds of a right answer with 95 % intervals (Student’s t); 0 is even odds. Standard deviation between listeners "
+            f"{fmt(part.mixed.listener_sd, '2f')}, between items {fmt(part.mixed.item_sd, '2f')}. The model describes: it takes a "
+            "condition’s effect to be the same for every listener and item, so no verdict comes from it."
         )
         out.append(
             table("Mixed-effects logistic model", [("Compared", ""), ("Log odds", "95 % interval in brackets"), ("p", "")], rows, caption)
@@ -53,16 +55,65 @@ def _shares(part: Choices) -> Table:
         ("n", "answers"),
         ("Right", ""),
         ("Share", ""),
+        ("95 % interval", "over listeners and items"),
+        ("p better", "over listeners and items, one-sided: better than chance"),
+        ("p two-sided", "over listeners and items: other than chance"),
+    ]
+    within = f"p within ±{100 * part.shares[0].bound:.0f}"
+    headings += [(within, "over listeners and items: equivalence with chance, two one-sided tests")] if equal else []
+    headings += [("May hear it, up to", "share of listeners: 95 % upper bound")]
+    if detect:
+        headings += [
+            ("d′", "sensitivity, negative below chance; 95 % interval over listeners"),
+            ("d′ from 0 up", "the same, 0 below chance: too high on average where nothing is heard"),
+            ("Bias c", "0: neither answer is preferred"),
+        ]
+    caption = f"Chance is {fmt(part.shares[0].chance, '%')}. {_held(part.shares)}"
+    return table("Right answers", headings, [_share(s, detect, equal) for s in part.shares], caption, names=2)
+
+
+def _held(shares: Sequence[Share]) -> str:
+    """What the intervals hold for, and what they cannot."""
+    fewer = [s for s in shares if s.over != "listeners and items" and s.design_effect is not None]
+    out = "Intervals and p hold for other listeners and other items"
+    if not fewer:
+        return f"{out}."
+    which = listed([str(s.where) for s in fewer[:6]]) + (", ..." if len(fewer) > 6 else "")
+    return f"{out}, but of {which} only over {listed(list(dict.fromkeys(s.over for s in fewer)))}: the design tells no more."
+
+
+def _independent(part: Choices) -> Table:
+    equal = any(s.independent.p_equivalent is not None for s in part.shares)
+    headings = [
+        ("By", ""),
+        ("Value", ""),
+        ("n", "answers"),
+        ("Share", ""),
         ("95 % interval", "Clopper-Pearson"),
-        ("Clustered", "95 % interval from a bootstrap over listeners and items"),
         ("p better", "exact binomial against chance, one-sided"),
         ("p two-sided", "exact binomial against chance"),
     ]
-    headings += [(f"p within ±{100 * part.shares[0].bound:.0f}", "equivalence with chance, two one-sided exact tests")] if equal else []
-    headings += [("d′", "sensitivity, 95 % interval over listeners"), ("Bias c", "0: neither answer is preferred")] if detect else []
-    return table(
-        "Right answers", headings, [_share(s, detect, equal) for s in part.shares], f"Chance is {fmt(part.shares[0].chance, '%')}.", names=2
+    headings += [(f"p within ±{100 * part.shares[0].bound:.0f}", "two one-sided exact binomials")] if equal else []
+    headings += [("Design effect", "so many answers are worth one independent one"), ("df", "degrees of freedom of the tests above")]
+    rows = [
+        [
+            *_where(s.where),
+            fmt(s.n, "n"),
+            fmt(s.share.value, "%"),
+            _range(s.independent.interval),
+            p_cell(s.independent.p_greater),
+            p_cell(s.independent.p_two_sided),
+            *([p_cell(s.independent.p_equivalent)] if equal else []),
+            fmt(s.design_effect, "2f") if s.design_effect is not None else DASH,
+            fmt(s.df, "1f") if s.df is not None else DASH,
+        ]
+        for s in part.shares
+    ]
+    caption = (
+        "Exact intervals and tests, as they would be if answers of one listener, and to one item, were no more alike than others. The "
+        "table above does not assume that."
     )
+    return table("If answers were independent", headings, rows, caption, names=2)
 
 
 def _share(s: Share, detect: bool, equal: bool) -> list[Any]:
@@ -72,12 +123,15 @@ def _share(s: Share, detect: bool, equal: bool) -> list[Any]:
         fmt(s.right, "n"),
         fmt(s.share.value, "%"),
         _range(s.share),
-        _range(s.clustered),
         p_cell(s.p_greater),
         p_cell(s.p_two_sided),
     ]
     row += [p_cell(s.p_equivalent)] if equal else []
-    return row + ([words.number_interval(s.d_prime, "2f"), fmt(None if s.bias is None else round(s.bias, 2) + 0.0, "2f")] if detect else [])
+    row += [fmt(s.hearers.high, "%")]
+    if not detect:
+        return row
+    bias = fmt(None if s.bias is None else round(s.bias, 2) + 0.0, "2f")
+    return [*row, words.number_interval(s.d_prime, "2f"), words.number_interval(s.d_prime_truncated, "2f"), bias]
 
 
 def _range(e: Estimate) -> str:
@@ -101,7 +155,7 @@ def _confidence(part: Choices) -> Table:
         ("Of all answers", ""),
         ("Right", ""),
         ("Share right", ""),
-        ("95 % interval", ""),
+        ("95 % interval", "over listeners and items"),
     ]
     return table("Confidence and accuracy", headings, rows, "Of the answers of each confidence, the share that was right.", names=3)
 
@@ -114,42 +168,60 @@ def rated(part: Rated) -> list[Table]:
     steps = [(fmt(level), f"ratings of {fmt(level)}") for level in part.levels]
     headings = [("By", ""), ("Value", ""), ("n", ""), *steps, ("Mean", "95 % interval in brackets")]
     headings += [] if steps else [("Median", ""), ("Quartiles", "")]
-    headings += [(f"≥ {fmt(part.good_from)}", "Clopper-Pearson interval in brackets"), (f"≤ {fmt(part.bad_to)}", "")]
+    headings += [(f"≥ {fmt(part.good_from)}", "95 % interval over listeners and items in brackets"), (f"≤ {fmt(part.bad_to)}", "")]
     rows = [
         [*_where(r.where), fmt(r.n, "n"), *r.counts, words.number_interval(r.mean, "2f" if steps else "1f"),
          *([] if steps else [fmt(r.median), f"{fmt(r.quartiles[0])}{DASH}{fmt(r.quartiles[1])}"]),
          words.percent_interval(r.good), fmt(r.bad_n / r.n, "%")]
         for r in part.ratings
     ]  # fmt: skip
-    interval = (
-        "Means of conditions: Student’s interval over listeners."
-        if not steps
-        else "Intervals of means: bootstrap over listeners and items."
+    out = [table("Ratings", headings, rows, "Intervals hold for other listeners and other items.", names=2)]
+    return [*out, _comparisons(part)] if part.comparisons else out
+
+
+def _comparisons(part: Rated) -> Table:
+    """Sliders are compared over listeners beside it, steps of a scale as whole distributions."""
+    rows = [
+        [
+            str(c.where),
+            f"{c.conditions[1]} against {c.conditions[0]}",
+            words.number_interval(c.difference, "2f"),
+            p_cell(c.p),
+            c.over,
+            p_cell(c.p_independent),
+            c.method + (f", error {c.error:.2g}" if c.error else ""),
+        ]
+        for c in part.comparisons
+    ]
+    headings = [
+        ("Of", ""),
+        ("Compared", ""),
+        ("Difference of means", "95 % interval in brackets"),
+        ("p", "that the means are equal"),
+        ("Holds over", "beyond those heard"),
+        ("p if answers were independent" if part.levels else "p of these items", ""),
+        ("Test of that", ""),
+    ]
+    plain = (
+        "The last two columns ask whether whole distributions differ, if answers were independent."
+        if part.levels
+        else "It is Holm-corrected over conditions. The last two columns take the items as the only ones there are."
     )
-    out = [table("Ratings", headings, rows, interval, names=2)]
-    if part.comparisons:
-        lines = [
-            [str(c.where), f"{c.conditions[1]} against {c.conditions[0]}", words.number_interval(c.difference, "2f"), p_cell(c.p),
-             fmt(c.error, "2g") if c.error else "exact" if "exact" in c.method else DASH, p_cell(c.p_within), c.method]
-            for c in part.comparisons
-        ]  # fmt: skip
-        out.append(
-            table(
-                "Do conditions differ?",
-                [("Of", ""), ("Compared", ""), ("Difference of means", "95 % interval in brackets"), ("p", ""),
-                 ("Error", "of a simulated p"), ("p within", "conditions exchanged within listeners only"), ("Test", "")],
-                lines,
-                "The test asks whether the whole distributions differ, not only their means. p within holds also where answers of one "
-                "listener resemble each other.",
-                names=2,
-            )
-        )  # fmt: skip
-    return out
+    caption = f"p asks whether means differ, for other listeners and other items. {plain}"
+    return table("Do conditions differ?", headings, rows, caption, names=2)
 
 
 def preference(part: Preference) -> list[Table]:
     rows = [
-        [f"{p.first} against {p.second}", p.n, fmt(p.wins), p.ties, words.percent_interval(p.share), p_cell(p.p_two_sided)]
+        [
+            f"{p.first} against {p.second}",
+            p.n,
+            fmt(p.wins),
+            p.ties,
+            words.percent_interval(p.share),
+            p_cell(p.p_two_sided),
+            p_cell(p.p_independent),
+        ]
         for p in part.pairs
     ]
     headings = [
@@ -158,9 +230,11 @@ def preference(part: Preference) -> list[Table]:
         ("For the first", "a tie counts half"),
         ("Ties", ""),
         ("Share", "of those who chose"),
-        ("p two-sided", ""),
+        ("p two-sided", "over listeners and items"),
+        ("p if independent", "exact binomial, if answers were independent"),
     ]
-    out = [table("Pairs", headings, rows, "Shares are of those who chose one of the two, with Clopper-Pearson intervals.")]
+    caption = "Shares are of those who chose one of the two. Intervals and p hold for other listeners and other items."
+    out = [table("Pairs", headings, rows, caption)]
     if part.worth:
         worth = [[name, words.number_interval(e, "2f")] for name, e in part.worth]
         out.append(
@@ -179,7 +253,8 @@ def transcriptions(part: Transcriptions) -> list[Table]:
         ]
         for c in part.cells
     ]
-    headings = [("By", ""), ("Value", ""), ("n", ""), ("Word for word", "Clopper-Pearson"), ("Word error rate", "bootstrap over listeners")]
+    headings = [("By", ""), ("Value", ""), ("n", ""), ("Word for word", "95 % interval over listeners and items"),
+                ("Word error rate", "95 % interval over listeners, of these items")]  # fmt: skip
     out = [table("Transcripts", headings, rows, "Lower case, only letters, digits and apostrophes are compared.", names=2)]
     if part.worst:
         out.append(table("Most frequent mistakes", [("Said", ""), ("Typed", ""), ("Times", "")], [list(w) for w in part.worst], names=2))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from limen.listening._hearers import FEW, Hearers
 from limen.listening._parts import Choices, Comparison, Estimate, Part, Preference, Rated, Share, Thresholds, Transcriptions
 from limen.listening._results import Answered, Results
 from limen.report._words import DASH, THIN, fmt, listed, many
@@ -89,7 +90,7 @@ def choices(part: Choices, key: tuple[str, ...]) -> list[str]:
     if split:
         shown = listed([f"{s.where} {percent_interval(s.share)}" for s in split[:6]])
         out.append(f"By {key[0]}: {shown}{', ...' if len(split) > 6 else ''}.")
-    out += [_chance(s) for s in (split or [whole]) if s.p_greater >= 0.05]
+    out += [_chance(s) for s in (split or [whole]) if s.p_greater is not None and s.p_greater >= 0.05]
     return out
 
 
@@ -100,11 +101,18 @@ def _chance(s: Share) -> str:
     if s.p_equivalent is None:
         return f"{said}."
     if s.p_equivalent < 0.05:
-        return f"{said}, and lie within {100 * s.bound:.0f} points of it (equivalence {p_text(s.p_equivalent)})."
+        equal = f"{said}, and on average lie within {100 * s.bound:.0f} points of it (equivalence {p_text(s.p_equivalent)})"
+        return f"{equal}; {may_hear(s.hearers)}."
     top = f"the interval still reaches {fmt(s.share.high, '%')}" if s.share.high is not None else "the interval is wide"
     return (
         f"{said}; that is no proof that nothing is heard, {top} (equivalence within {100 * s.bound:.0f} points: {p_text(s.p_equivalent)})."
     )
+
+
+def may_hear(h: Hearers) -> str:
+    """An average says nothing about the few who hear it."""
+    top = f"up to {fmt(h.high, '%')} of listeners may hear it (right in {fmt(h.at_least, '%')} of their answers or more; 95 % bound"
+    return f"{top}, {h.passed} of {h.listeners} did that well)" + (", too many to call it inaudible" if h.high > FEW else "")
 
 
 def rated(part: Rated) -> list[str]:
@@ -120,19 +128,21 @@ def rated(part: Rated) -> list[str]:
     if part.levels or not whole:
         return out + [comparison(c) for c in whole]
     against = listed([f"{c.conditions[1]} {p_text(c.p)}" for c in whole])
-    return [*out, f"Compared with {whole[0].conditions[0]} ({whole[0].method}): {against}."]
+    return [*out, f"Compared with {whole[0].conditions[0]} (over {whole[0].over}, Holm-corrected): {against}."]
 
 
 def comparison(c: Comparison) -> str:
+    if c.p is None:
+        return f"Whether the ratings of {listed(c.conditions)} differ, one listener cannot tell."
     verdict = "differ" if c.p < 0.05 else "do not reliably differ"
-    error = f" ± {c.error:.2g}" if c.error else ""
-    return f"The ratings of {listed(c.conditions)} {verdict} ({c.method}, {p_text(c.p)}{error})."
+    gap = f"{c.conditions[1]} less {c.conditions[0]} {number_interval(c.difference, '2f')}"
+    return f"The mean ratings of {listed(c.conditions)} {verdict}: {gap}, {p_text(c.p)} over {c.over}."
 
 
 def preference(part: Preference) -> list[str]:
     shown = [
         f"{p.first} was preferred to {p.second} in {fmt(p.wins)} of {p.n} comparisons, {percent_interval(p.share)}, {p_text(p.p_two_sided)}"
-        for p in sorted(part.pairs, key=lambda p: p.p_two_sided)[:3]
+        for p in sorted(part.pairs, key=lambda p: 1.0 if p.p_two_sided is None else p.p_two_sided)[:3]
     ]
     return [f"{name_of(part.kind)}: {'; '.join(shown)}."] if shown else []
 
@@ -162,10 +172,13 @@ def agreement(e: Estimate) -> str:
 def hypotheses(answers: Sequence[Answered]) -> str:
     if not answers:
         return ""
-    held, lost = sum(bool(h.holds) for h in answers), sum(h.holds is None for h in answers)
+    verdicts = [h.verdict for h in answers]
+    held, partly, lost = (verdicts.count(v) for v in ("yes", "on average only", "no answers"))
     several = " after correction for asking several" if len(answers) > 1 else ""
     empty = f"; {fmt(lost, 'n')} had no answers to judge by" if lost else ""
-    return f"Of {many(len(answers), 'question')} fixed before the first answer, {fmt(held, 'n')} can be answered with yes{several}{empty}."
+    mean = f", {fmt(partly, 'n')} more only on average over listeners" if partly else ""
+    asked = many(len(answers), "question")
+    return f"Of {asked} fixed before the first answer, {fmt(held, 'n')} can be answered with yes{several}{mean}{empty}."
 
 
 def cite(results: Results) -> str:

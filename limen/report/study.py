@@ -17,25 +17,31 @@ from limen.report._words import duration, fmt, many
 Rows = Sequence[Mapping[str, Any]]
 
 METHODS = {
-    "Interval of a share": "Clopper-Pearson: exact, never too narrow for answers that are independent. “Clustered” intervals come from "
-    "drawing listeners, and items, with replacement, because answers of one listener, and to one item, resemble each other; with fewer "
-    "than about ten listeners they are too narrow.",
-    "Against chance": "Exact binomial test, one-sided (better than guessing) and two-sided. It takes answers as independent; where the "
-    "clustered interval is much wider, believe that one.",
-    "Equivalence": "Two one-sided exact binomial tests: whether the share lies within the bound of chance. Only this can say “not heard”; "
-    "a large p against chance cannot.",
+    "Over listeners and items": "Answers of one listener resemble each other, and so do answers to one item. Variances of both are "
+    "estimated by the method of moments (where everyone hears everything: the quasi-F of Clark 1973), degrees of freedom by Satterthwaite. "
+    "A share is then judged by a score statistic against Student’s t: its interval and the tests against chance and of equivalence are one "
+    "and the same. In simulated studies of many designs these tests, at 5 %, reject what is true in 3 to 6 %.",
+    "Against chance": "One-sided (better than guessing) and two-sided, over listeners and items.",
+    "If answers were independent": "Clopper-Pearson intervals, exact binomial tests, and of ratings the exact test of two distributions "
+    "(Freeman-Halton): what they would say if the answers of one listener, and to one item, were no more alike than others. No verdict is "
+    "from them.",
+    "Equivalence": "Two one-sided tests over listeners and items: whether the share lies within the bound of chance. Only this can say "
+    "“not heard”; a large p against chance cannot. It is about the mean over listeners, so it is called inaudible only if few may hear it.",
+    "Who may hear it": "A listener who hears it detects it in 80 % of trials and guesses in the others. From how many listeners did that "
+    "well, a 95 % upper bound of their share among all listeners follows (Clopper-Pearson), whatever the others do.",
     "d′ and bias": "Signal detection theory, differencing model (every trial brings another clip); shares with Hautus’s log-linear "
-    "correction; the interval comes from drawing listeners with replacement. Bias c is 0 where neither answer is preferred.",
-    "Ratings": "Exact test of the two distributions (Freeman-Halton), by simulation with its error where tables are too many to count; and "
-    "a permutation test that exchanges conditions within listeners only.",
-    "MUSHRA": "Scores averaged within listeners, Student’s interval over listeners, Wilcoxon’s signed-rank test against the hidden "
-    "reference, Holm-corrected.",
-    "Preference": "Exact two-sided binomial test of each pair, ties left out; Bradley-Terry scale, a tie half a win for each, with "
+    "correction; the interval comes from drawing listeners with replacement. Below chance d′ is negative, so that its mean is 0 where "
+    "nothing is heard; “from 0 up” has 0 there and is too high on average. Bias c is 0 where neither answer is preferred.",
+    "Ratings": "Means and their differences over listeners and items, with Student’s t.",
+    "MUSHRA": "Means and differences from the hidden reference over listeners and items, Holm-corrected; beside them Wilcoxon’s "
+    "signed-rank test over listeners, which takes the items as the only ones there are.",
+    "Preference": "Share of those who chose, over listeners and items, ties left out; Bradley-Terry scale, a tie half a win for each, with "
     "intervals from drawing listeners.",
     "Thresholds": "A cumulative Gaussian with false alarms and lapses, fitted to each listener and axis on a grid (flat priors); the "
     "study’s threshold is the mean of the population, every listener entering with their whole likelihood. The band of a curve is "
     "that of the threshold.",
-    "Mixed model": "Logistic regression of right answers with random intercepts of listeners and items.",
+    "Mixed model": "Logistic regression of right answers with random intercepts of listeners and items; it describes, and no verdict is "
+    "from it.",
     "Agreement": "Krippendorff’s alpha between listeners who judged the same item and condition: 1 is perfect, 0 is chance.",
     "Several questions": "Holm’s correction over all questions of the study file.",
 }
@@ -144,11 +150,12 @@ _FILL: dict[type, Any] = {
 
 def _methods(results: Results) -> set[str]:
     """Which methods this page needs words for."""
-    used = {"Interval of a share"}
+    used = {"Over listeners and items"}
     if results.choices:
-        used |= {"Against chance", "Equivalence", "Agreement", "d′ and bias"}
+        used |= {"Against chance", "Equivalence", "Who may hear it", "If answers were independent", "Agreement", "d′ and bias"}
         used |= {"Mixed model"} if any(c.mixed for c in results.choices) else set()
     used |= {"MUSHRA" if r.kind == "mushra" else "Ratings" for r in results.rated} | ({"Agreement"} if results.rated else set())
+    used |= {"If answers were independent"} if results.rated or results.preference else set()
     used |= {"Preference"} if results.preference else set()
     used |= {"Thresholds"} if results.thresholds else set()
     return used | ({"Several questions"} if results.hypotheses else set())

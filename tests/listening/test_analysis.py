@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import brentq
-from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.multitest import multipletests
 
-from limen.listening._cells import clustered
 from limen.listening.analysis import analyse
 from limen.listening.exclusions import exclusions
 from limen.perception import psychometric
@@ -39,18 +37,23 @@ def by_item(k: int, screen: Screen) -> bool:
     return item < 2 if k < 7 else item == 0 or k == 9
 
 
-def test_a_share_carries_scipys_interval_and_p_values(tmp_path: Path) -> None:
+def test_a_share_carries_scipys_interval_and_p_values_as_they_would_be_if_answers_were_independent(tmp_path: Path) -> None:
     plan = answering.study(ABX)
     table = abx_answers(plan, tmp_path, by_item)
     whole = analyse(plan, table).choices[0].shares[0]
     right = sum(bool(row["correct"]) for row in table)
     assert (whole.n, whole.right, whole.listeners, whole.items) == (40, right, 10, 4)
     exact = stats.binomtest(right, 40).proportion_ci(method="exact")
-    assert (whole.share.low, whole.share.high) == pytest.approx((exact.low, exact.high), abs=1e-12)
-    assert whole.p_greater == pytest.approx(stats.binomtest(right, 40, alternative="greater").pvalue, rel=1e-12)
-    assert whole.p_two_sided == pytest.approx(stats.binomtest(right, 40).pvalue, rel=1e-12)
+    plain = whole.independent
+    assert (plain.interval.low, plain.interval.high) == pytest.approx((exact.low, exact.high), abs=1e-12)
+    assert plain.p_greater == pytest.approx(stats.binomtest(right, 40, alternative="greater").pvalue, rel=1e-12)
+    assert plain.p_two_sided == pytest.approx(stats.binomtest(right, 40).pvalue, rel=1e-12)
     one_sided = max(stats.binom.cdf(right, 40, 0.6), stats.binom.sf(right - 1, 40, 0.4))
-    assert whole.p_equivalent == pytest.approx(one_sided, rel=1e-12)
+    assert plain.p_equivalent == pytest.approx(one_sided, rel=1e-12)
+    # items differ, so the interval that is held to is wider and the p against chance larger
+    assert whole.over == "listeners and items"
+    assert whole.share.high - whole.share.low > 1.3 * (exact.high - exact.low)
+    assert whole.p_equivalent > plain.p_equivalent
 
 
 def test_answers_are_sorted_by_condition_factor_and_group(tmp_path: Path) -> None:
@@ -85,7 +88,9 @@ def test_confidence_and_accuracy_by_hand(tmp_path: Path) -> None:
     assert (low.right, medium.n, high.right) == (0, 0, high.n)
     assert low.of_all + high.of_all == 1
     assert medium.share.value is None
-    assert high.share.low == pytest.approx(stats.beta.ppf(0.025, high.n, 1))
+    # all equal: as alike as studies are planned with; Wilson's interval with Student's t
+    q2, worth = stats.t.ppf(0.975, 9) ** 2, high.n / (1 + (high.n / 10 - 1) * 0.05)
+    assert (high.share.low, high.share.high) == pytest.approx((worth / (worth + q2), 1.0))
 
 
 def test_only_trials_of_listeners_who_stay_count(tmp_path: Path) -> None:
@@ -98,23 +103,6 @@ def test_only_trials_of_listeners_who_stay_count(tmp_path: Path) -> None:
     assert (results.answers, results.choices[0].shares[0].n) == (28, 28)
     assert results.choices[0].shares[0].right == 0
     assert [p.listener for p in results.people if p.excluded] == [1, 2, 3]
-
-
-def test_the_interval_that_knows_of_listeners_and_items_is_that_of_two_way_clustering() -> None:
-    rng = np.random.default_rng(0)
-    listeners, items = 60, 50
-    effect = 0.8 * rng.standard_normal((listeners, 1)) + 0.8 * rng.standard_normal((1, items)) + rng.standard_normal((listeners, items))
-    rows = [{"listener": i, "item": j} for i in range(listeners) for j in range(items)]
-    found = clustered(effect.ravel().tolist(), rows, seed=0)
-    groups = np.asarray([(r["listener"], r["item"]) for r in rows])
-    fit = OLS(effect.ravel(), np.ones(len(rows))).fit(cov_type="cluster", cov_kwds={"groups": groups})
-    assert found.value == pytest.approx(fit.params[0])
-    assert found.high is not None
-    assert found.low is not None
-    assert (found.high - found.low) / 2 == pytest.approx(1.96 * fit.bse[0], rel=0.1)
-    # of independent answers it is no wider than the plain one
-    plain = clustered(rng.standard_normal(len(rows)).tolist(), rows, seed=0)
-    assert (plain.high or 0) - (plain.low or 0) < 1.3 * 2 * 1.96 / math.sqrt(len(rows))
 
 
 def identification(k: int, screen: Screen) -> dict[str, Any]:
@@ -163,12 +151,16 @@ def test_ratings_of_two_levels_are_compared_as_fisher_does(tmp_path: Path) -> No
     assert cells["adversarial"].counts == (0, 12, 0, 8, 0)
     assert cells["adversarial"].mean.value == pytest.approx((12 * 2 + 8 * 4) / 20)
     assert cells["adversarial"].good.value == 0.4
-    exact = stats.binomtest(8, 20).proportion_ci(method="exact")
-    assert (cells["adversarial"].good.low, cells["adversarial"].good.high) == pytest.approx((exact.low, exact.high))
+    assert cells["adversarial"].good.low < 0.4 < cells["adversarial"].good.high
     whole = next(c for c in part.comparisons if not c.where.keys)
     assert whole.conditions == ("clean", "adversarial")
-    assert whole.p == pytest.approx(stats.fisher_exact([[0, 20], [12, 8]]).pvalue, rel=1e-9)
+    assert whole.p_independent == pytest.approx(stats.fisher_exact([[0, 20], [12, 8]]).pvalue, rel=1e-9)
     assert whole.difference.value == pytest.approx(-1.2)
+    # three of five listeners hear a difference of 2 in every clip: a paired t test over listeners
+    gaps = [-2, -2, -2, 0, 0]
+    assert whole.p == pytest.approx(stats.ttest_1samp(gaps, 0).pvalue, rel=1e-6)
+    low, high = stats.t.interval(0.95, 4, np.mean(gaps), stats.sem(gaps))
+    assert (whole.difference.low, whole.difference.high) == pytest.approx((low, high))
     assert [str(c.where) for c in part.comparisons] == ["all", "low", "high"]
 
 
@@ -178,7 +170,7 @@ def test_listeners_who_all_say_the_same_of_each_clip_agree_perfectly(tmp_path: P
     assert analyse(plan, table).rated[0].agreement.value == pytest.approx(1.0)
 
 
-def test_mushra_is_summed_up_over_listeners(tmp_path: Path) -> None:
+def test_mushra_is_summed_up_over_listeners_and_items(tmp_path: Path) -> None:
     plan = answering.study(["mushra"], 3, ("clean", "a", "b"))
     base = {"clean": 95, "a": 60, "b": 58, "low-pass 3.5 kHz": 20, "low-pass 7 kHz": 40}
 
@@ -191,13 +183,16 @@ def test_mushra_is_summed_up_over_listeners(tmp_path: Path) -> None:
     means = {c: [np.mean([r["rating"] for r in table if (r["condition"], r["listener"]) == (c, k)]) for k in range(1, 9)] for c in base}
     cells = {r.where.values: r for r in part.ratings}
     for name, values in means.items():
-        low, high = stats.t.interval(0.95, 7, np.mean(values), stats.sem(values))
         cell = cells[(name,)]
-        assert (cell.mean.value, cell.mean.low, cell.mean.high) == pytest.approx((np.mean(values), low, high))
+        assert cell.mean.value == pytest.approx(np.mean(values))
+        assert cell.mean.low < cell.mean.value < cell.mean.high
         assert cell.n == 24
     p = {c: stats.wilcoxon(np.subtract(means[c], means["clean"])).pvalue for c in base if c != "clean"}
     adjusted = dict(zip(p, multipletests(list(p.values()), method="holm")[1], strict=True))
-    assert {c.conditions[1]: c.p for c in part.comparisons if not c.where.keys} == pytest.approx(adjusted)
+    whole = [c for c in part.comparisons if not c.where.keys]
+    assert {c.conditions[1]: c.p_independent for c in whole} == pytest.approx(adjusted)
+    assert {c.method for c in whole} == {"Wilcoxon over listeners, Holm-corrected"}
+    assert all(c.p < 0.01 and c.over == "listeners and items" for c in whole)
     assert part.levels == ()
 
 
@@ -213,7 +208,9 @@ def test_preferences_give_the_odds_of_bradley_and_terry_and_an_exact_test(tmp_pa
     (pair,) = part.pairs
     assert (pair.first, pair.second, pair.n, pair.ties, pair.wins) == ("clean", "adversarial", 60, 10, 45.0)
     assert pair.share.value == 0.8
-    assert pair.p_two_sided == pytest.approx(stats.binomtest(40, 50).pvalue)
+    assert pair.p_independent == pytest.approx(stats.binomtest(40, 50).pvalue)
+    # ten listeners agree, but of five items one is the other way round: of other items nothing is known
+    assert pair.p_two_sided > 0.05
     worth = dict(part.worth)
     gap = (worth["clean"].value or 0) - (worth["adversarial"].value or 0)
     assert gap == pytest.approx(math.log(45 / 15), abs=0.01)  # a wide prior pulls a little
@@ -272,8 +269,11 @@ def test_questions_are_corrected_by_holm_and_those_without_answers_stay_open(tmp
     assert [(h.name, *h.where.values) for h in tested] == [("heard", "low"), ("heard", "high"), ("not heard", "low"), ("not heard", "high")]
     assert [h.p_corrected for h in tested] == pytest.approx(multipletests([h.p for h in tested], method="holm")[1])
     assert [h.holds for h in tested] == [h.p_corrected < 0.05 for h in tested if h.p_corrected is not None]
-    power = sum(stats.binom.pmf(k, 40, 0.65) for k in range(41) if stats.binom.sf(k - 1, 40, 0.5) <= 0.05)
-    assert tested[0].power == pytest.approx(power)
+    plain = [h.p_independent for h in tested]
+    shares = {s.where.values: s for s in results.choices[0].shares}
+    assert plain[0] == shares[("low",)].independent.p_greater
+    assert [h.p for h in tested[:2]] == [shares[(v,)].p_greater for v in ("low", "high")]
+    assert all(0 < h.power < 1 for h in tested[:2])
     open_ = [h for h in results.hypotheses if h.p is None]
     assert [(h.name, h.holds, h.estimate) for h in open_] == [
         ("typo", None, "no item has a factor loudnes"),
@@ -281,16 +281,21 @@ def test_questions_are_corrected_by_holm_and_those_without_answers_stay_open(tmp
     ]
 
 
-def test_a_difference_of_right_answers_between_conditions_is_tested_within_listeners(tmp_path: Path) -> None:
+def test_a_difference_of_right_answers_between_conditions_is_tested_over_listeners_and_items(tmp_path: Path) -> None:
     asked = [
         {"name": "clearer", "trial": "identification", "kind": "different"},
         {"name": "by", "trial": "identification", "kind": "different", "by": "condition"},
     ]
     plan = answering.study(["identification"], 6, hypotheses=asked)
     first, second = analyse(plan, answering.table(plan, tmp_path / "a.db", 12, identification)).hypotheses
-    assert first.holds is True
-    assert first.estimate == "clean 72 of 72 right, adversarial 48 of 72 right"
-    assert first.method == "permutation of right answers within listeners"
+    # every third listener misses every adversarial word: a t test over listeners, for items do not differ
+    gaps = [-1, 0, 0] * 4
+    low, high = stats.t.interval(0.95, 11, np.mean(gaps), stats.sem(gaps))
+    assert (first.interval.low, first.interval.high) == pytest.approx((low, high))
+    assert first.p == pytest.approx(stats.ttest_1samp(gaps, 0).pvalue)
+    assert first.p > 1000 * first.p_independent
+    assert first.estimate == "clean 72 of 72 right, adversarial 48 of 72 right; adversarial less clean: −33.3 (−64.6 to −2.0) points"
+    assert first.method == "difference of shares over listeners and items"
     assert (second.p, second.where) == (first.p, first.where)
 
 

@@ -14,7 +14,6 @@ from limen.errors import UserError
 from limen.listening.statistics import (
     abx_share,
     benjamini_hochberg,
-    confidence_accuracy,
     dprime,
     equivalence,
     holm,
@@ -71,12 +70,6 @@ def test_impossible_counts_and_bounds_are_refused():
         equivalence(1, 4, bound=0.6)
 
 
-def test_accuracy_by_confidence_counts_each_confidence():
-    rows = confidence_accuracy(["low", "high", "low", "high", "high"], [False, True, True, True, False])
-    assert [(r.confidence, r.n, r.correct) for r in rows] == [("high", 3, 2), ("low", 2, 1)]
-    assert (rows[1].low, rows[1].high) == (proportion(1, 2).low, proportion(1, 2).high)
-
-
 @pytest.mark.parametrize(("ours", "theirs"), [(holm, "holm"), (benjamini_hochberg, "fdr_bh")])
 def test_adjusted_p_values_are_those_of_statsmodels(ours, theirs):
     p = np.random.default_rng(0).random(20) ** 3
@@ -108,7 +101,7 @@ def test_dprime_of_abx_is_the_inverse_of_its_share(model):
     for d in (0.3, 1.0, 2.5, 4.0):
         share = float(abx_share(d, model))
         assert float(dprime(share, 1 - share, "abx", model)) == pytest.approx(d, abs=1e-9)
-    assert float(dprime(0.4, 0.6, "abx", model)) == pytest.approx(0, abs=1e-6)
+    assert float(dprime(0.4, 0.6, "abx", model)) == pytest.approx(-float(dprime(0.6, 0.4, "abx", model)))
 
 
 def test_abx_at_three_quarters_right_solves_the_equations_of_macmillan_and_creelman():
@@ -165,7 +158,29 @@ def test_perfect_and_hopeless_listeners_have_a_finite_dprime():
     best, worst = sensitivity([10], [10], [0], [10]), sensitivity([0], [10], [10], [10])
     assert math.isfinite(best.dprime)
     assert best.dprime > 3
-    assert worst.dprime == pytest.approx(0, abs=1e-6)
+    assert worst.dprime == pytest.approx(-best.dprime)
+    assert (best.truncated, worst.truncated) == (best.dprime, 0.0)
+
+
+@pytest.mark.parametrize("design", ["abx", "same-different"])
+def test_where_nothing_is_heard_the_mean_dprime_is_0_and_the_truncated_one_is_not(design):
+    rng = np.random.default_rng(11)
+    found = []
+    for hits, alarms in zip(rng.binomial(3, 0.5, (300, 36)), rng.binomial(3, 0.5, (300, 36)), strict=True):
+        found.append(sensitivity(hits.tolist(), [3] * 36, alarms.tolist(), [3] * 36, design))
+    signed, truncated = (np.array([getattr(f, name) for f in found]) for name in ("dprime", "truncated"))
+    assert abs(signed.mean()) < 3.3 * signed.std() / math.sqrt(300)
+    assert truncated.mean() > 0.2
+    # the interval holds 0 about as often as it says
+    assert 0.90 <= np.mean([f.low <= 0 <= f.high for f in found]) <= 0.99
+
+
+def test_signed_dprime_rises_with_the_share():
+    shares = np.linspace(0.01, 0.99, 99)
+    for design in ("abx", "same-different", "yes-no"):
+        d = dprime(shares, 1 - shares, design)
+        assert (np.diff(d) > 0).all()
+        assert d == pytest.approx(-d[::-1], abs=1e-9)
 
 
 def test_more_hits_than_trials_are_refused():

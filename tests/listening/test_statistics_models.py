@@ -11,22 +11,13 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import binom
 from statsmodels.genmod.bayes_mixed_glm import BinomialBayesMixedGLM
-from statsmodels.stats.power import TTestPower
 
 from limen.errors import UserError
 from limen.listening.statistics import (
     always_valid,
     boundaries,
-    cluster_bootstrap,
     count_boundaries,
-    effective_trials,
-    equivalence,
-    listeners_for_equivalence,
-    listeners_for_shift,
-    listeners_to_detect,
     mixed_logistic,
-    power_detect,
-    power_equivalence,
     proportion,
 )
 
@@ -96,86 +87,6 @@ def test_all_answers_right_give_finite_numbers():
 def test_rows_without_a_column_are_refused():
     with pytest.raises(UserError, match="correct, listener, item"):
         mixed_logistic([{"listener": 1, "item": 2}])
-
-
-def test_the_bootstrap_over_listeners_is_wider_than_binomial_where_listeners_differ():
-    values = [1] * 20 + [0] * 20
-    alike = cluster_bootstrap(values, list(range(20)) * 2)
-    apart = cluster_bootstrap(values, [i // 4 for i in range(40)])
-    assert alike.value == apart.value == 0.5
-    assert alike.high - alike.low < 1e-12 < apart.high - apart.low
-    assert apart.high - apart.low == pytest.approx(2 * 1.96 * math.sqrt(0.25 / 10), rel=0.12)
-
-
-def test_the_interval_over_listeners_covers_the_true_mean_about_as_often_as_it_says():
-    rng = np.random.default_rng(6)
-    inside = 0
-    for _ in range(100):
-        shares = rng.beta(4, 2, 30)
-        right = rng.random((30, 8)) < shares[:, None]
-        found = cluster_bootstrap(right.ravel().tolist(), np.repeat(np.arange(30), 8))
-        inside += found.low <= 2 / 3 <= found.high
-    assert binom.ppf(0.0005, 100, 0.93) <= inside
-
-
-def test_items_that_differ_widen_the_interval_too():
-    rows = answers(30, 6, seed=3, listener_sd=0.1, item_sd=2.0)
-    y, who, what = ([r[k] for r in rows] for k in ("correct", "listener", "item"))
-    one, two = cluster_bootstrap(y, who), cluster_bootstrap(y, who, what)
-    assert two.high - two.low > 2 * (one.high - one.low)
-    assert (one.items, two.items) == (None, 6)
-
-
-def test_a_contrast_is_the_difference_of_two_means():
-    found = cluster_bootstrap([1, 0, 1, 1], ["a", "a", "b", "b"], contrast=[True, False, True, False])
-    assert found.value == 0.5
-    assert found.low <= 0.5 <= found.high
-    assert cluster_bootstrap([1, 0], ["a", "a"]).low is None
-
-
-def test_power_of_the_exact_test_is_what_simulated_studies_give():
-    rng = np.random.default_rng(7)
-    significant = np.array([proportion(k, 72).p_greater <= 0.05 for k in range(73)])
-    assert power_detect(72, 0.65) == pytest.approx(significant[rng.binomial(72, 0.65, 100_000)].mean(), abs=0.006)
-    shown = np.array([equivalence(k, 200, 0.1).equivalent for k in range(201)])
-    assert power_equivalence(200, 0.1) == pytest.approx(shown[rng.binomial(200, 0.5, 100_000)].mean(), abs=0.006)
-
-
-def test_the_planned_number_keeps_its_power_and_one_listener_less_does_not():
-    for plan, power in (
-        (listeners_to_detect(0.65, 6), lambda n: power_detect(6 * n, 0.65)),
-        (listeners_for_equivalence(0.1, 6), lambda n: power_equivalence(6 * n, 0.1)),
-    ):
-        assert all(power(n) >= 0.8 for n in range(plan.listeners, plan.listeners + 60))
-        assert power(plan.listeners - 1) < 0.8
-        assert plan.power == pytest.approx(power(plan.listeners))
-
-
-def test_answers_that_resemble_each_other_need_more_listeners():
-    assert effective_trials(10, 6, 0.2) == pytest.approx(30)
-    independent, alike = listeners_to_detect(0.65, 6), listeners_to_detect(0.65, 6, icc=0.2)
-    assert alike.listeners == pytest.approx(2 * independent.listeners, abs=1)
-    with pytest.raises(UserError, match="is not reached"):
-        listeners_to_detect(0.501, 1)
-    with pytest.raises(UserError, match="more than chance"):
-        listeners_to_detect(0.4, 6)
-
-
-def test_the_design_effect_gives_the_spread_of_beta_binomial_listeners():
-    rng = np.random.default_rng(8)
-    icc, m = 0.15, 12
-    a = 0.6 * (1 / icc - 1)
-    shares = rng.beta(a, a * 0.4 / 0.6, (4000, 20))
-    means = rng.binomial(m, shares).sum(1) / (20 * m)
-    assert means.var() == pytest.approx(0.24 / effective_trials(20, m, icc), rel=0.08)
-
-
-def test_listeners_for_a_shift_of_ratings_are_those_of_statsmodels():
-    plan = listeners_for_shift(0.5, 1.0, 6, effect_sd=0.3)
-    sd = math.sqrt(2 / 6 + 0.09)
-    theirs = TTestPower().solve_power(effect_size=0.5 / sd, power=0.8, alpha=0.05)
-    assert plan.listeners == math.ceil(theirs)
-    assert plan.power == pytest.approx(TTestPower().power(0.5 / sd, plan.listeners, 0.05), abs=1e-6)
 
 
 @pytest.mark.parametrize(

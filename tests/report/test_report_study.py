@@ -140,7 +140,8 @@ def test_methods_and_citation_are_there(built: Built) -> None:
     text = words(built[0])
     for said in (
         "Clopper-Pearson",
-        "Two one-sided exact binomial tests",
+        "Two one-sided tests over listeners and items",
+        "Satterthwaite",
         "Freeman-Halton",
         "Bradley-Terry",
         "Krippendorff",

@@ -1,0 +1,231 @@
+"""Do the tests of a listening study keep their level, and its intervals their word? Simulated studies: docs/benchmarks_statistics.md.
+
+    python benchmarks/bench_study_statistics.py [--studies 10000] [--no-write]
+
+Listeners and items differ by Gaussian draws of their log odds (the answers are those of tests/listening/simulated_answers.py). Every study
+is judged as `limen listen analyze` judges it. The words of the page stand in study_statistics.md beside this file.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "listening"))
+
+import simulated_answers as simulated  # noqa: E402
+
+from limen.listening._crossed import Crossing  # noqa: E402
+from limen.listening._hearers import FEW  # noqa: E402
+from limen.listening._power import expected_of_share, power_detect, power_equivalence  # noqa: E402
+from limen.listening._samples import judged, p_above, p_within, share_interval  # noqa: E402
+from limen.listening.statistics import dprime, equivalence, hearers, proportion  # noqa: E402
+
+PAGE = ROOT / "docs" / "benchmarks_statistics.md"
+ICCS, ITEM_SDS, SHARES, BOUND = (0.0, 0.05, 0.15, 0.3), (0.0, 0.4, 0.8), (0.5, 0.6, 0.75, 0.9), 0.1
+Design = tuple[np.ndarray, np.ndarray, Crossing]
+
+
+def designs(rng: np.random.Generator) -> dict[str, Design]:
+    """Who hears what."""
+    found = {}
+    for listeners, items in ((36, 6), (20, 12), (8, 12)):
+        found[f"{listeners} x {items}, the same clips for all"] = simulated.everyone_hears_all(listeners, items)
+    who, place = simulated.everyone_hears_all(36, 6)
+    found["36 x 6, nine groups with 6 clips each"] = who, 6 * (who % 9) + place
+    for listeners, items, pool in ((20, 12, 60), (8, 12, 24)):
+        drawn = np.concatenate([rng.permutation(pool)[:items] for _ in range(listeners)])
+        found[f"{listeners} x {items}, drawn from {pool} clips"] = (
+            np.repeat(np.arange(listeners), items),
+            np.unique(drawn, return_inverse=True)[1],
+        )
+    return {name: (who, what, Crossing(who, what)) for name, (who, what) in found.items()}
+
+
+def percent(value: float, low: float = -1.0, high: float = 101.0) -> str:
+    """Bold outside the goal."""
+    shown = f"{100 * value:.1f}"
+    return shown if low <= round(100 * value, 1) <= high else f"**{shown}**"
+
+
+def shares(name: str, design: Design, studies: int, rng: np.random.Generator) -> list[str]:
+    who, what, crossing = design
+    n, lines = crossing.n, []
+    exact = np.array([proportion(k, n).p_two_sided for k in range(n + 1)])
+    plain = np.array([(p.low, p.high) for p in (proportion(k, n) for k in range(n + 1))])
+    for icc in ICCS:
+        for item_sd in ITEM_SDS:
+            cells = []
+            for share in SHARES:
+                right = simulated.right(who, what, share, icc, item_sd, studies, rng)
+                found = judged(crossing, right)
+                low, high = share_interval(*found, n)
+                above = p_above(*found, n, 0.5)
+                if share == 0.5:
+                    tests = [(2 * np.minimum(above, 1 - above) < 0.05).mean(), (above < 0.05).mean()]
+                    counts = right.sum(1)
+                    independent = [(exact[counts] < 0.05).mean(), ((plain[counts, 0] <= 0.5) & (plain[counts, 1] >= 0.5)).mean()]
+                if share == 0.5 + BOUND:
+                    tests.append((1 - p_above(*found, n, share) < 0.05).mean())
+                    both = (p_within(*found, n, 0.5, BOUND) < 0.05).mean()
+                cells.append(percent(((low <= share) & (share <= high)).mean(), 93, 97))
+            line = [name, f"{icc:g}", f"{item_sd:g}", *(percent(v, 3, 6) for v in tests), percent(both, -1, 6), *cells]
+            lines.append("| " + " | ".join([*line, *(percent(v) for v in independent)]) + " |")
+    print(lines[0], lines[-1], sep="\n", flush=True)
+    return lines
+
+
+def alternatives(studies: int, rng: np.random.Generator) -> list[str]:
+    """Two-sided tests with other variances and degrees of freedom, where everyone hears all: functions of the three mean squares."""
+    lines = []
+    for listeners, items in ((36, 6), (20, 12), (8, 12)):
+        who, what = simulated.everyone_hears_all(listeners, items)
+        crossing, n = Crossing(who, what), listeners * items
+        dfs = listeners - 1, items - 1, (listeners - 1) * (items - 1)
+        for icc, item_sd in ((0.0, 0.0), (0.0, 0.4), (0.0, 0.8), (0.15, 0.4)):
+            right = simulated.right(who, what, 0.5, icc, item_sd, studies, rng).reshape(studies, listeners, items)
+            share, of_who, of_what = right.mean((1, 2)), right.mean(2), right.mean(1)
+            a, b = items * of_who.var(1, ddof=1), listeners * of_what.var(1, ddof=1)
+            left = right - of_who[:, :, None] - of_what[:, None] + share[:, None, None]
+            e = (left**2).sum((1, 2)) / dfs[2]
+            more, much = np.maximum(a - e, 0), np.maximum(b - e, 0)
+            terms = a**2 / dfs[0] + b**2 / dfs[1] + e**2 / dfs[2]
+            plain, cut = a + b - e, e + more + much
+            least = np.maximum(plain, 0.01 * e)
+            kept = (more > 0) * a**2 / dfs[0] + (much > 0) * b**2 / dfs[1] + e**2 / dfs[2]
+            added = more**2 / dfs[0] + much**2 / dfs[1] + e**2 / dfs[2]
+            floored = np.maximum(plain, e)
+            tests = [
+                (least, np.maximum(least**2 / terms, 1)),
+                (cut, cut**2 / kept),
+                (cut, cut**2 / added),
+                (floored, np.maximum(floored**2 / terms, min(dfs[:2]))),
+            ]
+            cells = []
+            for variance, df in tests:
+                effect = variance / (share * (1 - share) * n / (n - 1))
+                cells.append((2 * stats.t.sf(np.abs(share - 0.5) / np.sqrt(effect * 0.25 / n), np.minimum(df, n - 1)) < 0.05).mean())
+            above = p_above(*judged(crossing, right.reshape(studies, n)), n, 0.5)
+            cells.append((2 * np.minimum(above, 1 - above) < 0.05).mean())
+            name = f"{listeners} x {items}, the same clips for all"
+            lines.append("| " + " | ".join([name, f"{icc:g}", f"{item_sd:g}", *(percent(v, 3, 6) for v in cells)]) + " |")
+    print(lines[0], flush=True)
+    return lines
+
+
+def ratings(studies: int, rng: np.random.Generator) -> list[str]:
+    """Differences between two conditions with clips of their own, rated in steps of 1 to 5."""
+    lines = []
+    for listeners, each in ((36, 6), (20, 12), (8, 12)):
+        who, place = simulated.everyone_hears_all(listeners, 2 * each)
+        condition = place // each
+        kinds = {"the same clips for all": place}
+        if listeners == 36:
+            kinds["nine groups with clips of their own"] = 2 * each * (who % 9) + place
+        kinds["the same clips in both conditions"] = place % each
+        for kind, what in kinds.items():
+            crossing = Crossing(who, what, condition == 1)
+            for spreads in ((0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (0.5, 0.0, 0.4), (0.5, 0.0, 0.8), (0.5, 0.3, 0.8)):
+                latent = 3 + spreads[0] * rng.standard_normal((studies, listeners))[:, who]
+                latent += spreads[1] * rng.standard_normal((studies, listeners, 2))[:, who, condition]
+                latent += spreads[2] * rng.standard_normal((studies, what.max() + 1))[:, what] + rng.standard_normal((studies, len(who)))
+                given = np.clip(np.round(latent), 1, 5)
+                spread = crossing.spread(given)
+                p = 2 * stats.t.sf(np.abs(spread.value) / np.sqrt(spread.variance), spread.df)
+                plain = stats.ttest_ind(given[:, condition == 0], given[:, condition == 1], axis=1).pvalue
+                row = [f"{listeners} x {each} of each, {kind}", *(f"{s:g}" for s in spreads), percent((p < 0.05).mean(), 3, 6)]
+                lines.append("| " + " | ".join([*row, percent((plain < 0.05).mean())]) + " |")
+    print(lines[-1], flush=True)
+    return lines
+
+
+def power(all_designs: dict[str, Design], studies: int, rng: np.random.Generator) -> list[str]:
+    """What the exact test finds and the one that is used does not, where nothing clusters; and what `check` says."""
+    lines = []
+    for name, (who, what, crossing) in all_designs.items():
+        n, m = crossing.n, crossing.n // crossing.listeners
+        exact = np.array([proportion(k, n).p_two_sided for k in range(n + 1)])
+        within = np.array([equivalence(k, n, BOUND + 0.05).p for k in range(n + 1)])
+        for icc, item_sd in ((0.0, 0.0), (0.05, 0.2), (0.15, 0.4)):
+            cells = []
+            for share in (0.6, 0.65):
+                right = simulated.right(who, what, share, icc, item_sd, studies, rng)
+                above = p_above(*judged(crossing, right), n, 0.5)
+                planned = expected_of_share(share, crossing.listeners, m, crossing.items, icc, item_sd)
+                said = power_detect(n, share, 0.5, 0.05, planned.design_effect, planned.df, sides=2)
+                cells += [percent((2 * np.minimum(above, 1 - above) < 0.05).mean()), percent(said)]
+                cells.append(percent((exact[right.sum(1)] < 0.05).mean()) if not icc else "")
+            right = simulated.right(who, what, 0.5, icc, item_sd, studies, rng)
+            planned = expected_of_share(0.5, crossing.listeners, m, crossing.items, icc, item_sd)
+            cells.append(percent((p_within(*judged(crossing, right), n, 0.5, BOUND + 0.05) < 0.05).mean()))
+            cells.append(percent(power_equivalence(n, BOUND + 0.05, 0.5, 0.5, 0.05, planned.design_effect, planned.df)))
+            cells.append(percent((within[right.sum(1)] < 0.05).mean()) if not icc else "")
+            lines.append("| " + " | ".join([name, f"{icc:g}", f"{item_sd:g}", *cells]) + " |")
+    print(lines[0], flush=True)
+    return lines
+
+
+def who_hears(studies: int, rng: np.random.Generator) -> list[str]:
+    lines = []
+    for listeners, trials in ((30, 12), (36, 6), (20, 12), (8, 12), (100, 12)):
+        asked = [trials] * listeners
+        who, what = simulated.everyone_hears_all(listeners, trials)
+        crossing, n = Crossing(who, what), listeners * trials
+        for share, ability in ((0.0, 1.0), (0.1, 1.0), (0.1, 0.9), (0.3, 0.9)):
+            some = np.arange(listeners) < round(share * listeners)
+            # a fixed number hears it in every study: 3 of 30
+            right = rng.random((studies, n)) < np.where(some, ability, 0.5)[who]
+            bound = np.array([hearers(k, asked).high for k in right.reshape(studies, listeners, trials).sum(2)])
+            equal = p_within(*judged(crossing, right), n, 0.5, BOUND) < 0.05
+            true = some.mean()
+            cells = [(bound >= true).mean(), np.median(bound), equal.mean(), (equal & (bound <= FEW)).mean()]
+            heard = f"{some.sum()} of {listeners}, right in {100 * ability:.0f} %"
+            lines.append(f"| {listeners} x {trials} | {heard} | " + " | ".join(percent(v) for v in cells) + " |")
+    print(lines[1], flush=True)
+    return lines
+
+
+def sensitivities(studies: int, rng: np.random.Generator) -> list[str]:
+    lines = []
+    for listeners, trials in ((36, 6), (20, 12), (8, 12)):
+        for share in (0.5, 0.6, 0.75):
+            half = listeners * trials // 2
+            hits, alarms = rng.binomial(half, share, studies), rng.binomial(half, 1 - share, studies)
+            d = dprime((hits + 0.5) / (half + 1), (alarms + 0.5) / (half + 1))
+            true = float(dprime(share, 1 - share))
+            lines.append(f"| {listeners} x {trials} | {true:.2f} | {d.mean():+.2f} | {np.maximum(d, 0).mean():+.2f} |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--studies", type=int, default=10_000)
+    parser.add_argument("--no-write", action="store_true")
+    asked = parser.parse_args()
+    began, rng = time.process_time(), np.random.default_rng(0)
+    every = designs(rng)
+    text = (Path(__file__).parent / "study_statistics.md").read_text(encoding="utf-8")
+    tables = {
+        "SHARES": "\n".join(line for name, design in every.items() for line in shares(name, design, asked.studies, rng)),
+        "CHOICE": "\n".join(alternatives(asked.studies, rng)),
+        "RATINGS": "\n".join(ratings(asked.studies, rng)),
+        "POWER": "\n".join(power(every, asked.studies, rng)),
+        "HEARERS": "\n".join(who_hears(asked.studies // 5, rng)),
+        "SENSITIVITY": "\n".join(sensitivities(asked.studies, rng)),
+        "STUDIES": f"{asked.studies:,}",
+        "SECONDS": f"{time.process_time() - began:.0f}",
+    }
+    for name, table in tables.items():
+        text = text.replace("{" + name + "}", table)
+    if asked.no_write:
+        print(text)
+    else:
+        PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,6 @@
+"""What a study is planned with before any answer is known."""
+
+ICC = 0.05
+"""How much answers of one listener are taken to resemble each other: the correlation of two of them."""
+ITEM_SD = 0.2
+"""How much items are taken to differ: standard deviations of log odds of right answers, or of single ratings."""

@@ -1,0 +1,74 @@
+r"""How large a share of listeners may still hear it, whatever the mean over all of them says.
+
+A listener who hears it is right with probability h or more in every trial, one who hears nothing with probability c (chance) or more. With
+`alpha` and `beta` the chances that either is right in at least k trials, and theta that of a listener drawn at random,
+
+    theta >= (1 - pi) alpha + pi beta,     so that     pi <= (U - alpha) / (beta - alpha)
+
+where U is the upper Clopper-Pearson bound of theta: at most U of all listeners pass, however their abilities are spread. k is chosen from
+the design alone, so that the bound is small where nobody hears anything. Listeners may have answered to different numbers of trials: alpha
+and beta are then means (Hoeffding 1956, https://doi.org/10.1214/aoms/1177728178: equal chances are the worst case).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from limen.errors import UserError
+from limen.statistics import LEVEL, clopper_pearson
+
+DETECTED = 0.8
+"""Share of trials in which a listener who hears it detects it; in the others they guess: 90 % right of two."""
+FEW = 0.2
+"""Share of listeners who may hear it beyond which nothing is called inaudible."""
+
+
+@dataclass(frozen=True)
+class Hearers:
+    listeners: int
+    passed: int
+    """Listeners who were right as often as one who hears it would be."""
+    at_least: float
+    """Share of right answers of a listener who hears it."""
+    high: float
+    """Upper 95 % bound of the share of listeners who hear it."""
+
+
+def hearers(right: Sequence[int], asked: Sequence[int], chance: float = 0.5, sides: int = 1, level: float = LEVEL) -> Hearers:
+    """One entry per listener: right answers, and trials. Two sides: those who are wrong as often count too (a preference for either)."""
+    from scipy.stats import binom
+
+    k, m = np.asarray(right, int), np.asarray(asked, int)
+    if not len(k) or (m < 1).any() or (k < 0).any() or (k > m).any():
+        raise UserError(f"hearers: got {list(right)} right of {list(asked)}; expected listeners with at least one trial, none more right.")
+    h = chance + DETECTED * (1 - chance)
+    reached = np.maximum(k, m - k) if sides == 2 else k
+    need = {int(n): _threshold(int(n), len(k), chance, h, sides, level) for n in np.unique(m)}
+    least = np.asarray([need[int(n)] for n in m])
+    alpha, beta = float(np.mean(sides * binom.sf(least - 1, m, chance))), float(np.mean(binom.sf(least - 1, m, h)))
+    passed = int((reached >= least).sum())
+    return Hearers(len(k), passed, h, _bound(passed, len(k), min(alpha, 1.0), beta, level))
+
+
+def _bound(passed: int, listeners: int, alpha: float, beta: float, level: float) -> float:
+    if beta <= alpha:
+        return 1.0
+    # one-sided at this level
+    top = clopper_pearson(passed, listeners, 2 * level - 1)[1]
+    return min(1.0, max(0.0, (top - alpha) / (beta - alpha)))
+
+
+def _threshold(trials: int, listeners: int, chance: float, h: float, sides: int, level: float) -> int:
+    """Right answers that make a listener pass, for which the bound is expected to be smallest if nobody hears anything."""
+    from scipy.stats import binom
+
+    best, found = np.inf, trials
+    for need in range(trials, trials // 2, -1):
+        alpha, beta = min(1.0, float(sides * binom.sf(need - 1, trials, chance))), float(binom.sf(need - 1, trials, h))
+        counts = np.unique(binom.ppf([0.05, 0.25, 0.5, 0.75, 0.95], listeners, alpha))
+        weights = binom.pmf(counts, listeners, alpha)
+        expected = float(np.average([_bound(int(n), listeners, alpha, beta, level) for n in counts], weights=weights))
+        if expected < best:
+            best, found = expected, need
+    return found
