@@ -70,11 +70,26 @@ def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
     database: Database = None,
     token: Annotated[str | None, typer.Option(envvar="LIMEN_ADMIN_TOKEN", help="Opens /admin. Default: one of the database's own.")] = None,
+    per_address: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many may begin at once from one address: give the size of a classroom or laboratory that shares one. "
+            "Default: a tenth of the study's listeners, at least 2.",
+        ),
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(min=1, help="Minutes after which the place of a listener who is not seen any more goes to another.")
+    ] = 60,
+    begun: Annotated[
+        float, typer.Option(min=0.1, help="The same of one who has begun and heard nothing yet. No place is lost by it, only a number.")
+    ] = 10,
 ) -> None:
     """Serve the study to listeners until Ctrl-C. Stopping, a crash or a restart loses no answer that a listener saw stored."""
     file = _file(place)
     _package("uvicorn")
     from limen.listening.check import check_study
+    from limen.listening.guard import Limits
     from limen.listening.server import serve as run
 
     if errors := [f.text for f in check_study(file) if f.level == "error"]:
@@ -84,8 +99,13 @@ def serve(
     def announce(site: Any) -> None:
         out.print(f"listeners: {shown}/", markup=False, soft_wrap=True)
         out.print(f"progress:  {shown}/admin  (token: {site.state.token})", markup=False, soft_wrap=True)
+        sessions = site.state.sessions
+        out.print(f"code:      {_told_code(sessions.study, sessions.keys.code(0))}", markup=False, soft_wrap=True)
+        if trouble := sessions.store.trouble():
+            out.print(trouble, style="red", markup=False, soft_wrap=True)
 
-    run(file, database, host=host, port=port, announce=announce, token=token)
+    run(file, database, host=host, port=port, announce=announce, token=token, patience_min=patience, begun_min=begun,
+        limits=Limits(begin_burst=per_address))  # fmt: skip
 
 
 @app.command()
@@ -113,15 +133,19 @@ def monitor(place: Place, database: Database = None) -> None:
     from limen.listening.export import rows
     from limen.listening.interim import interim
 
+    from limen.listening.seats import STATES
+
     with _store(_file(place), database) as (study, store):
-        progress = store.progress()
+        trouble, progress = store.trouble(), store.progress()
         found = interim(study, rows(store.answers(), store.listeners(), study))
     table = Table(box=None, header_style="bold")
-    for name in ("group", "finished", "active", "dropped"):
+    for name in ("group", *STATES):
         table.add_column(name, justify="left" if name == "group" else "right")
     for group, counts in progress["groups"].items():
-        table.add_row(group or "all", *(str(counts[name]) for name in ("finished", "active", "dropped")))
+        table.add_row(group or "all", *(str(counts[name]) for name in STATES))
     out.print(table)
+    if trouble:
+        out.print(trouble, style="red", markup=False, soft_wrap=True)
     closed = ", closed" if progress["closed"] else ""
     out.print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{closed}", markup=False)
     for look in found:
@@ -191,6 +215,13 @@ def erase(
     with _store(_file(place), database) as (_, store):
         store.erase(listener)
     out.print(f"erased: personal data of listener {listener}", markup=False)
+
+
+def _told_code(study: "Study", code: str) -> str:
+    """What to do about the completion code."""
+    if study.recruitment.codes == "listener":
+        return "each listener is shown one of their own at the end; `limen listen export --people` lists them"
+    return f"{code}  (paste it into the recruitment site as the completion code; listeners see it once every answer is stored)"
 
 
 def _file(place: Path) -> Path:

@@ -42,7 +42,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def listener(site: Any) -> dict[str, str]:
     client = TestClient(site, headers={"X-Limen": "1"})
     client.post("/api/begin", json={})
-    return {"limen": client.cookies["limen"]}
+    return dict(client.cookies)
 
 
 @pytest.fixture(scope="module")
