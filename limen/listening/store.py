@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,10 +112,8 @@ class Store:
 
     def trouble(self) -> str:
         """What keeps answers from being stored, or soon will; empty if nothing does. Tried by storing something."""
-        try:
+        with suppress(DBAPIError):  # the writer takes note of it
             self._writer.run(lambda connection: connection.execute(TRIED, {"now": str(time.time())}))
-        except DBAPIError:
-            pass  # the writer has taken note of it
         return self._writer.trouble.ahead()
 
     def _meta(self, key: str) -> str | None:
