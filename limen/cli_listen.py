@@ -132,7 +132,6 @@ def monitor(place: Place, database: Database = None) -> None:
     """How far the study is: listeners and answers by group, and which questions are answered already (tests that hold at any time)."""
     from limen.listening.export import rows
     from limen.listening.interim import interim
-
     from limen.listening.seats import STATES
 
     with _store(_file(place), database) as (study, store):
@@ -162,18 +161,35 @@ def export(
     jnd: Annotated[
         Path | None, typer.Option(help="Also write this folder: pairs of clips with their judgments, ready for training a metric.")
     ] = None,
+    people: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write this file, of personal data: who took part, with recruitment parameters, completion codes, times, "
+            "demographics and comments."
+        ),
+    ] = None,
 ) -> None:
-    """Write the answers, one row each, with who is excluded and why. No personal data."""
+    """Write the answers, one row each, with who is excluded and why, and a codebook beside them. No personal data but with --people."""
+    from limen.listening.columns import answer_columns, codebook_path, people_columns
     from limen.listening.export import write
     from limen.listening.jnd import jnd_table
+    from limen.listening.people import people as everybody
 
     file = _file(place)
+    if people is not None and people.resolve() == to.resolve():
+        raise UserError(f"{people}: answers go to this file; personal data are kept apart from them and need a file of their own.")
     study, rows, _ = _rows(file, database)
-    write(rows, to)
-    out.print(f"written: {to} ({len(rows)} rows)", markup=False, soft_wrap=True)
+    write(rows, to, answer_columns(study))
+    out.print(f"written: {to} ({len(rows)} rows), explained by {codebook_path(to).name}", markup=False, soft_wrap=True)
+    if people is not None:
+        with _store(file, database) as (_, store):
+            who = everybody(store, study)
+        write(who, people, people_columns(study), private=True)
+        out.print(f"written: {people} ({len(who)} people, personal data), explained by {codebook_path(people).name}", markup=False,
+                  soft_wrap=True)  # fmt: skip
     if jnd is not None:
         table = jnd_table(rows, jnd, study, file.parent)
-        out.print(f"written: {table}", markup=False, soft_wrap=True)
+        out.print(f"written: {table}, explained by {codebook_path(table).name}", markup=False, soft_wrap=True)
 
 
 @app.command()

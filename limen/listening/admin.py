@@ -14,6 +14,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from limen.listening.columns import answer_columns, codebook
 from limen.listening.guard import Buckets, Limits, cookie
 from limen.listening.messages import Problem, Progress, as_json
 from limen.listening.resume import PAGE
@@ -74,8 +75,14 @@ def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
     )
     async def export() -> Response:
         """All answers, one row each; nothing personal."""
-        headers = {"Content-Disposition": f'attachment; filename="{sessions.study.name}.csv"', "Cache-Control": "no-store"}
-        return Response(await run_in_threadpool(table, sessions), media_type="text/csv", headers=headers)
+        return _csv(await run_in_threadpool(table, sessions), f"{sessions.study.name}.csv")
+
+    @router.get(
+        "/api/admin/codebook.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}}, dependencies=[Depends(needed)]
+    )
+    async def explained() -> Response:
+        """What each column of the answers holds."""
+        return _csv(codebook(answer_columns(sessions.study)), f"{sessions.study.name}.codebook.csv")
 
     @router.get("/admin", response_class=HTMLResponse, include_in_schema=False)
     async def page(request: Request, given: Bearer) -> HTMLResponse:
@@ -102,7 +109,12 @@ def table(sessions: Sessions) -> bytes:
 
     answers = rows(sessions.store.answers(), sessions.store.listeners(), sessions.study)
     with tempfile.TemporaryDirectory() as folder:
-        return write(answers, Path(folder) / "answers.csv").read_bytes()
+        return write(answers, Path(folder) / "answers.csv", answer_columns(sessions.study)).read_bytes()
+
+
+def _csv(content: bytes, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return Response(content, media_type="text/csv", headers=headers)
 
 
 def _page(sessions: Sessions, body: str, status: int = 200, head: str = "") -> HTMLResponse:
@@ -124,5 +136,5 @@ def _progress_table(progress: dict[str, Any]) -> str:
     alarm = f"<p role='alert'>{html.escape(progress['trouble'])}</p>" if progress["trouble"] else ""
     return (
         f"{alarm}<p>{door} {progress['answers']} answers{when}.</p><table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
-        "<p><a href='/api/admin/export.csv'>Answers as CSV</a></p>"
+        "<p><a href='/api/admin/export.csv'>Answers as CSV</a>, <a href='/api/admin/codebook.csv'>what its columns hold</a></p>"
     )
