@@ -40,6 +40,7 @@ def new(
 ) -> None:
     """Write a study that can be served at once: a commented study file with its audio, from a template and, with --from, a run."""
     from limen.listening.new import new_study, templates
+    from limen.listening.study import read_study
 
     if template == "help":
         for name, about in templates().items():
@@ -47,6 +48,8 @@ def new(
         return
     path = new_study(study, template, run, attack, seed)
     out.print(f"written: {path}", markup=False, soft_wrap=True)
+    if code := read_study(path).recruitment.code:
+        out.print(f"completion code: {_told_code(code)}", markup=False, soft_wrap=True)
     out.print(f"next: limen listen check {study} | limen listen serve {study}", markup=False, soft_wrap=True)
 
 
@@ -100,7 +103,9 @@ def serve(
         out.print(f"listeners: {shown}/", markup=False, soft_wrap=True)
         out.print(f"progress:  {shown}/admin  (token: {site.state.token})", markup=False, soft_wrap=True)
         sessions = site.state.sessions
-        out.print(f"code:      {_told_code(sessions.study, sessions.keys.code(0))}", markup=False, soft_wrap=True)
+        own = "each listener is shown one of their own; `limen listen export --people FILE` lists them"
+        code = own if sessions.study.recruitment.codes == "listener" else _told_code(sessions.keys.code(0))
+        out.print(f"completion code: {code}", markup=False, soft_wrap=True)
         if trouble := sessions.store.trouble():
             out.print(trouble, style="red", markup=False, soft_wrap=True)
 
@@ -214,6 +219,25 @@ def analyze(
 
 
 @app.command()
+def backup(
+    place: Place,
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; it must not exist yet.")],
+    database: Database = None,
+) -> None:
+    """Copy the answers of a study, also while it is served, into a file that `--database sqlite:///FILE` opens. It holds personal data.
+
+    Never copy the database file itself while the study is served. Answers in PostgreSQL are copied with pg_dump.
+    """
+    _package("sqlalchemy")
+    from limen.listening.backup import backup as run
+    from limen.listening.study import read_study
+
+    file = _file(place)
+    answers = run(database or file.parent / f"{read_study(file).name}.db", to)
+    out.print(f"written: {to} ({answers} answers; holds personal data, only you can read it)", markup=False, soft_wrap=True)
+
+
+@app.command()
 def close(place: Place, database: Database = None) -> None:
     """Freeze the study: no more listeners, no more answers."""
     with _store(_file(place), database) as (_, store):
@@ -233,11 +257,9 @@ def erase(
     out.print(f"erased: personal data of listener {listener}", markup=False)
 
 
-def _told_code(study: "Study", code: str) -> str:
-    """What to do about the completion code."""
-    if study.recruitment.codes == "listener":
-        return "each listener is shown one of their own at the end; `limen listen export --people` lists them"
-    return f"{code}  (paste it into the recruitment site as the completion code; listeners see it once every answer is stored)"
+def _told_code(code: str) -> str:
+    """What to do about the completion code of a study."""
+    return f"{code}  (paste it into the recruitment site; listeners see it once every answer of theirs is stored)"
 
 
 def _file(place: Path) -> Path:

@@ -43,6 +43,11 @@ class Keys:
         return how.code or base64.b32encode(self.sign("code of the study"))[:8].decode()
 
 
+def new_code() -> str:
+    """A completion code for a new study: what nobody guesses, in letters and digits that nobody mistakes for others."""
+    return "C" + "".join(secrets.choice("ABCDEFGHJKLMNPQRSTUVWXYZ23456789") for _ in range(7))
+
+
 def hashed(key: str) -> str:
     """What the database knows a key by."""
     return hashlib.sha256(key.encode(errors="replace")).hexdigest()

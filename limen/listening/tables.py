@@ -157,7 +157,7 @@ POSTGRES_TRIGGERS = [
 
 def open_engine(where: str | Path) -> Engine:
     """An engine for a file of SQLite or a URL (sqlite:///study.db, postgresql://user@host/database); its tables are made if missing."""
-    url = _url(where)
+    url = address(where)
     if url.get_backend_name() == "sqlite":
         _private_file(Path(str(url.database)))
         engine = create_engine(url, json_serializer=_json, pool_size=20, max_overflow=20)
@@ -185,7 +185,8 @@ def _private_file(path: Path) -> None:
         raise UserError(f"{path} cannot be opened as the database of a study: {error.strerror}.") from None
 
 
-def _url(where: str | Path) -> URL:
+def address(where: str | Path) -> URL:
+    """The URL of a database that a study can be kept in."""
     if isinstance(where, Path):
         return URL.create("sqlite", database=str(where))
     try:

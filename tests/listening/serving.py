@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -25,24 +26,35 @@ serve(sys.argv[1], port=int(sys.argv[2]), limits=Limits(**more.pop("limits", {})
 
 
 class Server:
-    """`more` are arguments of `serve`; what the operator sees is in the file `log`."""
+    """`more` are arguments of `serve`."""
 
     def __init__(self, study: Path, **more: Any):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.log = study.parent.parent / f"log-{self.port}.txt"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", SERVER, str(study), str(self.port), json.dumps(more)],
-                stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
+        command = [sys.executable, "-c", SERVER, str(study), str(self.port), json.dumps(more)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        self._said: list[str] = []
+        threading.Thread(target=self._listen, daemon=True).start()
         while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
-            assert self.process.poll() is None, self.log.read_text()
+            assert self.process.poll() is None, self.log()
             time.sleep(0.05)
+
+    def _listen(self) -> None:
+        for line in self.process.stdout or []:
+            self._said.append(line)
+
+    def log(self, words: str = "") -> str:
+        """What the operator sees, once it holds these words."""
+        for _ in range(200):
+            if words in (said := "".join(self._said)):
+                return said
+            time.sleep(0.1)
+        raise AssertionError(f"the operator was not told {words!r}, but: {said}")
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)

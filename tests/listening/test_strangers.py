@@ -25,7 +25,7 @@ def test_empty_begin_calls_from_one_address_fill_no_place_and_thirty_others_stil
     with Server(studies.write(tmp_path / "s", SHORT, listeners=30)) as server:
         statuses = Counter(Visitor(server).begin()[0] for _ in range(25))
         assert statuses == {200: 3, 429: 22}  # a tenth of thirty
-        assert "--per-address" in server.log.read_text()
+        assert "127.0.0.1: a new listener was asked to wait" in server.log("--per-address")
         told = progress(server)
         assert (told["begun"], told["active"]) == (3, 0)
         for k in range(30):
