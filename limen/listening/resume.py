@@ -25,7 +25,7 @@ PAGE = """<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">
 {head}<title>{title}</title><link rel="stylesheet" href="/static/page.css"></head>
-<body><main><h1>{title}</h1>{body}</main></body>
+<body><main><h1>{title}</h1><div class="text">{body}</div></main></body>
 </html>
 """
 ASK = """<p>Your answers so far are stored, and you go on where you were.</p>

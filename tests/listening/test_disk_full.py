@@ -103,7 +103,7 @@ def test_answers_wait_while_the_disk_is_full_and_the_operator_is_told_everywhere
         assert "ANSWERS ARE NOT BEING STORED" in progress["trouble"]
         assert progress["answers"] == 2
         page = visitor.ask("GET", "/admin", **ADMIN)[1].decode()
-        assert "role='alert'>ANSWERS ARE NOT BEING STORED" in page
+        assert "role='alert'><strong>ANSWERS ARE NOT BEING STORED" in page
         if isinstance(small, FullDisk):  # a limit of the server's process is none of the monitor's
             said = monitor(study)
             assert "ANSWERS ARE NOT BEING STORED" in said

@@ -27,6 +27,7 @@ OPERATIONS = {
     "/resume/{key}": "GET",
     "/api/admin/progress": "GET",
     "/api/admin/export.csv": "GET",
+    "/api/admin/codebook.csv": "GET",
 }
 
 

@@ -210,7 +210,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(site):
     assert "secure" in browser(site, base_url="https://testserver").post("/api/begin", json={}).headers["set-cookie"].lower()
 
 
-@pytest.mark.parametrize("path", ["/api/admin/progress", "/api/admin/export.csv", "/admin"])
+@pytest.mark.parametrize("path", ["/api/admin/progress", "/api/admin/export.csv", "/api/admin/codebook.csv", "/admin"])
 def test_the_administrators_side_needs_the_token(site, path):
     client = browser(site)
     begin(client)
