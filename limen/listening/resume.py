@@ -5,7 +5,7 @@ so if another listener's session is going on here.
 """
 
 import html
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -50,7 +50,7 @@ def known(request: Request, response: Response, key: str, sessions: Sessions) ->
 
 
 def routes(sessions: Sessions) -> APIRouter:
-    problems = {status: {"model": Problem} for status in (404, 422, 429, 503)}
+    problems: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in (404, 422, 429, 503)}
     router = APIRouter(responses=problems)
 
     def asked(key: str, now: str | None) -> tuple[bool, str]:
@@ -62,7 +62,11 @@ def routes(sessions: Sessions) -> APIRouter:
             return other is not None, ""
         return False, "" if other.finished_at else sessions.keys.sign("other", other.id).hex()[:16]
 
-    @router.get("/resume/{key}", response_class=HTMLResponse, responses={303: {"description": "It is this listener's already"}})
+    @router.get(
+        "/resume/{key}",
+        response_class=Response,
+        responses={200: {"content": {"text/html": {}}}, 303: {"description": "It is this listener's already"}},
+    )
     async def page(request: Request, key: Opaque) -> Response:
         """Asks whether to go on here, where the listener was on another device."""
         already, other = await run_in_threadpool(asked, key, key_of(request, sessions))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select, update
 
 from limen.errors import UserError
 from limen.listening.study import Study
@@ -81,9 +81,8 @@ class Seats:
         if not asking:
             return
         columns = (listeners.c.id, listeners.c.group_, listeners.c.number, listeners.c.placed_at)
-        known: dict[int, Row[Any]] = {
-            row.id: row for row in connection.execute(select(*columns).where(listeners.c.id.in_([r.listener for r in asking])))
-        }
+        found = connection.execute(select(*columns).where(listeners.c.id.in_([r.listener for r in asking])))
+        known = {row.id: row for row in found}
         for r in asking:
             if r.was is not None and r.was != (known[r.listener].group_, known[r.listener].number):
                 raise Released("You were away for long, and the study has gone on without you. This is where it begins again.")
