@@ -24,7 +24,7 @@ from limen.listening.store import Store
 
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False, description="The administrator's token"))]
 DAY_S = 24 * 3600
-LOGIN = """<form method="post" action="/admin/login">
+LOGIN = """<form method="post">
 <p><label>Token <input name="token" type="password" autocomplete="current-password" required></label> <button>Log in</button></p></form>
 <p>The token was printed when the server started.</p>"""
 
@@ -90,12 +90,12 @@ def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
             return _page(sessions, LOGIN, 401)
         return _page(sessions, _progress_table(await run_in_threadpool(progress)), head='<meta http-equiv="refresh" content="20">')
 
-    @router.post("/admin/login", response_class=HTMLResponse, include_in_schema=False)
+    @router.post("/admin", response_class=HTMLResponse, include_in_schema=False)
     async def login(request: Request) -> Response:
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
         if not check(request, form.get("token", [""])[0].strip()):
             return _page(sessions, "<p role='alert'>This is not the token.</p>" + LOGIN, 401)
-        response = RedirectResponse("/admin", 303)
+        response = RedirectResponse("admin", 303)
         secure = request.url.scheme == "https"
         response.set_cookie(name, ticket, max_age=DAY_S, httponly=True, samesite="strict", secure=secure)
         return response
@@ -118,7 +118,7 @@ def _csv(content: bytes, name: str) -> Response:
 
 
 def _page(sessions: Sessions, body: str, status: int = 200, head: str = "") -> HTMLResponse:
-    text = PAGE.format(head=head, title=html.escape(sessions.study.title), body=body)
+    text = PAGE.format(root="", head=head, title=html.escape(sessions.study.title), body=body)
     return HTMLResponse(text, status, {"Cache-Control": "no-store"})
 
 
@@ -136,5 +136,5 @@ def _progress_table(progress: dict[str, Any]) -> str:
     alarm = f"<p role='alert'><strong>{html.escape(progress['trouble'])}</strong></p>" if progress["trouble"] else ""
     return (
         f"{alarm}<p>{door} {progress['answers']} answers{when}.</p><table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
-        "<p><a href='/api/admin/export.csv'>Answers as CSV</a>, <a href='/api/admin/codebook.csv'>what its columns hold</a></p>"
+        "<p><a href='api/admin/export.csv'>Answers as CSV</a>, <a href='api/admin/codebook.csv'>what its columns hold</a></p>"
     )

@@ -6,7 +6,6 @@ so if another listener's session is going on here.
 
 import html
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi import Path as InPath
@@ -21,20 +20,21 @@ from limen.listening.sessions import Sessions
 
 YEAR_S = 365 * 24 * 3600
 Opaque = Annotated[str, InPath(max_length=200)]
+# addresses are relative: the server may stand under a path of its host
 PAGE = """<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">
-{head}<title>{title}</title><link rel="stylesheet" href="/static/page.css"></head>
+{head}<title>{title}</title><link rel="stylesheet" href="{root}static/page.css"></head>
 <body><main><h1>{title}</h1><div class="text">{body}</div></main></body>
 </html>
 """
 ASK = """<p>Your answers so far are stored, and you go on where you were.</p>
-<form method="post" action="/resume/{key}"><p><button class="go">Go on in this browser</button></p></form>"""
+<form method="post"><p><button class="go">Go on in this browser</button></p></form>"""
 ASK_OTHER = """<p role="alert">Another listener's session is going on in this browser.</p>
 <p>If it is not yours, go on here, and that listener needs their own address to come back. If you are in doubt, close this page.</p>
-<form method="post" action="/resume/{key}"><input type="hidden" name="instead" value="{other}">
+<form method="post"><input type="hidden" name="instead" value="{other}">
 <p><button class="go">Go on instead of the other listener</button></p></form>
-<p><a href="/">Back to the session that is going on</a></p>"""
+<p><a href="../">Back to the session that is going on</a></p>"""
 
 
 def key_of(request: Request, sessions: Sessions) -> str | None:
@@ -70,24 +70,24 @@ def routes(sessions: Sessions) -> APIRouter:
     async def page(request: Request, key: Opaque) -> Response:
         """Asks whether to go on here, where the listener was on another device."""
         already, other = await run_in_threadpool(asked, key, key_of(request, sessions))
-        return _home() if already else _asking(sessions, key, other)
+        return _home() if already else _asking(sessions, other)
 
     @router.post("/resume/{key}", include_in_schema=False)
     async def go_on(request: Request, key: Opaque) -> Response:
         already, other = await run_in_threadpool(asked, key, key_of(request, sessions))
         # a page opened from elsewhere could not see the cookie: whoever was not told of the other listener is asked again
         if other and f"instead={other}".encode() not in (await request.body()).split(b"&"):
-            return _asking(sessions, key, other)
+            return _asking(sessions, other)
         return _home() if already else known(request, _home(), key, sessions)
 
     return router
 
 
 def _home() -> Response:
-    return RedirectResponse("/", 303, {"Cache-Control": "no-store"})
+    return RedirectResponse("../", 303, {"Cache-Control": "no-store"})
 
 
-def _asking(sessions: Sessions, key: str, other: str) -> HTMLResponse:
-    body = (ASK_OTHER if other else ASK).format(key=quote(key, safe=""), other=other)
-    text = PAGE.format(head="", title=html.escape(sessions.study.title), body=body)
+def _asking(sessions: Sessions, other: str) -> HTMLResponse:
+    body = (ASK_OTHER if other else ASK).format(other=other)
+    text = PAGE.format(root="../", head="", title=html.escape(sessions.study.title), body=body)
     return HTMLResponse(text, 200, {"Cache-Control": "no-store"})

@@ -7,6 +7,7 @@ left before the first answer goes to the next who comes.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select, update
@@ -64,16 +65,15 @@ class Seats:
         return sum(_by_group(connection, self.placed()).values())
 
     def _number(self, connection: Connection, group: str) -> int:
-        """The lowest that a listener of this group has left, else the next."""
+        """The lowest in the group that nobody has, or that a listener without an answer has left."""
         silent = ~exists().where(answers.c.listener == listeners.c.id)
-        gone = and_(listeners.c.group_ == group, listeners.c.number.is_not(None), listeners.c.finished_at.is_(None),
-                    listeners.c.seen_at <= time.time() - self.begun_s, silent)  # fmt: skip
-        left = connection.execute(select(listeners.c.id, listeners.c.number).where(gone).order_by(listeners.c.number).limit(1)).first()
-        if left is not None:
-            connection.execute(update(listeners).where(listeners.c.id == left.id).values(number=None))
-            return int(left.number)
-        last = connection.scalar(select(func.max(listeners.c.number)).where(listeners.c.group_ == group))
-        return 0 if last is None else last + 1
+        here = listeners.c.seen_at > time.time() - self.begun_s
+        mine = and_(listeners.c.group_ == group, listeners.c.number.is_not(None))
+        kept = or_(here, listeners.c.finished_at.is_not(None), ~silent)
+        held = set(connection.scalars(select(listeners.c.number).where(mine, kept)))
+        number = next(n for n in count() if n not in held)
+        connection.execute(update(listeners).where(mine, listeners.c.number == number).values(number=None))
+        return number
 
     def claim(self, connection: Connection, records: Sequence[Record], now: float) -> None:
         """Checks first answers, and takes the places that these answers earn."""

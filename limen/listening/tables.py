@@ -55,6 +55,7 @@ listeners = Table(
     Column("finished_at", Float(53)),
     Column("seen_at", Float(53), nullable=False),
     UniqueConstraint("group_", "number"),
+    sqlite_autoincrement=True,  # the id of a row that was deleted never comes again
 )
 """number: none once it was given to another. placed_at: when the listener took a place, having heard something."""
 

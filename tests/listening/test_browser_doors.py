@@ -1,8 +1,11 @@
 """The pages before and beside the study, in a real browser: a preview, the personal address, the administrator's login, two studies."""
 
+import http.client
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import studies
@@ -88,6 +91,69 @@ def test_two_studies_in_one_browser_go_on_side_by_side(browser: Browser, serve: 
     first.page.locator("form[data-kind=naturalness]").wait_for()
     first.answer()
     first.page.locator("#code").wait_for(timeout=PATIENCE_MS)
+
+
+class Prefixes(BaseHTTPRequestHandler):
+    """A reverse proxy: /one/... and /two/... of one host lead to servers of their own."""
+
+    servers: ClassVar[dict[str, Served]] = {}
+    protocol_version = "HTTP/1.1"
+
+    def forward(self) -> None:
+        _, name, path = self.path.split("/", 2)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        onward = http.client.HTTPConnection("127.0.0.1", self.servers[name].port, timeout=60)
+        onward.request(self.command, f"/{path}", body, dict(self.headers.items()))
+        reply = onward.getresponse()
+        content = reply.read()
+        self.send_response(reply.status)
+        for header, value in reply.getheaders():
+            if header.lower() not in ("date", "content-length", "connection"):
+                self.send_header(header, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+        onward.close()
+
+    do_GET = do_POST = forward
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_two_studies_under_paths_of_one_host_go_on_side_by_side(browser: Browser, serve: Callable[..., Served]) -> None:
+    Prefixes.servers = {"one": serve(name="one"), "two": serve(name="two")}
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Prefixes)
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{proxy.server_port}"
+    try:
+        first = Person(browser, url, "/one/").begin()
+        second = Person(first.context, url, "/two/").begin()
+        first.page.bring_to_front()
+        first.page.route("**/api/answer", lambda route: route.abort())
+        first.reply()
+        first.press_on()
+        first.page.get_by_text("Your answer is kept").wait_for()
+        second.answer()  # what one study keeps on the device is not sent to the other
+        first.page.unroute("**/api/answer")
+        first.page.reload()
+        first.page.locator("form[data-kind=naturalness]").wait_for()
+        address = first.page.locator("#resume").input_value()
+        for person in (first, second):
+            person.answer()
+            person.page.locator("#code").wait_for()
+        phone = Person(browser, address, "")
+        phone.page.get_by_role("button", name="Go on in this browser").click()
+        phone.page.locator("#code").wait_for()
+        admin = browser.new_page()
+        admin.goto(f"{url}/one/admin")
+        for token in ("wrong", Prefixes.servers["one"].site.state.token):
+            admin.get_by_label("Token").fill(token)
+            admin.get_by_role("button", name="Log in").click()
+        admin.get_by_role("link", name="Answers as CSV").wait_for()
+    finally:
+        proxy.shutdown()
+    assert [len(server.answers()) for server in Prefixes.servers.values()] == [2, 2]
 
 
 def test_the_administrator_logs_in_with_the_token(browser: Browser, serve: Callable[..., Served]) -> None:

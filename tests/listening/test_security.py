@@ -153,7 +153,7 @@ def test_bodies_have_a_longest_length_however_they_are_sent(site):
     long = json.dumps({"kind": "x", "data": {"x": "y" * 70_000}}).encode()
     assert client.post("/api/event", content=long).status_code == 413
     assert client.post("/api/event", content=iter([long[:1000], long[1000:]])).status_code == 413  # no length said beforehand
-    assert client.post("/admin/login", content=b"token=" + b"x" * 70_000).status_code == 413
+    assert client.post("/admin", content=b"token=" + b"x" * 70_000).status_code == 413
     lie = client.post("/api/event", content=long, headers={"Content-Length": "10"})
     assert lie.status_code == 413
 
@@ -222,9 +222,9 @@ def test_the_administrators_side_needs_the_token(site, path):
 
 def test_the_token_can_be_typed_into_a_form_and_the_cookie_then_does_not_hold_it(site):
     client = TestClient(site)
-    assert client.post("/admin/login", data={"token": "wrong"}).status_code == 401
-    assert client.post("/admin/login", data={"token": site.state.token}, headers={"Origin": "https://evil.example"}).status_code == 403
-    reply = client.post("/admin/login", data={"token": site.state.token}, follow_redirects=False)
+    assert client.post("/admin", data={"token": "wrong"}).status_code == 401
+    assert client.post("/admin", data={"token": site.state.token}, headers={"Origin": "https://evil.example"}).status_code == 403
+    reply = client.post("/admin", data={"token": site.state.token}, follow_redirects=False)
     assert reply.status_code == 303
     assert site.state.token not in reply.headers["set-cookie"]
     assert client.get("/admin").status_code == 200

@@ -158,9 +158,9 @@ def test_the_resume_address_goes_on_in_another_browser_when_its_button_is_presse
     assert page.status_code == 200
     assert "set-cookie" not in page.headers
     assert other.get("/api/state").status_code == 401  # looking at the address has changed nothing
-    assert re.search(r'<form method="post" action="([^"]+)">', page.text)[1] == state["resume"]
+    assert '<form method="post">' in page.text  # to its own address
     reply = other.post(state["resume"], follow_redirects=False)
-    assert (reply.status_code, reply.headers["location"]) == (303, "/")
+    assert (reply.status_code, reply.headers["location"]) == (303, "../")
     assert other.get("/api/state").json() == state
     assert other.get(state["resume"], follow_redirects=False).status_code == 303  # it is theirs already
     assert other.get("/resume/nobody").status_code == 404
@@ -372,5 +372,5 @@ def test_the_page_and_its_parts_are_served(site):
     page = client.get("/?PROLIFIC_PID=p")
     assert page.status_code == 200
     assert "text/html" in page.headers["content-type"]
-    for name in re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text):
-        assert client.get(name).status_code == 200, name
+    for name in re.findall(r'(?:src|href)="(static/[^"]+)"', page.text):
+        assert client.get(f"/{name}").status_code == 200, name

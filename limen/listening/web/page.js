@@ -1,7 +1,7 @@
 // The way through a study: the server says which screen comes next, the answer is kept here until the server has it.
 
 import { announce, elsewhere, keep, release, unsent } from "./keeper.js";
-import { call, hurry, persist, uuid } from "./net.js";
+import { call, hurry, persist, under, uuid } from "./net.js";
 import { Screen, paragraphs } from "./screen.js";
 import { make } from "./widgets.js";
 
@@ -68,7 +68,7 @@ function about({ study, position, total, done, resume }) {
   by("bar").setAttribute("aria-valuenow", String(at));
   by("bar").setAttribute("aria-valuetext", by("count").textContent);
   by("elsewhere").hidden = !resume || done;
-  if (resume) by("resume").value = new URL(resume, location.href).href;
+  if (resume) by("resume").value = under(resume);
 }
 
 /** Shows what the server says the study is at. */
