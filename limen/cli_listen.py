@@ -85,7 +85,7 @@ def serve(
         float, typer.Option(min=1, help="Minutes after which the place of a listener who is not seen any more goes to another.")
     ] = 60,
     begun: Annotated[
-        float, typer.Option(min=0.1, help="The same of one who has begun and heard nothing yet. No place is lost by it, only a number.")
+        float, typer.Option(min=0.1, help="Minutes after which one who is not seen any more and has heard nothing yet counts as left.")
     ] = 10,
 ) -> None:
     """Serve the study to listeners until Ctrl-C. Stopping, a crash or a restart loses no answer that a listener saw stored."""

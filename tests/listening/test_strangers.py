@@ -12,6 +12,7 @@ import pytest
 import studies
 from serving import Server, Visitor
 
+from limen.listening.arrivals import network_of
 from limen.listening.study import Recruitment
 
 SHORT: list[Any] = ["consent", {"name": "abx", "trials": 1}]
@@ -210,3 +211,9 @@ def _ended(connection: socket.socket, drip: bytes) -> bool:
     except OSError:
         return True
     return False
+
+
+def test_one_customer_with_many_addresses_of_ipv6_is_one_sender() -> None:
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:2") != network_of("2001:db8:0:1::1")
+    assert network_of("192.0.2.1") != network_of("192.0.2.2")
+    assert network_of("::ffff:192.0.2.1") != network_of("::ffff:192.0.2.2")
