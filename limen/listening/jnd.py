@@ -67,8 +67,8 @@ def jnd_table(rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Stud
             if not (folder / names[sound.condition]).is_file():
                 write_whole(folder / names[sound.condition], wav)
         label = int(row["choice"] == "different")
-        lines.append({"reference": names["reference"], "test": names["test"], "label": label}
-                     | {name: row[name] for name in COLUMNS if name in row})  # fmt: skip
+        copied = {name: row[name] for name in COLUMNS if name in row}
+        lines.append(copied | {"reference": names["reference"], "test": names["test"], "label": label})
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS, delimiter="\t")
     writer.writeheader()
