@@ -78,7 +78,7 @@ def serve(
         typer.Option(
             min=1,
             help="How many may begin at once from one address: give the size of a classroom or laboratory that shares one. "
-            "Default: a tenth of the study's listeners, at least 2.",
+            "Default: a tenth of the study's listeners, at least 3.",
         ),
     ] = None,
     patience: Annotated[

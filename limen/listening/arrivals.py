@@ -10,8 +10,8 @@ from limen.errors import UserError
 from limen.listening.guard import Buckets, Limits
 
 LOG = logging.getLogger("limen.listening")
-SHARE, LEAST = 10, 2
-"""Unless told otherwise one address begins with a tenth of the places, and at least two."""
+SHARE, LEAST = 10, 3
+"""Unless told otherwise one address begins with a tenth of the places, and at least three."""
 REFILL_S = 600.0
 """After which as many may begin again."""
 QUIET_S = 60.0

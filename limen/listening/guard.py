@@ -45,7 +45,7 @@ class Limits(Options):
     """Requests from one address: a classroom, or a whole university, may stand behind it."""
     address_burst: int = Field(default=4000, ge=1)
     begin_burst: int | None = Field(default=None, ge=1)
-    """New listeners from one address at once, and as many there who have no place yet; null: a tenth of the study's, at least 2. A
+    """New listeners from one address at once, and as many there who have no place yet; null: a tenth of the study's, at least 3. A
     classroom or a laboratory behind one address needs the number of people in it."""
     begin_per_s: float | None = Field(default=None, gt=0)
     """Refills that; null: `begin_burst` in ten minutes."""
