@@ -41,6 +41,7 @@ def new(
 ) -> None:
     """Write a study that can be served at once: a commented study file with its audio, from a template and, with --from, a run."""
     from limen.listening.new import new_study, templates
+    from limen.listening.study import read_study
 
     if template == "help":
         for name, about in templates().items():
@@ -48,6 +49,8 @@ def new(
         return
     path = new_study(study, template, run, attack, seed)
     out.print(f"written: {path}", markup=False, soft_wrap=True)
+    if code := read_study(path).recruitment.code:
+        out.print(f"completion code: {_told_code(code)}", markup=False, soft_wrap=True)
     out.print(f"next: limen listen check {study} | limen listen serve {study}", markup=False, soft_wrap=True)
 
 
@@ -78,11 +81,26 @@ def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
     database: Database = None,
     token: Annotated[str | None, typer.Option(envvar="LIMEN_ADMIN_TOKEN", help="Opens /admin. Default: one of the database's own.")] = None,
+    per_address: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many may begin at once from one address: give the size of a classroom or laboratory that shares one. "
+            "Default: a tenth of the study's listeners, at least 3.",
+        ),
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(min=1, help="Minutes after which the place of a listener who is not seen any more goes to another.")
+    ] = 60,
+    begun: Annotated[
+        float, typer.Option(min=0.1, help="Minutes after which one who is not seen any more and has heard nothing yet counts as left.")
+    ] = 10,
 ) -> None:
     """Serve the study to listeners until Ctrl-C. Stopping, a crash or a restart loses no answer that a listener saw stored."""
     file = _file(place)
     _package("uvicorn")
     from limen.listening.check import check_study
+    from limen.listening.guard import Limits
     from limen.listening.server import serve as run
 
     if errors := [f.text for f in check_study(file) if f.level == "error"]:
@@ -92,8 +110,15 @@ def serve(
     def announce(site: Any) -> None:
         out.print(f"listeners: {shown}/", markup=False, soft_wrap=True)
         out.print(f"progress:  {shown}/admin  (token: {site.state.token})", markup=False, soft_wrap=True)
+        sessions = site.state.sessions
+        own = "each listener is shown one of their own; `limen listen export --people FILE` lists them"
+        code = own if sessions.study.recruitment.codes == "listener" else _told_code(sessions.keys.code(0))
+        out.print(f"completion code: {code}", markup=False, soft_wrap=True)
+        if trouble := sessions.store.trouble():
+            out.print(trouble, style="red", markup=False, soft_wrap=True)
 
-    run(file, database, host=host, port=port, announce=announce, token=token)
+    run(file, database, host=host, port=port, announce=announce, token=token, patience_min=patience, begun_min=begun,
+        limits=Limits(begin_burst=per_address))  # fmt: skip
 
 
 @app.command()
@@ -120,16 +145,19 @@ def monitor(place: Place, database: Database = None) -> None:
     """How far the study is: listeners and answers by group, and which questions are answered already (tests that hold at any time)."""
     from limen.listening.export import rows
     from limen.listening.interim import interim
+    from limen.listening.seats import STATES
 
     with _store(_file(place), database) as (study, store):
-        progress = store.progress()
+        trouble, progress = store.trouble(), store.progress()
         found = interim(study, rows(store.answers(), store.listeners(), study))
     table = Table(box=None, header_style="bold")
-    for name in ("group", "finished", "active", "dropped"):
+    for name in ("group", *STATES):
         table.add_column(name, justify="left" if name == "group" else "right")
     for group, counts in progress["groups"].items():
-        table.add_row(group or "all", *(str(counts[name]) for name in ("finished", "active", "dropped")))
+        table.add_row(group or "all", *(str(counts[name]) for name in STATES))
     out.print(table)
+    if trouble:
+        out.print(trouble, style="red", markup=False, soft_wrap=True)
     closed = ", closed" if progress["closed"] else ""
     out.print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{closed}", markup=False)
     for look in found:
@@ -146,18 +174,35 @@ def export(
     jnd: Annotated[
         Path | None, typer.Option(help="Also write this folder: pairs of clips with their judgments, ready for training a metric.")
     ] = None,
+    people: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write this file, of personal data: who took part, with recruitment parameters, completion codes, times, "
+            "demographics and comments."
+        ),
+    ] = None,
 ) -> None:
-    """Write the answers, one row each, with who is excluded and why. No personal data."""
+    """Write the answers, one row each, with who is excluded and why, and a codebook beside them. No personal data but with --people."""
+    from limen.listening.columns import answer_columns, codebook_path, people_columns
     from limen.listening.export import write
     from limen.listening.jnd import jnd_table
+    from limen.listening.people import people as everybody
 
     file = _file(place)
+    if people is not None and people.resolve() == to.resolve():
+        raise UserError(f"{people}: answers go to this file; personal data are kept apart from them and need a file of their own.")
     study, rows, _ = _rows(file, database)
-    write(rows, to)
-    out.print(f"written: {to} ({len(rows)} rows)", markup=False, soft_wrap=True)
+    write(rows, to, answer_columns(study))
+    out.print(f"written: {to} ({len(rows)} rows), explained by {codebook_path(to).name}", markup=False, soft_wrap=True)
+    if people is not None:
+        with _store(file, database) as (_, store):
+            who = everybody(store, study)
+        write(who, people, people_columns(study), private=True)
+        out.print(f"written: {people} ({len(who)} people, personal data), explained by {codebook_path(people).name}", markup=False,
+                  soft_wrap=True)  # fmt: skip
     if jnd is not None:
         table = jnd_table(rows, jnd, study, file.parent)
-        out.print(f"written: {table}", markup=False, soft_wrap=True)
+        out.print(f"written: {table}, explained by {codebook_path(table).name}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -182,6 +227,25 @@ def analyze(
 
 
 @app.command()
+def backup(
+    place: Place,
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; it must not exist yet.")],
+    database: Database = None,
+) -> None:
+    """Copy the answers of a study, also while it is served, into a file that `--database sqlite:///FILE` opens. It holds personal data.
+
+    Never copy the database file itself while the study is served. Answers in PostgreSQL are copied with pg_dump.
+    """
+    _package("sqlalchemy")
+    from limen.listening.backup import backup as run
+    from limen.listening.study import read_study
+
+    file = _file(place)
+    answers = run(database or file.parent / f"{read_study(file).name}.db", to)
+    out.print(f"written: {to} ({answers} answers; holds personal data, only you can read it)", markup=False, soft_wrap=True)
+
+
+@app.command()
 def close(place: Place, database: Database = None) -> None:
     """Freeze the study: no more listeners, no more answers."""
     with _store(_file(place), database) as (_, store):
@@ -199,6 +263,11 @@ def erase(
     with _store(_file(place), database) as (_, store):
         store.erase(listener)
     out.print(f"erased: personal data of listener {listener}", markup=False)
+
+
+def _told_code(code: str) -> str:
+    """What to do about the completion code of a study."""
+    return f"{code}  (paste it into the recruitment site; listeners see it once every answer of theirs is stored)"
 
 
 def _file(place: Path) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from limen.listening._parts import Estimate, Where
-from limen.listening.export import factor_columns
+from limen.listening.columns import factor_columns
 from limen.listening.statistics import sampled_mean, sampled_share
 from limen.listening.study import Study
 

@@ -14,22 +14,17 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from limen.listening.columns import answer_columns, codebook
 from limen.listening.guard import Buckets, Limits, cookie
 from limen.listening.messages import Problem, Progress, as_json
+from limen.listening.resume import PAGE
+from limen.listening.seats import STATES
 from limen.listening.sessions import Sessions
 from limen.listening.store import Store
 
-COOKIE = "limen_admin"
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False, description="The administrator's token"))]
 DAY_S = 24 * 3600
-PAGE = """<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">
-{head}<title>{title}</title><link rel="stylesheet" href="/static/page.css"></head>
-<body><main><h1>{title}</h1>{body}</main></body>
-</html>
-"""
-LOGIN = """<form method="post" action="/admin/login">
+LOGIN = """<form method="post">
 <p><label>Token <input name="token" type="password" autocomplete="current-password" required></label> <button>Log in</button></p></form>
 <p>The token was printed when the server started.</p>"""
 
@@ -40,7 +35,7 @@ def default_token(store: Store) -> str:
 
 
 def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
-    wrong = Buckets(limits.token_per_s, limits.token_burst)
+    wrong, name = Buckets(limits.token_per_s, limits.token_burst), sessions.keys.cookie("admin")
     ticket = hmac.digest(sessions.store.secret, b"ticket" + token.encode(), "sha256").hex()  # what the cookie holds in place of the token
     problems: dict[int | str, dict[str, Any]] = {s: {"model": Problem} for s in (400, 401, 403, 404, 413, 422, 429, 503)}
     router = APIRouter(responses=problems)
@@ -60,18 +55,19 @@ def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
     def allowed(request: Request, given: HTTPAuthorizationCredentials | None) -> bool:
         if given:
             return check(request, given.credentials)
-        return check(request, cookie(dict(request.scope["headers"]), COOKIE), ticket)
+        return check(request, cookie(dict(request.scope["headers"]), name), ticket)
 
     def needed(request: Request, given: Bearer) -> None:
         if not allowed(request, given):
             raise HTTPException(401, "This needs the administrator's token: Authorization: Bearer TOKEN.", {"WWW-Authenticate": "Bearer"})
 
     def progress() -> dict[str, Any]:
-        return {"name": sessions.study.name, "wanted": sessions.study.listeners, **sessions.store.progress()}
+        told = {"name": sessions.study.name, "wanted": sessions.study.listeners, "trouble": sessions.store.trouble()}
+        return told | sessions.store.progress()
 
     @router.get("/api/admin/progress", response_model=Progress, dependencies=[Depends(needed)])
     async def how_far() -> Response:
-        """Listeners by group: finished, active, dropped out; answers so far."""
+        """Listeners by group: finished, active, dropped out, begun, left; answers so far; what keeps answers from being stored."""
         return as_json(await run_in_threadpool(progress))
 
     @router.get(
@@ -79,9 +75,14 @@ def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
     )
     async def export() -> Response:
         """All answers, one row each; nothing personal."""
-        name = f'attachment; filename="{sessions.study.name}.csv"'
-        headers = {"Content-Disposition": name, "Cache-Control": "no-store"}
-        return Response(await run_in_threadpool(table, sessions), media_type="text/csv", headers=headers)
+        return _csv(await run_in_threadpool(table, sessions), f"{sessions.study.name}.csv")
+
+    @router.get(
+        "/api/admin/codebook.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}}, dependencies=[Depends(needed)]
+    )
+    async def explained() -> Response:
+        """What each column of the answers holds."""
+        return _csv(codebook(answer_columns(sessions.study)), f"{sessions.study.name}.codebook.csv")
 
     @router.get("/admin", response_class=HTMLResponse, include_in_schema=False)
     async def page(request: Request, given: Bearer) -> HTMLResponse:
@@ -89,14 +90,14 @@ def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
             return _page(sessions, LOGIN, 401)
         return _page(sessions, _progress_table(await run_in_threadpool(progress)), head='<meta http-equiv="refresh" content="20">')
 
-    @router.post("/admin/login", response_class=HTMLResponse, include_in_schema=False)
+    @router.post("/admin", response_class=HTMLResponse, include_in_schema=False)
     async def login(request: Request) -> Response:
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
         if not check(request, form.get("token", [""])[0].strip()):
             return _page(sessions, "<p role='alert'>This is not the token.</p>" + LOGIN, 401)
-        response = RedirectResponse("/admin", 303)
+        response = RedirectResponse("admin", 303)
         secure = request.url.scheme == "https"
-        response.set_cookie(COOKIE, ticket, max_age=DAY_S, httponly=True, samesite="strict", secure=secure)
+        response.set_cookie(name, ticket, max_age=DAY_S, httponly=True, samesite="strict", secure=secure)
         return response
 
     return router
@@ -108,27 +109,32 @@ def table(sessions: Sessions) -> bytes:
 
     answers = rows(sessions.store.answers(), sessions.store.listeners(), sessions.study)
     with tempfile.TemporaryDirectory() as folder:
-        return write(answers, Path(folder) / "answers.csv").read_bytes()
+        return write(answers, Path(folder) / "answers.csv", answer_columns(sessions.study)).read_bytes()
+
+
+def _csv(content: bytes, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return Response(content, media_type="text/csv", headers=headers)
 
 
 def _page(sessions: Sessions, body: str, status: int = 200, head: str = "") -> HTMLResponse:
-    text = PAGE.format(head=head, title=html.escape(sessions.study.title), body=body)
+    text = PAGE.format(root="", head=head, title=html.escape(sessions.study.title), body=body)
     return HTMLResponse(text, status, {"Cache-Control": "no-store"})
 
 
 def _progress_table(progress: dict[str, Any]) -> str:
-    columns = ("finished", "active", "dropped")
     rows = [(name or "all", group) for name, group in progress["groups"].items()]
     if len(rows) > 1:
         rows.append(("all", progress))
     lines = "".join(
-        f"<tr><th scope='row'>{html.escape(name)}</th>" + "".join(f"<td>{group[c]}</td>" for c in columns) + "</tr>" for name, group in rows
+        f"<tr><th scope='row'>{html.escape(name)}</th>" + "".join(f"<td>{group[c]}</td>" for c in STATES) + "</tr>" for name, group in rows
     )
-    heads = "".join(f"<th scope='col'>{c}</th>" for c in ("group", *columns))
+    heads = "".join(f"<th scope='col'>{c}</th>" for c in ("group", *STATES))
     last = progress["last_answer_at"]
     when = f"; the last {max(0, time.time() - last):.0f} s ago" if last else ""
     door = "The study is closed." if progress["closed"] else f"{progress['finished']} of {progress['wanted']} listeners have finished."
+    alarm = f"<p role='alert'><strong>{html.escape(progress['trouble'])}</strong></p>" if progress["trouble"] else ""
     return (
-        f"<p>{door} {progress['answers']} answers{when}.</p><table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
-        "<p><a href='/api/admin/export.csv'>Answers as CSV</a></p>"
+        f"{alarm}<p>{door} {progress['answers']} answers{when}.</p><table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
+        "<p><a href='api/admin/export.csv'>Answers as CSV</a>, <a href='api/admin/codebook.csv'>what its columns hold</a></p>"
     )

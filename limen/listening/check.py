@@ -117,7 +117,7 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
     if "level" not in names:
         yield Finding("warning", "no step lets the listener set the level.")
     redirect = study.recruitment.redirect
-    if redirect and "{code}" not in redirect:
+    if redirect and "{code}" not in redirect and (study.recruitment.code or "{code}") not in redirect:
         yield Finding("warning", "recruitment.redirect does not hold {code}: the recruitment site cannot tell who finished.")
     if not study.contact:
         yield Finding("note", "contact is empty: listeners do not learn whom to write to.")

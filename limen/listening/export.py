@@ -7,52 +7,18 @@ known. Personal answers and what a recruitment site sent are never in a row.
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from limen.errors import UserError
+from limen.listening.columns import ANSWERS, Column, factor_columns, write_codebook
 from limen.listening.exclusions import exclusions
 from limen.listening.study import Study
 from limen.trials._screen import Screen, Widget
 from limen.whole import write_whole
-
-COLUMNS: dict[str, str] = {
-    "study": "name of the study",
-    "fingerprint": "sha256 of the study file's content",
-    "listener": "anonymous number of the listener",
-    "group": "group of the listener",
-    "number": "counts the listeners of a group from 0: the row of the Latin square",
-    "finished": "whether the listener reached the end",
-    "position": "which screen of the listener, from 0",
-    "step": "which step of the study file, from 0",
-    "kind": "trial type",
-    "role": "page, check, teaching, trial, sentinel or catch; only trials count in the results",
-    "item": "id of the item",
-    "condition": "condition that was judged",
-    "sound": "label of the sound, where each is judged",
-    "axis": "degradation that was varied",
-    "track": "name of the adaptive measurement",
-    "strength": "strength of the degradation, 0 to 100",
-    "choice": "what was chosen",
-    "chosen": "condition of the sound that was chosen, where sounds are chosen",
-    "confidence": "how sure the listener was",
-    "rating": "number given",
-    "text": "what was typed",
-    "truth": "the right answer, where there is one; what was said, of a transcription",
-    "correct": "whether the answer is the right one",
-    "response_ms": "time from showing the screen to the answer",
-    "plays": "how often sounds of the screen were played",
-    "played_s": "seconds of sound played",
-    "heard": "every sound was played and its decoded samples were those sent; empty: the screen has no sounds",
-    "rate_hz": "sampling rate of the listener's device",
-    "received_at": "when the answer was stored, UTC",
-    "answer": "the whole answer as JSON",
-    "excluded": "whether a rule of the study file leaves this listener out",
-    "reason": "the first rule that does",
-}
-"""Every row has these columns and one per factor of the items; a factor with one of these names is called factor_NAME."""
 
 UNSAFE = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes text that begins so for a formula."""
@@ -71,7 +37,7 @@ def rows(answers: Sequence[Mapping[str, Any]], listeners: Sequence[Mapping[str, 
         person = people[stored["listener"]]
         if person["id"] not in planned:
             planned[person["id"]] = screens(study, person["group"], person["number"])
-        base: dict[str, Any] = dict.fromkeys(COLUMNS) | dict.fromkeys(names.values())
+        base: dict[str, Any] = dict.fromkeys(ANSWERS) | dict.fromkeys(names.values())
         base |= {"study": study.name, "fingerprint": fingerprint, "listener": person["id"], "group": person["group"],
                  "number": person["number"], "finished": person["finished_at"] is not None}  # fmt: skip
         out += _of_answer(base, stored, _screen(planned[person["id"]], stored, study), factors)
@@ -88,12 +54,6 @@ def _screen(planned: Sequence[Screen], stored: Mapping[str, Any], study: Study) 
             f"{stored['kind']}). Items or steps were changed after the first answer: take the file back to what listeners were given."
         )
     return screen
-
-
-def factor_columns(study: Study) -> dict[str, str]:
-    """Factor -> its column."""
-    names = dict.fromkeys(name for item in study.items for name in item.factors)
-    return {name: f"factor_{name}" if name in COLUMNS else name for name in names}
 
 
 def _of_answer(
@@ -154,26 +114,27 @@ def _number(text: str) -> bool:
     return text.removeprefix("-").replace(".", "", 1).isdigit()
 
 
-def write(table: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
-    """Write rows as .csv, .json, .jsonl or .parquet, whole or not at all.
+def write(table: Sequence[Mapping[str, Any]], path: str | Path, declared: Mapping[str, Column], private: bool = False) -> Path:
+    """Write rows as .csv, .json, .jsonl or .parquet, whole or not at all, and beside them a codebook that says what each column holds.
 
-    In CSV, text that a spreadsheet would take for a formula (it begins with = + - @, a tab or a return) gets a leading apostrophe.
+    The columns are those that are `declared`, in this order. In CSV, text that a spreadsheet would take for a formula (it begins with
+    = + - @, a tab or a return) gets a leading apostrophe. Only the owner can read a table that is `private`.
     """
     path = Path(path)
     makers = {".csv": _csv, ".json": _json, ".jsonl": _jsonl, ".parquet": _parquet}
     if path.suffix.lower() not in makers:
-        raise UserError(f"{path}: answers are written as {', '.join(makers)}, but this name ends in {path.suffix or 'nothing'}.")
+        raise UserError(f"{path}: tables are written as {', '.join(makers)}, but this name ends in {path.suffix or 'nothing'}.")
+    undeclared = {name for row in table for name in row} - set(declared)
+    assert not undeclared, f"columns that no codebook would explain: {undeclared}"
+    content = makers[path.suffix.lower()](table, declared)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return write_whole(path, makers[path.suffix.lower()](table))
-
-
-def columns(table: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Factors stand after the condition; columns of any row count, so that an empty table still has its heading."""
-    names = list(dict.fromkeys(name for row in table for name in row)) or list(COLUMNS)
-    factors = [name for name in names if name not in COLUMNS]
-    fixed = [name for name in COLUMNS if name in names]
-    place = fixed.index("sound") if "sound" in fixed else len(fixed)
-    return fixed[:place] + factors + fixed[place:]
+    write_codebook(path, declared)
+    before = os.umask(0o077) if private else None
+    try:
+        return write_whole(path, content)
+    finally:
+        if before is not None:
+            os.umask(before)
 
 
 def safe(value: Any) -> Any:
@@ -183,28 +144,28 @@ def safe(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(UNSAFE) else value
 
 
-def _csv(table: Sequence[Mapping[str, Any]]) -> bytes:
+def _csv(table: Sequence[Mapping[str, Any]], declared: Mapping[str, Column]) -> bytes:
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns(table))
+    writer = csv.DictWriter(text, list(declared))
     writer.writeheader()
     writer.writerows({name: safe(value) for name, value in row.items()} for row in table)
     return text.getvalue().encode("utf-8", errors="replace")
 
 
-def _json(table: Sequence[Mapping[str, Any]]) -> bytes:
+def _json(table: Sequence[Mapping[str, Any]], _: Mapping[str, Column]) -> bytes:
     return (json.dumps([dict(row) for row in table], indent=1, allow_nan=False) + "\n").encode()
 
 
-def _jsonl(table: Sequence[Mapping[str, Any]]) -> bytes:
+def _jsonl(table: Sequence[Mapping[str, Any]], _: Mapping[str, Column]) -> bytes:
     return "".join(json.dumps(dict(row), allow_nan=False) + "\n" for row in table).encode()
 
 
-def _parquet(table: Sequence[Mapping[str, Any]]) -> bytes:
+def _parquet(table: Sequence[Mapping[str, Any]], declared: Mapping[str, Column]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     data = {}
-    for name in columns(table):
+    for name in declared:
         values = [row.get(name) for row in table]
         kinds = {type(v) for v in values if v is not None}
         # a factor may be a word for one item and a number for another: then all are words

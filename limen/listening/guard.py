@@ -23,7 +23,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 HEADERS = [
     (b"content-security-policy", b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),  # without any, browsers say of our own forms that they come from nowhere
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -36,15 +36,19 @@ class Limits(Options):
 
     body_bytes: int = Field(default=64 * 1024, ge=1024)
     """Longest body of a request."""
+    request_s: float = Field(default=20, gt=0)
+    """Within this time a request must have arrived whole; else its connection is closed."""
     listener_per_s: float = Field(default=20, gt=0)
     """Requests of one listener."""
     listener_burst: int = Field(default=200, ge=1)
     address_per_s: float = Field(default=400, gt=0)
     """Requests from one address: a classroom, or a whole university, may stand behind it."""
     address_burst: int = Field(default=4000, ge=1)
-    begin_per_s: float = Field(default=2, gt=0)
-    """Listeners who begin from one address."""
-    begin_burst: int = Field(default=300, ge=1)
+    begin_burst: int | None = Field(default=None, ge=1)
+    """New listeners from one address at once, and as many there who have no place yet; null: a tenth of the study's, at least 3. A
+    classroom or a laboratory behind one address needs the number of people in it."""
+    begin_per_s: float | None = Field(default=None, gt=0)
+    """Refills that; null: `begin_burst` in ten minutes."""
     token_per_s: float = Field(default=0.2, gt=0)
     """Wrong tokens of the administrator from one address."""
     token_burst: int = Field(default=10, ge=1)
@@ -73,11 +77,11 @@ class Buckets:
 class Guard:
     """An ASGI application around another."""
 
-    def __init__(self, app: App, limits: Limits):
-        self.app, self.limits = app, limits
+    def __init__(self, app: App, limits: Limits, cookie_name: str):
+        """`cookie_name`: that of the cookie which tells listeners apart."""
+        self.app, self.limits, self.cookie_name = app, limits, cookie_name
         self.addresses = Buckets(limits.address_per_s, limits.address_burst)
         self.listeners = Buckets(limits.listener_per_s, limits.listener_burst)
-        self.beginnings = Buckets(limits.begin_per_s, limits.begin_burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -100,12 +104,9 @@ class Guard:
             await _refuse(guarded, *problem)
 
     def _rate(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
-        address = (scope.get("client") or ("", 0))[0]
-        wait_s = self.addresses.wait_s(address)
-        if not wait_s and (key := cookie(headers, "limen")):
+        wait_s = self.addresses.wait_s(sender(scope))
+        if not wait_s and (key := cookie(headers, self.cookie_name)):
             wait_s = self.listeners.wait_s(key)
-        if not wait_s and scope["path"] == "/api/begin" and scope["method"] == "POST":
-            wait_s = self.beginnings.wait_s(address)
         return (429, "Too many requests. Wait a moment, then try again.", wait_s) if wait_s else None
 
     def _forged(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
@@ -138,6 +139,11 @@ class Guard:
                 return b"", too_long
             if not message.get("more_body"):
                 return b"".join(parts), None
+
+
+def sender(scope: Scope) -> str:
+    """The address that a request came from."""
+    return str((scope.get("client") or ("", 0))[0])
 
 
 def cookie(headers: dict[bytes, bytes], name: str) -> str | None:

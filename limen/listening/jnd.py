@@ -1,19 +1,20 @@
 """Judgments of a same/different study as a table of pairs, ready for training a metric, and such tables read back.
 
-One line per answer: reference, test, label (1: "different" was said), listener, axis, strength, excluded. The clips are the samples that
-were played, after every effect but dither, as 16-bit WAV files named by their content; equal clips are written once. Tables with only the
-first three columns, with or without a heading, separated by tabs or commas, are read too: those of Manocha et al. 2020,
-https://arxiv.org/abs/2001.04460.
+One line per answer: reference, test, label (1: "different" was said), listener, axis, strength, excluded, item, response_ms. The codebook
+beside the table explains them. The clips are the samples that were played, after every effect but dither, as 16-bit WAV files named by
+their content; equal clips are written once. Tables with only the first three columns, with or without a heading, separated by tabs or
+commas, are read too: those of Manocha et al. 2020, https://arxiv.org/abs/2001.04460.
 """
 
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from limen.errors import UserError
+from limen.listening.columns import JUDGMENTS, write_codebook
 from limen.listening.export import safe
 from limen.listening.study import Study
 from limen.trials._screen import Screen
@@ -33,9 +34,12 @@ class Judgment:
     strength: float | None = None
     excluded: bool = False
     """A rule of the study leaves the listener out."""
+    item: str = ""
+    response_ms: float | None = None
+    """From showing the pair to the answer."""
 
 
-COLUMNS = [f.name for f in fields(Judgment)]
+COLUMNS = list(JUDGMENTS)
 
 
 def jnd_table(rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Study, source: str | Path) -> Path:
@@ -63,12 +67,13 @@ def jnd_table(rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Stud
             if not (folder / names[sound.condition]).is_file():
                 write_whole(folder / names[sound.condition], wav)
         label = int(row["choice"] == "different")
-        found = (names["reference"], names["test"], label, row["listener"], row["axis"], row["strength"], row["excluded"])
-        lines.append(dict(zip(COLUMNS, found, strict=True)))
+        copied = {name: row[name] for name in COLUMNS if name in row}
+        lines.append(copied | {"reference": names["reference"], "test": names["test"], "label": label})
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS, delimiter="\t")
     writer.writeheader()
     writer.writerows({name: safe(value) for name, value in line.items()} for line in lines)
+    write_codebook(folder / TABLE, JUDGMENTS)
     return write_whole(folder / TABLE, text.getvalue().encode())
 
 
@@ -92,16 +97,16 @@ def read_jnd(path: str | Path) -> list[Judgment]:
 
 
 def _judgment(cells: Mapping[str, str], path: Path, n: int) -> Judgment:
-    label, strength = cells.get("label", "").strip(), cells.get("strength", "").strip()
+    label, strength, took = (cells.get(name, "").strip() for name in ("label", "strength", "response_ms"))
     try:
         if label not in ("0", "1", "0.0", "1.0") or not cells["reference"] or not cells["test"]:
             raise ValueError
-        level = float(strength) if strength else None
+        level, took_ms = (float(number) if number else None for number in (strength, took))
     except ValueError:
         raise UserError(
             f"{path}: judgment {n} holds {dict(cells)}; expected a reference, a test, a label of 0 (same) or 1 (different), "
-            "and perhaps listener, axis, strength, excluded."
+            "and perhaps listener, axis, strength, excluded, item, response_ms."
         ) from None
     where, excluded = path.parent, cells.get("excluded", "").lower() in ("true", "1")
     return Judgment(where / cells["reference"], where / cells["test"], int(float(label)), cells.get("listener", ""), cells.get("axis", ""),
-                    level, excluded)  # fmt: skip
+                    level, excluded, cells.get("item", ""), took_ms)  # fmt: skip

@@ -117,6 +117,14 @@ class AtEnd(Message):
     redirect: str | None
 
 
+class Preview(Message):
+    """The first pages, for a visitor whom the recruitment site shows the study before they take part."""
+
+    study: Named
+    preview: Literal[True]
+    screens: list[ScreenShown]
+
+
 State = Annotated[AtScreen | AtEnd, Field(discriminator="done")]
 
 
@@ -142,7 +150,13 @@ class Noted(Message):
 class GroupProgress(Message):
     finished: int
     active: int
+    """At it, with a place."""
     dropped: int
+    """With a place, and not seen for long: another may take it."""
+    begun: int
+    """Just begun, and without a place as long as they have heard nothing."""
+    left: int
+    """Gone before they had a place."""
 
 
 class Progress(GroupProgress):
@@ -152,6 +166,8 @@ class Progress(GroupProgress):
     answers: int
     last_answer_at: float | None
     closed: bool
+    trouble: str
+    """What keeps answers from being stored, or soon will; empty if nothing does."""
 
 
 def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

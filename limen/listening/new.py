@@ -13,6 +13,7 @@ from typing import Any
 from limen.audio.loudness import Loudness
 from limen.errors import UserError
 from limen.listening.from_run import Pair, balanced, pairs
+from limen.listening.keys import new_code
 from limen.listening.study import read_study
 
 HERE = Path(__file__).parent / "templates"
@@ -97,6 +98,7 @@ def _write(folder: Path, template: str, name: str, seed: int, rows: list[dict[st
     slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64] or template
     text = re.sub(r"(?m)^name: .*$", f"name: {slug}", text)
     text = re.sub(r"(?m)^seed: 0", f"seed: {seed}", text)
+    text = re.sub(r"(?m)^  code: null      ", f'  code: "{new_code()}"', text)
     words = sorted({row["answer"] for row in rows})
     text = text.replace("identify: true ", f"identify: {_flow(words)} ")  # the same choices for every experiment
     (folder / "study.yaml").write_text(text, encoding="utf-8")

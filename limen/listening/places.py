@@ -27,7 +27,9 @@ class Session:
 
     def __init__(self, row: Any, planned: Sequence[Screen], answered: list[Answered]):
         self.id, self.group, self.number, self.seed = int(row.id), str(row.group_), int(row.number), int(row.seed)
-        self.finished = row.finished_at is not None
+        self.finished, self.placed = row.finished_at is not None, row.placed_at is not None
+        self.returning: str | None = row.returning_hash
+        """What tells this listener when they return, from what their recruitment site said."""
         self.planned, self.answered = planned, answered
         self.place: Place | None = None
         """None: at the end."""
@@ -50,3 +52,5 @@ class Offer:
     """What comes after it; None: the end."""
     stored: "Future[bool] | None" = None
     """Done after the commit: whether it was stored, or there was one already. None: there was one before it was offered."""
+    earns: bool = False
+    """With it the listener takes a place."""

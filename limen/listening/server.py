@@ -13,50 +13,52 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
-from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, RedirectResponse, Response
+from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from limen.errors import UserError
-from limen.listening import admin
+from limen.listening import admin, resume
 from limen.listening.answers import short, storable
-from limen.listening.guard import Guard, Limits, cookie
-from limen.listening.messages import Answer, Begin, Event, Noted, Problem, State, Stored, as_json
+from limen.listening.arrivals import Crowded
+from limen.listening.guard import Guard, Limits, sender
+from limen.listening.messages import Answer, Begin, Event, Noted, Preview, Problem, State, Stored, as_json
+from limen.listening.resume import Opaque, key_of, known
+from limen.listening.seats import DoorClosed, Released
 from limen.listening.sessions import Sessions, Unknown
-from limen.listening.store import DoorClosed, Store
+from limen.listening.store import Store
 from limen.listening.study import read_study
 
 LOG = logging.getLogger("limen.listening")
 WEB = Path(__file__).parent / "web"
-YEAR_S = 365 * 24 * 3600
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": words}
     for status, words in {
-        400: "No JSON", 401: "No listener", 403: "Closed, or forged", 404: "Not found", 413: "Too long", 422: "Invalid",
+        400: "No JSON", 401: "No listener", 403: "Closed, or forged", 404: "Not found", 409: "Begin again", 413: "Too long", 422: "Invalid",
         429: "Too many requests", 503: "Try again",
     }.items()
 }  # fmt: skip
-Opaque = Annotated[str, InPath(max_length=200)]
 
 
 def app(study_path: str | Path, database_url: str | None = None, *, token: str | None = None, limits: Limits | None = None,
-        patience_min: float = 60, cache: Path | None = None) -> FastAPI:  # fmt: skip
+        patience_min: float = 60, begun_min: float = 10, cache: Path | None = None) -> FastAPI:  # fmt: skip
     """The application for a study file. Answers go to NAME.db beside it, or to `database_url`.
 
     `token` lets the administrator in (by default one that stays the same for a database: `app.state.token`); `limits` bound what is taken
-    from whom; a listener not seen for `patience_min` minutes leaves their place to another; `cache` keeps the sounds that were made.
+    from whom; a listener not seen for `patience_min` minutes leaves their place to another, one who has begun and heard nothing yet after
+    `begun_min`; `cache` keeps the sounds that were made.
     """
+    limits = limits or Limits()
     study_path = Path(study_path)
     study = read_study(study_path)
-    store = Store(database_url or study_path.parent / f"{study.name}.db", patience_min)
-    sessions = Sessions(study, study_path.parent, store, cache)
+    store = Store(database_url or study_path.parent / f"{study.name}.db", patience_min, begun_min)
+    sessions = Sessions(study, study_path.parent, store, cache, limits)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -64,7 +66,6 @@ def app(study_path: str | Path, database_url: str | None = None, *, token: str |
         threading.Thread(target=_quietly(sessions.prepare), daemon=True).start()
         yield
 
-    limits = limits or Limits()
     site = FastAPI(
         title=study.title,
         docs_url=None,
@@ -75,10 +76,12 @@ def app(study_path: str | Path, database_url: str | None = None, *, token: str |
         version="1",
     )
     site.state.sessions, site.state.token = sessions, token or admin.default_token(store)
+    site.state.cookie, site.state.limits = sessions.keys.cookie(), limits
     site.include_router(_routes(sessions))
+    site.include_router(resume.routes(sessions))
     site.include_router(admin.routes(sessions, site.state.token, limits))
     site.mount("/static", StaticFiles(directory=WEB))
-    site.add_middleware(Guard, limits=limits)
+    site.add_middleware(Guard, limits=limits, cookie_name=site.state.cookie)
     for kind, answer in HANDLERS.items():
         site.add_exception_handler(kind, answer)
     return site
@@ -94,6 +97,8 @@ def serve(study_path: str | Path, database_url: str | None = None, *, host: str 
     import torch
     import uvicorn
 
+    from limen.listening.timely import timely
+
     sys.setswitchinterval(0.001)  # replies wait for the lock of the interpreter behind whoever makes a sound: not for long
     torch.set_num_threads(1)  # making a sound must not take every core from those who wait for a reply
     site = app(study_path, database_url, **more)
@@ -104,8 +109,9 @@ def serve(study_path: str | Path, database_url: str | None = None, *, host: str 
     announce(site)
     try:
         uvicorn.run(
-            site, host=host, port=port, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=75, backlog=4096
-        )
+            site, host=host, port=port, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=75, backlog=4096,
+            http=timely(site.state.limits.request_s),
+        )  # fmt: skip
     finally:
         site.state.sessions.store.close()
 
@@ -114,26 +120,38 @@ def _routes(sessions: Sessions) -> APIRouter:
     routes = APIRouter(responses=PROBLEMS)
     makers = ThreadPoolExecutor(1, "sounds")  # one of their own: whoever waits for a sound must not keep answers waiting
 
+    def needed(request: Request) -> str:
+        key = key_of(request, sessions)
+        if not key:
+            raise Unknown("Nobody is known by this browser. Open the study's address to begin.")
+        return key
+
     @routes.get("/", include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(WEB / "page.html", headers={"Cache-Control": "no-cache"})
 
-    @routes.post("/api/begin", response_model=State)
+    @routes.post("/api/begin", response_model=State | Preview)
     async def begin(request: Request, body: Begin) -> Response:
-        """Begins, or goes on where this listener was."""
+        """Begins, or goes on where this listener was; somebody who only looks sees a preview."""
         storable(body.parameters)
-        key = await run_in_threadpool(sessions.begin, body.parameters, _key(request))
-        return _known(request, as_json(await run_in_threadpool(sessions.state, key, False)), key)
+        if sessions.study.recruitment.previews(body.parameters):
+            return as_json(sessions.preview())
+        key = await run_in_threadpool(sessions.begin, body.parameters, key_of(request, sessions), sender(request.scope))
+        return known(request, as_json(await run_in_threadpool(sessions.state, key, False)), key, sessions)
 
-    @routes.get("/api/state", response_model=State)
+    @routes.get("/api/state", response_model=State | Preview)
     async def state(request: Request) -> Response:
-        """The screen that this listener is at."""
-        return as_json(await run_in_threadpool(sessions.state, _needed(request)))
+        """The screen that this listener is at. The parameters are those of the page's address."""
+        parameters = dict(request.query_params)
+        storable(parameters)
+        if sessions.study.recruitment.previews(parameters):
+            return as_json(sessions.preview())
+        return as_json(await run_in_threadpool(sessions.state, needed(request), True, parameters))
 
     @routes.post("/api/answer", response_model=Stored)
     async def answer(request: Request, body: Answer) -> Response:
         """Stores the answer to a screen, once; the reply comes after the commit."""
-        key, playback = _needed(request), [p.model_dump() for p in body.playback]
+        key, playback = needed(request), [p.model_dump() for p in body.playback]
         given = (key, body.screen, body.attempt, body.answer, playback, body.response_ms)
         # most answers need no thread but the writer's: threads that wait for each other are what makes hundreds of listeners wait
         offer = sessions.offer(*given) if sessions.at_hand(key, body.screen) else await run_in_threadpool(sessions.offer, *given)
@@ -147,14 +165,14 @@ def _routes(sessions: Sessions) -> APIRouter:
         storable(body.data)
         if len(json.dumps(body.data)) > 4000:
             raise UserError("The data of an event may be 4000 characters long.")
-        key = _needed(request)
+        key = needed(request)
         await run_in_threadpool(lambda: sessions.store.event(sessions.find(key).id, body.kind, body.data))
         return as_json({"stored": True})
 
     @routes.get("/audio/{opaque}", response_class=Response, responses={200: {"content": {"audio/wav": {}}}})
     async def audio(request: Request, opaque: Opaque) -> Response:
         """A sound of the listener's present screen."""
-        key = _needed(request)
+        key = needed(request)
         try:
             sound = sessions.audio_at_once(key, opaque) or await asyncio.wrap_future(makers.submit(sessions.audio, key, opaque))
         except Unknown:
@@ -166,32 +184,7 @@ def _routes(sessions: Sessions) -> APIRouter:
             raise HTTPException(404, "There is no such sound on your present screen.")
         return Response(sound, media_type="audio/wav", headers={"Cache-Control": "no-store"})
 
-    @routes.get("/resume/{key}", status_code=303, response_class=Response)
-    async def resume(request: Request, key: Opaque) -> Response:
-        """Goes on, on another device, where the listener was."""
-        try:
-            await run_in_threadpool(sessions.find, key)
-        except Unknown:
-            raise HTTPException(404, "Nobody is known by this address. Check that it is complete.") from None
-        return _known(request, RedirectResponse("/", 303), key)
-
     return routes
-
-
-def _key(request: Request) -> str | None:
-    return cookie(dict(request.scope["headers"]), "limen")
-
-
-def _needed(request: Request) -> str:
-    key = _key(request)
-    if not key:
-        raise Unknown("Nobody is known by this browser. Open the study's address to begin.")
-    return key
-
-
-def _known(request: Request, response: Response, key: str) -> Response:
-    response.set_cookie("limen", key, max_age=YEAR_S, httponly=True, samesite="strict", secure=request.url.scheme == "https")
-    return response
 
 
 def _quietly(job: Callable[[], None]) -> Callable[[], None]:
@@ -204,10 +197,14 @@ def _quietly(job: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
+STATUS: dict[type[Exception], int] = {Unknown: 401, DoorClosed: 403, Released: 409, Crowded: 429}
+
+
 async def _user_error(request: Request, error: Exception) -> Response:
-    status = 401 if isinstance(error, Unknown) else 403 if isinstance(error, DoorClosed) else 422
+    status = next((s for kind, s in STATUS.items() if isinstance(error, kind)), 422)
+    headers = {"Retry-After": str(int(error.wait_s) + 1)} if isinstance(error, Crowded) else None
     study = request.app.state.sessions.study
-    return as_json({"error": str(error), "study": {"title": study.title, "contact": study.contact}}, status)
+    return as_json({"error": str(error), "study": {"title": study.title, "contact": study.contact}}, status, headers)
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
@@ -225,7 +222,8 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 async def _unavailable(_: Request, error: Exception) -> Response:
-    return as_json({"error": "The answer could not be stored. Try again in a moment."}, 503, {"Retry-After": "2"})
+    sentence = "Not stored yet: the server cannot write at the moment. Your page keeps your answer and sends it again."
+    return as_json({"error": sentence}, 503, {"Retry-After": "5"})
 
 
 async def _failed(_: Request, error: Exception) -> Response:

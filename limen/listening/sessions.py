@@ -4,13 +4,10 @@ What a session is can be computed again from the store at any time; it is kept i
 twice by the store itself, so even two servers of one study never store one twice.
 """
 
-import base64
-import hashlib
-import hmac
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +15,10 @@ from urllib.parse import quote
 from limen.errors import UserError
 from limen.listening import design
 from limen.listening.answers import checked
+from limen.listening.arrivals import Arrivals
 from limen.listening.design import Answered
+from limen.listening.guard import Limits
+from limen.listening.keys import Keys, hashed
 from limen.listening.places import Offer, Place, Session
 from limen.listening.sounds import Sounds
 from limen.listening.store import Record, Store
@@ -35,9 +35,10 @@ class Unknown(UserError):
 
 
 class Sessions:
-    def __init__(self, study: Study, folder: Path, store: Store, cache: Path | None = None):
-        """`folder` is that of the study file; `cache` keeps sounds that were made."""
-        self.study, self.store = study, store
+    def __init__(self, study: Study, folder: Path, store: Store, cache: Path | None = None, limits: Limits | None = None):
+        """`folder` is that of the study file; `cache` keeps sounds that were made; `limits` say how many begin from one address."""
+        self.study, self.store, self.keys = study, store, Keys(store.secret, study)
+        self.arrivals = Arrivals(limits or Limits(), study.listeners, store.begun_s)
         self.sounds = Sounds(study, folder, cache or folder / ".limen_sounds")
         self.sounds.check()
         store.bind(study)
@@ -53,21 +54,33 @@ class Sessions:
 
     # ---- coming in
 
-    def begin(self, parameters: Mapping[str, str], key: str | None = None) -> str:
-        """The key of the listener who begins or returns: known by a recruitment parameter, else by `key`, else new."""
-        recruitment = {name: parameters[name] for name in self.study.recruitment.parameters if parameters.get(name)}
-        identity = next(iter(recruitment.items()), None)
-        if identity is None and key is not None and self._knows(key):
+    def begin(self, parameters: Mapping[str, str], key: str | None = None, address: str | None = None) -> str:
+        """The key of the listener who begins or returns: known by a recruitment parameter, else by `key`, else new.
+
+        From one `address` few may begin at once; without one, as many as like."""
+        returning = self.keys.returning(self.study.recruitment.who(parameters))
+        if returning is None and key is not None and self._knows(key):
             return key
-        returning = None if identity is None else self._sign("returning", *identity).hex()
-        # a listener sent by a recruitment site has the same key on every device
-        fresh = secrets.token_bytes(24) if returning is None else self._sign("key", returning)[:24]
-        fresh_key = base64.urlsafe_b64encode(fresh).decode()
-        row = self.store.join(
-            self.study, _hashed(fresh_key), returning, recruitment, design.least_filled, lambda *who: number(self.study.seed, *who)
-        )
-        self._keep(_hashed(fresh_key), self._read(row))
+        fresh_key = self.keys.of_listener(returning)
+        is_new = address is not None and not (returning and self.store.returns(returning))
+        if is_new:
+            self.arrivals.admit(hashed(fresh_key), str(address))
+        try:
+            told = self.study.recruitment.read(parameters)
+            row = self.store.join(self.study, hashed(fresh_key), returning, told, design.least_filled, self._seed)
+        except BaseException:
+            self.arrivals.settled(hashed(fresh_key))
+            raise
+        self._keep(hashed(fresh_key), self._read(row))
         return fresh_key
+
+    def preview(self) -> dict[str, Any]:
+        """What a visitor sees who only looks: the first pages, up to the first sound."""
+        pages = takewhile(lambda screen: not screen.sounds, design.screens(self.study, self.study.cells[0], 0))
+        return {"study": self._about(), "preview": True, "screens": [screen.public() | {"id": "preview"} for screen in pages]}
+
+    def _seed(self, group: str, listener: int) -> int:
+        return number(self.study.seed, group, listener)
 
     def _knows(self, key: str) -> bool:
         try:
@@ -78,19 +91,21 @@ class Sessions:
 
     def find(self, key: str, fresh: bool = False) -> Session:
         """The session of a key; `fresh` reads it from the store whatever is in memory."""
-        hashed = _hashed(key)
+        name = hashed(key)
         with self._lock:
-            if not fresh and (session := self._kept.get(hashed)):
-                self._kept.move_to_end(hashed)
+            if not fresh and (session := self._kept.get(name)):
+                self._kept.move_to_end(name)
                 return session
-        row = self.store.find(hashed)
+        row = self.store.find(name)
         if row is None:
             raise Unknown("Nobody is known by this key. Open the study's address to begin.")
-        return self._keep(hashed, self._read(row))
+        if row.number is None:  # it went to another while this listener was away
+            row = self.store.readmit(self.study, row.id, design.least_filled, self._seed)
+        return self._keep(name, self._read(row))
 
-    def _keep(self, hashed: str, session: Session) -> Session:
+    def _keep(self, name: str, session: Session) -> Session:
         with self._lock:
-            self._kept[hashed] = session
+            self._kept[name] = session
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return session
@@ -98,7 +113,7 @@ class Sessions:
     def _read(self, row: Any) -> Session:
         answered = [Answered(a.position, a.answer, a.facts) for a in self.store.history(row.id)]
         session = Session(row, design.screens(self.study, row.group_, row.number), answered)
-        session.positions = {self._opaque(session.id, a.position): a.position for a in answered}
+        session.positions = {self.keys.opaque(session.id, a.position): a.position for a in answered}
         self._go(session, self._following(session))
         if session.place is None and not session.finished:
             self.store.finish(session.id)
@@ -113,34 +128,41 @@ class Sessions:
             session.place = None
         else:
             position, screen = following
-            sounds = {self._opaque(session.id, position, i): i for i in range(len(screen.sounds))}
-            shown = screen.public() | {"id": self._opaque(session.id, position)}
+            sounds = {self.keys.opaque(session.id, position, i): i for i in range(len(screen.sounds))}
+            shown = screen.public() | {"id": self.keys.opaque(session.id, position)}
             shown["sounds"] = [sound | {"url": f"/audio/{opaque}"} for sound, opaque in zip(shown["sounds"], sounds, strict=True)]
             session.positions[shown["id"]] = position
             session.place = Place(position, screen, shown, sounds)
 
     # ---- what a page is told
 
-    def state(self, key: str, fresh: bool = True) -> dict[str, Any]:
-        """What the page shows now. Read from the store: another device may have gone on."""
+    def state(self, key: str, fresh: bool = True, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """What the page shows now. Read from the store: another device may have gone on. `parameters` of the page's address may name
+        another person than the one whom this browser is known as."""
         session = self.find(key, fresh)
+        who = self.keys.returning(self.study.recruitment.who(parameters or {}))
+        if who is not None and who != session.returning:
+            raise Unknown("This browser is known as another listener. Begin to take part yourself.")
         if fresh:
             self.store.seen(session.id)
         return self._told(session, key)
 
     def _told(self, session: Session, key: str) -> dict[str, Any]:
-        about = {"study": {"title": self.study.title, "contact": self.study.contact}, "total": len(session.planned)}
+        about = {"study": self._about(), "total": len(session.planned)}
         place = session.place
         if place is None:
             return about | {"position": len(session.planned), "done": True, **self._farewell(session)}
         return about | {"position": place.position, "done": False, "screen": place.shown, "resume": f"/resume/{key}"}
 
+    def _about(self) -> dict[str, str]:
+        return {"title": self.study.title, "contact": self.study.contact}
+
     def _farewell(self, session: Session) -> dict[str, str | None]:
-        code = base64.b32encode(self._sign("code", session.id))[:10].decode()
-        address = self.study.recruitment.redirect
+        code, how = self.keys.code(session.id), self.study.recruitment
+        address = how.redirect
         if address:
             known = self.store.parameters(session.id)
-            for name, value in {**dict.fromkeys(self.study.recruitment.parameters, ""), **known, "code": code}.items():
+            for name, value in {**dict.fromkeys(how.kept, ""), **known, "code": code}.items():
                 address = address.replace("{" + name + "}", quote(value, safe=""))
         return {"code": code, "redirect": address}
 
@@ -154,7 +176,7 @@ class Sessions:
 
     def audio_at_once(self, key: str, opaque: str) -> bytes | None:
         """The same if it is in memory; None says nothing."""
-        session = self._kept.get(_hashed(key))
+        session = self._kept.get(hashed(key))
         place = session.place if session else None
         made = self.sounds.ready(place.screen) if place and opaque in place.sounds else None
         return made.wavs[place.sounds[opaque]] if place and made else None
@@ -168,7 +190,7 @@ class Sessions:
 
     def at_hand(self, key: str, screen: str) -> bool:
         """Whether `offer` needs neither disk nor thought: the session and its sounds are in memory, and no level must be chosen."""
-        session = self._kept.get(_hashed(key))
+        session = self._kept.get(hashed(key))
         place = session.place if session else None
         if session is None or place is None or session.positions.get(screen) != place.position:
             return False
@@ -189,12 +211,15 @@ class Sessions:
         position, asked = place.position, place.screen
         given = checked(asked, answer)
         kept = Answered(position, {} if asked.personal else given, asked.facts)
-        following = self._following(session, [kept])
+        following, proof = self._following(session, [kept]), self.sounds.proved(asked, playback)
+        heard = any(p["proved"] for p in proof) or following is None
+        earns = heard and not session.placed and not any(s.kind == "consent" for s in session.planned[position + 1 :])
         record = Record(
             session.id, position, attempt, asked.step, asked.kind, asked.role, given, asked.facts, asked.truth, asked.correct(given),
-            self.sounds.proved(asked, playback), response_ms, personal=asked.personal, last=following is None,
+            proof, response_ms, personal=asked.personal, last=following is None,
+            was=None if session.answered else (session.group, session.number), places=self.study.listeners if earns else None,
         )  # fmt: skip
-        return Offer(key, screen, session, place, kept, following, self.store.start_append(record))
+        return Offer(key, screen, session, place, kept, following, self.store.start_append(record), earns)
 
     def settle(self, offer: Offer) -> dict[str, Any]:
         """Waits for the store and says what became of an answer. Of two that were offered at once the store has taken one."""
@@ -206,8 +231,11 @@ class Sessions:
                 if session.place is offer.place:
                     session.answered.append(offer.kept)
                     session.finished = offer.following is None
+                    session.placed = session.placed or offer.earns
                     self._go(session, offer.following)
-            self._keep(_hashed(offer.key), session)  # a page that was loaded meanwhile may have put an older one there
+            if offer.earns:
+                self.arrivals.settled(hashed(offer.key))
+            self._keep(hashed(offer.key), session)  # a page that was loaded meanwhile may have put an older one there
         told = self._feedback(session, session.positions[offer.screen])
         return {"stored": True, "again": again, "feedback": told, "state": self._told(session, offer.key)}
 
@@ -219,15 +247,3 @@ class Sessions:
         words = {w.name: {c.value: c.label for c in w.choices} for w in screen.widgets}
         right = ", ".join(words.get(name, {}).get(str(value), str(value)) for name, value in screen.truth.items())
         return {"correct": screen.correct(given), "truth_text": right}
-
-    # ---- secrets
-
-    def _opaque(self, listener: int, position: int, sound: int | str = "screen") -> str:
-        return self._sign("opaque", listener, position, sound).hex()[:32]
-
-    def _sign(self, *words: object) -> bytes:
-        return hmac.digest(self.store.secret, "\x1f".join(map(str, words)).encode(), "sha256")
-
-
-def _hashed(key: str) -> str:
-    return hashlib.sha256(key.encode(errors="replace")).hexdigest()

@@ -12,6 +12,7 @@ import os
 import struct
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -85,10 +86,13 @@ class Stimuli:
         recipe = json.dumps([VERSION, self.study.power_dbfs, seed if any(s.effects for s in stimuli) else None,
                              [[self._content(s), _key(s)] for s in stimuli]])  # fmt: skip
         paths = [self.cache / f"{hashlib.sha256(f'{recipe}{k}'.encode()).hexdigest()}.wav" for k in range(len(stimuli))]
-        if not all(p.is_file() for p in paths):
-            for path, wav in zip(paths, self._make(stimuli, seed), strict=True):
+        if all(p.is_file() for p in paths):
+            return [p.read_bytes() for p in paths]
+        made = self._make(stimuli, seed)
+        with suppress(OSError):  # a full disk must not keep anybody from hearing; the sound is made again when it is wanted again
+            for path, wav in zip(paths, made, strict=True):
                 _write(path, wav)
-        return [p.read_bytes() for p in paths]
+        return made
 
     def _content(self, stimulus: Stimulus) -> list[str]:
         """Hashes of all files that a sound is made of."""
@@ -218,5 +222,8 @@ def _write(path: Path, content: bytes) -> None:
     """Whole or not at all, also when two requests make the same sound at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    beside.write_bytes(content)
-    os.replace(beside, path)
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

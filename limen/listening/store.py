@@ -6,16 +6,19 @@ is computed from them again.
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.exc import DBAPIError
 
 from limen.errors import UserError
+from limen.listening.seats import STATES, Choose, DoorClosed, Seats, Seed
 from limen.listening.study import Study
 from limen.listening.tables import (
     COPIED,
@@ -23,6 +26,7 @@ from limen.listening.tables import (
     LOCK,
     SEEN,
     TAKEN,
+    TRIED,
     Record,
     answers,
     events,
@@ -36,17 +40,17 @@ from limen.listening.writer import Writer
 
 MOST_EVENTS = 1000
 """Events kept of one listener."""
-
-
-class DoorClosed(UserError):
-    """The study takes no new listeners, or no answers any more."""
+ERASED = "erased "
+"""How the hash of a key begins that leads to nobody any more."""
 
 
 class Store:
-    def __init__(self, where: str | Path, patience_min: float = 60):
-        """`where`: a file of SQLite or a database URL; a listener not seen for `patience_min` minutes has dropped out."""
+    def __init__(self, where: str | Path, patience_min: float = 60, begun_min: float = 10):
+        """`where`: a file of SQLite or a database URL; a listener not seen for `patience_min` minutes has dropped out, one without a place
+        after `begun_min`."""
         self.engine = open_engine(where)
-        self.patience_s = patience_min * 60
+        self.begun_s = 60 * begun_min
+        self._seats = Seats(60 * patience_min, self.begun_s)
         self._closed = ""
         """When the study was closed, as read at the beginning of the transaction that the writer is in."""
         self._writer = Writer[Record](self.engine, self._open, self._append_all)
@@ -64,7 +68,10 @@ class Store:
         self._closed = connection.scalar(LOCK) or ""
 
     def _begin_meta(self, connection: Connection) -> str:
-        connection.execute(self._insert_meta, [{"key": "secret", "value": secrets.token_hex(32)}, {"key": "closed_at", "value": ""}])
+        connection.execute(
+            self._insert_meta,
+            [{"key": "secret", "value": secrets.token_hex(32)}, {"key": "closed_at", "value": ""}, {"key": "tried_at", "value": ""}],
+        )
         return str(connection.scalar(select(meta.c.value).where(meta.c.key == "secret")))
 
     # ---- the study
@@ -103,6 +110,12 @@ class Store:
     def closed(self) -> bool:
         return bool(self._meta("closed_at"))
 
+    def trouble(self) -> str:
+        """What keeps answers from being stored, or soon will; empty if nothing does. Tried by storing something."""
+        with suppress(DBAPIError):  # the writer takes note of it
+            self._writer.run(lambda connection: connection.execute(TRIED, {"now": str(time.time())}))
+        return self._writer.trouble.ahead()
+
     def _meta(self, key: str) -> str | None:
         with self.engine.connect() as connection:
             return connection.scalar(select(meta.c.value).where(meta.c.key == key))
@@ -114,26 +127,24 @@ class Store:
         with self.engine.connect() as connection:
             return connection.execute(select(listeners).where(listeners.c.key_hash == key_hash)).first()
 
-    def join(self, study: Study, key_hash: str, returning_hash: str | None, parameters: Mapping[str, str],
-             choose: Callable[[Study, Mapping[str, int]], str], seed: Callable[[str, int], int]) -> Row[Any]:  # fmt: skip
-        """The listener who returns, or a new one in the group that `choose` names given how many finished or are still at it."""
+    def returns(self, returning_hash: str) -> bool:
+        """Whether the listener with this hash has begun before."""
+        with self.engine.connect() as connection:
+            return bool(connection.scalar(select(exists().where(listeners.c.returning_hash == returning_hash))))
+
+    def join(
+        self, study: Study, key_hash: str, returning_hash: str | None, parameters: Mapping[str, str], choose: Choose, seed: Seed
+    ) -> Row[Any]:
+        """The listener who returns, or a new one in the group that `choose` names given how many have a place in it or have begun."""
 
         def job(connection: Connection) -> Row[Any]:
             if returning_hash and (
                 old := connection.execute(select(listeners).where(listeners.c.returning_hash == returning_hash)).first()
             ):
-                connection.execute(SEEN, {"who": [old.id], "now": time.time()})
-                return old
-            if self._closed:
-                raise DoorClosed("This study is closed.")
-            counts = _counted(connection, self._here())
-            if sum(counts.values()) >= study.listeners:
-                raise DoorClosed("This study has all the listeners it needs. Thank you for coming.")
-            group = choose(study, {cell: counts.get(cell, 0) for cell in study.cells})
-            last = connection.scalar(select(func.max(listeners.c.number)).where(listeners.c.group_ == group))
-            number = 0 if last is None else last + 1
-            values = {"key_hash": key_hash, "returning_hash": returning_hash, "group_": group, "number": number,
-                      "seed": seed(group, number), "started_at": time.time(), "seen_at": time.time()}  # fmt: skip
+                return self._numbered(connection, old, study, choose, seed)
+            self._open_door()
+            values = {"key_hash": key_hash, "returning_hash": returning_hash, "started_at": time.time(), "seen_at": time.time(),
+                      **self._seats.admit(connection, study, choose, seed)}  # fmt: skip
             new = connection.execute(insert(listeners).values(values).returning(*listeners.c)).one()
             if parameters:
                 connection.execute(insert(recruits).values(listener=new.id, data=dict(parameters)))
@@ -141,9 +152,26 @@ class Store:
 
         return self._writer.run(job)
 
-    def _here(self) -> Any:
-        """Condition: has finished, or is still at it."""
-        return listeners.c.finished_at.is_not(None) | (listeners.c.seen_at > time.time() - self.patience_s)
+    def readmit(self, study: Study, listener: int, choose: Choose, seed: Seed) -> Row[Any]:
+        """The listener, whose number went to another, with a new one."""
+
+        def job(connection: Connection) -> Row[Any]:
+            old = connection.execute(select(listeners).where(listeners.c.id == listener)).one()
+            return self._numbered(connection, old, study, choose, seed)
+
+        return self._writer.run(job)
+
+    def _numbered(self, connection: Connection, old: Row[Any], study: Study, choose: Choose, seed: Seed) -> Row[Any]:
+        """Notes that a known listener is there; one whose number went to another gets a new one."""
+        values: dict[str, Any] = {"seen_at": time.time()}
+        if old.number is None:
+            self._open_door()
+            values |= self._seats.admit(connection, study, choose, seed)
+        return connection.execute(update(listeners).where(listeners.c.id == old.id).values(values).returning(*listeners.c)).one()
+
+    def _open_door(self) -> None:
+        if self._closed:
+            raise DoorClosed("This study is closed.")
 
     def seen(self, listener: int) -> None:
         """Notes that the listener is there; does not wait for the commit."""
@@ -164,7 +192,7 @@ class Store:
         """
 
         def job(connection: Connection) -> None:
-            unknown = {"returning_hash": None, "key_hash": f"erased {secrets.token_hex(16)}"}
+            unknown = {"returning_hash": None, "key_hash": f"{ERASED}{secrets.token_hex(16)}"}
             if not connection.execute(update(listeners).where(listeners.c.id == listener).values(unknown)).rowcount:
                 raise UserError(f"There is no listener {listener}.")
             connection.execute(delete(personal).where(personal.c.listener == listener))
@@ -193,6 +221,7 @@ class Store:
         rows = [{name: getattr(r, name) for name in COPIED} | {"received_at": now} | ({"answer": {}} if r.personal else {}) for r in fresh]
         about = [{"listener": r.listener, "position": r.position, "data": r.answer} for r in fresh if r.personal]
         ended = [r.listener for r in fresh if r.last]
+        self._seats.claim(connection, fresh, now)
         if fresh:
             connection.execute(insert(answers), rows)
             connection.execute(SEEN, {"who": [r.listener for r in fresh], "now": now})
@@ -224,8 +253,9 @@ class Store:
         return self._rows(select(answers).order_by(answers.c.id))
 
     def listeners(self) -> list[dict[str, Any]]:
-        """All listeners, in the order in which they came; `group` is their group."""
+        """All listeners, in the order in which they came; `group` is their group, `erased` whether their person is."""
         columns = [c.label(c.name.rstrip("_")) for c in listeners.c if c.name not in ("key_hash", "returning_hash")]
+        columns.append(listeners.c.key_hash.startswith(ERASED).label("erased"))
         return self._rows(select(*columns).order_by(listeners.c.id))
 
     def personal(self) -> list[dict[str, Any]]:
@@ -238,31 +268,15 @@ class Store:
         return self._rows(select(events).order_by(events.c.id))
 
     def progress(self) -> dict[str, Any]:
-        """Listeners by group: finished, active and dropped out; answers; whether the study is closed."""
-        finished = listeners.c.finished_at.is_not(None)
+        """Listeners by group and state; answers; whether the study is closed."""
         with self.engine.connect() as connection:
-            groups = {
-                name: dict(zip(("finished", "active", "dropped"), numbers, strict=True))
-                for name, *numbers in connection.execute(
-                    select(
-                        listeners.c.group_,
-                        func.count().filter(finished),
-                        func.count().filter(~finished & self._here()),
-                        func.count().filter(~self._here()),
-                    )
-                    .group_by(listeners.c.group_)
-                    .order_by(listeners.c.group_)
-                )
-            }
+            states = [func.count().filter(condition) for condition in self._seats.states()]
+            query = select(listeners.c.group_, *states).group_by(listeners.c.group_).order_by(listeners.c.group_)
+            groups = {name: dict(zip(STATES, numbers, strict=True)) for name, *numbers in connection.execute(query)}
             given, last = connection.execute(select(func.count(), func.max(answers.c.received_at)).select_from(answers)).one()
-        sums = {name: sum(group[name] for group in groups.values()) for name in ("finished", "active", "dropped")}
+        sums = {name: sum(group[name] for group in groups.values()) for name in STATES}
         return {**sums, "groups": groups, "answers": given, "last_answer_at": last, "closed": self.closed()}
 
     def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
         with self.engine.connect() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
-
-
-def _counted(connection: Connection, here: Any) -> dict[str, int]:
-    query = select(listeners.c.group_, func.count()).where(here).group_by(listeners.c.group_)
-    return dict(connection.execute(query).tuples().all())

@@ -6,7 +6,9 @@ hypotheses cannot be changed afterwards without anyone noticing.
 
 import hashlib
 import json
+import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -36,13 +38,58 @@ class Item(Options):
     """Anything to sort results by: {loudness: low, class: yes}."""
 
 
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+SHARED = ("STUDY_ID", "SESSION_ID", "assignmentId", "hitId")
+"""What recruitment sites say of a study or a visit, not of a person: different people come with the same value, one with several."""
+UNFILLED = re.compile(r"\{\{.*\}\}|\$\{.*\}|\[.*\]|<.*>|%\w+%|.*ID_NOT_AVAILABLE")
+"""Values that a recruitment site leaves where it knows nobody: its template as it was pasted, and Mechanical Turk's in a preview."""
+
+
 class Recruitment(Options):
     """How listeners come and go."""
 
-    parameters: list[str] = Field(default=["PROLIFIC_PID", "STUDY_ID", "SESSION_ID", "workerId", "assignmentId", "hitId", "participant"])
-    """Names in the address that are kept, apart from the answers, as personal data; the first one present names a listener who returns."""
+    person: list[Name] = Field(default=["PROLIFIC_PID", "workerId", "participantId", "participant_id", "participant"])
+    """Names in the address that say who a listener is (Prolific, Mechanical Turk, CloudResearch and so on; put the name that your site
+    uses): the first one present names a listener who returns. Kept as personal data, apart from the answers."""
+    parameters: list[Name] = Field(default=list(SHARED))
+    """Further names in the address that are kept in the same way. They never say who a listener is."""
+    preview: list[str] = Field(default=[])
+    """Values of these parameters with which a recruitment site shows the study to somebody who does not take part: such a visitor sees the
+    first pages and stores nothing. ASSIGNMENT_ID_NOT_AVAILABLE and templates that were not filled in ({{%PROLIFIC_PID%}}) always are."""
+    codes: Literal["study", "listener"] = "study"
+    """Who finishes is shown one completion code, the same for all, as recruitment sites expect it, or each listener one of their own."""
+    code: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{4,64}$")
+    """The completion code of the study; null: one is made when the study is first served, and stays."""
     redirect: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
     """Where a listener is sent once every answer is stored; {code} in it becomes the completion code, {PROLIFIC_PID} and so on theirs."""
+
+    @model_validator(mode="after")
+    def _persons(self) -> "Recruitment":
+        if shared := sorted({name.lower() for name in self.person} & {name.lower() for name in SHARED}):
+            raise ValueError(
+                f"person holds {', '.join(shared)}, which different people share; name what your site calls one person, "
+                "and put this one into parameters."
+            )
+        if self.code is not None and self.codes == "listener":
+            raise ValueError("code is the one code of a study, but codes is listener: leave out one of the two.")
+        return self
+
+    @property
+    def kept(self) -> list[str]:
+        """All names in the address that are kept."""
+        return list(dict.fromkeys([*self.person, *self.parameters]))
+
+    def read(self, address: Mapping[str, str]) -> dict[str, str]:
+        """What the parameters of an address say, of those that are kept."""
+        return {name: address[name] for name in self.kept if address.get(name)}
+
+    def who(self, address: Mapping[str, str]) -> tuple[str, str] | None:
+        """Name and value of what tells this person from all others."""
+        return next(((name, address[name]) for name in self.person if address.get(name)), None)
+
+    def previews(self, address: Mapping[str, str]) -> bool:
+        """Whether the address is that of a visitor who only looks."""
+        return any(value in self.preview or UNFILLED.fullmatch(value.strip()) for value in self.read(address).values())
 
 
 class Rule(Options):

@@ -39,7 +39,7 @@ metadata = MetaData()
 _id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER counts up by itself in SQLite
 
 meta = Table("meta", metadata, Column("key", String(64), primary_key=True), Column("value", Text, nullable=False))
-"""study: fingerprint, recorded before the first listener. name, secret, closed_at."""
+"""study: fingerprint, recorded before the first listener. name, secret, closed_at. tried_at: when it was last tried to store anything."""
 
 listeners = Table(
     "listeners",
@@ -48,13 +48,16 @@ listeners = Table(
     Column("key_hash", String(64), nullable=False, unique=True),
     Column("returning_hash", String(64), unique=True),
     Column("group_", String(200), nullable=False),
-    Column("number", Integer, nullable=False),
+    Column("number", Integer),
     Column("seed", BigInteger, nullable=False),
     Column("started_at", Float(53), nullable=False),
+    Column("placed_at", Float(53)),
     Column("finished_at", Float(53)),
     Column("seen_at", Float(53), nullable=False),
     UniqueConstraint("group_", "number"),
+    sqlite_autoincrement=True,  # the id of a row that was deleted never comes again
 )
+"""number: none once it was given to another. placed_at: when the listener took a place, having heard something."""
 
 answers = Table(
     "answers",
@@ -108,6 +111,7 @@ events = Table(
 LOCK = select(meta.c.value).where(meta.c.key == "closed_at").with_for_update()
 SEEN = update(listeners).where(listeners.c.id.in_(bindparam("who", expanding=True))).values(seen_at=bindparam("now"))
 FINISHED = SEEN.where(listeners.c.finished_at.is_(None)).values(finished_at=bindparam("now"))
+TRIED = update(meta).where(meta.c.key == "tried_at").values(value=bindparam("now"))
 TAKEN = select(answers.c.listener, answers.c.position).where(
     tuple_(answers.c.listener, answers.c.position).in_(bindparam("places", expanding=True))
 )
@@ -132,6 +136,10 @@ class Record:
     response_ms: float | None
     personal: bool = False
     """The answer goes to the table that can be erased."""
+    was: tuple[str, int] | None = None
+    """Group and number that the screens followed from. Given with a first answer: until then the number may go to another."""
+    places: int | None = None
+    """The listener takes one of so many places, if they have none yet; null: no place is taken."""
     last: bool = False
     """It is the listener's last: they have finished."""
 
@@ -150,7 +158,7 @@ POSTGRES_TRIGGERS = [
 
 def open_engine(where: str | Path) -> Engine:
     """An engine for a file of SQLite or a URL (sqlite:///study.db, postgresql://user@host/database); its tables are made if missing."""
-    url = _url(where)
+    url = address(where)
     if url.get_backend_name() == "sqlite":
         _private_file(Path(str(url.database)))
         engine = create_engine(url, json_serializer=_json, pool_size=20, max_overflow=20)
@@ -178,7 +186,8 @@ def _private_file(path: Path) -> None:
         raise UserError(f"{path} cannot be opened as the database of a study: {error.strerror}.") from None
 
 
-def _url(where: str | Path) -> URL:
+def address(where: str | Path) -> URL:
+    """The URL of a database that a study can be kept in."""
     if isinstance(where, Path):
         return URL.create("sqlite", database=str(where))
     try:

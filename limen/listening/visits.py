@@ -61,14 +61,14 @@ class Client:
         if self._stream is None:
             self._stream = await asyncio.open_connection(self.host, self.port, limit=2**22)
         reader, writer = self._stream
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {self.host}:{self.port}", "X-Limen: 1", f"Cookie: limen={self.cookie}",
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {self.host}:{self.port}", "X-Limen: 1", f"Cookie: {self.cookie}",
                  f"Content-Length: {len(content)}", "Content-Type: application/json", "", ""]  # fmt: skip
         writer.write("\r\n".join(lines).encode() + content)
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
         reply = await reader.readexactly(int(headers.get("content-length", 0)))
-        if (said := headers.get("set-cookie", "")).startswith("limen="):
-            self.cookie = said.removeprefix("limen=").partition(";")[0]
+        if (said := headers.get("set-cookie", "")).startswith("limen_"):
+            self.cookie = said.partition(";")[0]
         if headers.get("connection", "").lower() == "close":
             self.close()
         return int(head[0].split()[1]), reply
@@ -95,7 +95,7 @@ async def visit(url: str, visitor: Visit, respond: Respond, chance: random.Rando
     try:
         await asyncio.sleep(chance.uniform(0, pace.arrive_s))
         state = (await _patiently(client, visitor, "POST", "/api/begin", {"parameters": {"participant": uuid.uuid4().hex}}))[0]
-        visitor.key = client.cookie
+        visitor.key = client.cookie.partition("=")[2]
         while not state["done"]:
             state = await _one_screen(client, visitor, state, respond, chance, pace)
         visitor.code = state["code"]

@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import ResourceClosedError
 
+from limen.listening.trouble import Trouble
+
 T = TypeVar("T")
 R = TypeVar("R")
 Job = Callable[[Connection], Any]
@@ -25,6 +27,7 @@ class Writer(Generic[R]):
     def __init__(self, engine: Engine, opening: Job, together: Callable[[Connection, Sequence[R]], Sequence[bool]]):
         """`opening` is run first in every transaction; `together` writes records and says which were new."""
         self._engine, self._opening, self._together = engine, opening, together
+        self.trouble = Trouble(engine)
         self._closed = False
         self._waiting: queue.SimpleQueue[tuple[Job | None, R | None, Future[Any]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
@@ -78,10 +81,12 @@ class Writer(Generic[R]):
                     results += zip((future for _, future in records), new, strict=True)
         except Exception as error:
             if len(batch) == 1:
+                self.trouble.failed(error)
                 batch[0][2].set_exception(error)
             else:  # one of them failed and took the others with it: each by itself
                 for one in batch:
                     self._commit([one])
             return
+        self.trouble.passed()
         for future, result in results:
             future.set_result(result)

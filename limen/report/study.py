@@ -6,7 +6,7 @@ from typing import Any
 
 from limen.listening._parts import Choices, Preference, Rated, Thresholds, Transcriptions
 from limen.listening._results import Results
-from limen.listening.export import COLUMNS
+from limen.listening.columns import ANSWERS
 from limen.report import _study_figures as figures
 from limen.report import _study_people as people
 from limen.report import _study_tables as tables
@@ -79,7 +79,7 @@ def _context(results: Results, rows: Rows) -> dict[str, Any]:
         "notes": results.notes,
         "facts": _facts(results, rows),
         "cite": words.cite(results),
-        "columns": list(COLUMNS.items()),
+        "columns": [(name, column.meaning) for name, column in ANSWERS.items()],
         "count": fmt(len(rows), "n"),
     }
 

@@ -11,6 +11,7 @@ import pytest
 
 from limen.errors import UserError
 from limen.listening import export
+from limen.listening.columns import ANSWERS, Column, answer_columns, codebook_path
 from limen.trials._screen import Screen
 
 STEPS = [
@@ -25,6 +26,7 @@ STEPS = [
     "comments",
 ]
 HOSTILE = '=HYPERLINK("http://example.org";"x"), \'quoted\'\nnext line'
+LOUD = answer_columns(answering.study(STEPS))
 PERSONAL = ("Zebediah", "Person Number", "secret comment")
 
 
@@ -63,7 +65,7 @@ def test_every_answer_has_a_row_and_a_mushra_screen_one_per_rated_sound(table: l
 
 
 def test_rows_have_the_columns_they_promise_and_factors(table: list[dict[str, Any]]) -> None:
-    assert all(set(row) == {*export.COLUMNS, "loudness"} for row in table)
+    assert all(set(row) == {*ANSWERS, "loudness"} for row in table)
     by_item = {"item 0": "low", "item 1": "low", "item 2": "high", "item 3": "high"}
     assert all(row["loudness"] == by_item[row["item"]] for row in table if row["item"])
     assert {row["fingerprint"] for row in table} == {answering.study(STEPS).fingerprint()}
@@ -109,13 +111,13 @@ def test_a_transcript_stands_beside_what_was_said(table: list[dict[str, Any]]) -
 
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".jsonl", ".parquet"])
 def test_nothing_personal_is_in_a_file(table: list[dict[str, Any]], tmp_path: Path, suffix: str) -> None:
-    content = export.write(table, tmp_path / f"answers{suffix}").read_bytes()
+    content = export.write(table, tmp_path / f"answers{suffix}", LOUD).read_bytes()
     assert not any(word.encode() in content for word in PERSONAL)
     assert [row["answer"] for row in table if row["kind"] in ("demographics", "comments")] == [None] * 4
 
 
 def test_csv_is_read_back_as_it_was_but_for_an_apostrophe_before_formulas(table: list[dict[str, Any]], tmp_path: Path) -> None:
-    with export.write(table, tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
+    with export.write(table, tmp_path / "a.csv", LOUD).open(newline="", encoding="utf-8") as file:
         back = list(csv.DictReader(file))
     assert len(back) == len(table)
     for row, read in zip(table, back, strict=True):
@@ -138,15 +140,17 @@ def test_negative_numbers_are_no_formulas() -> None:
 
 
 def test_json_lines_json_and_parquet_hold_the_same_rows(table: list[dict[str, Any]], tmp_path: Path) -> None:
-    assert json.loads(export.write(table, tmp_path / "a.json").read_text()) == table
-    assert [json.loads(line) for line in export.write(table, tmp_path / "a.jsonl").read_text().splitlines()] == table
-    back = pq.read_table(export.write(table, tmp_path / "a.parquet")).to_pylist()
+    assert json.loads(export.write(table, tmp_path / "a.json", LOUD).read_text()) == table
+    assert [json.loads(line) for line in export.write(table, tmp_path / "a.jsonl", LOUD).read_text().splitlines()] == table
+    back = pq.read_table(export.write(table, tmp_path / "a.parquet", LOUD)).to_pylist()
     assert [{name: row[name] for name in table[0]} for row in back] == table
 
 
 def test_a_factor_that_is_a_word_and_a_number_is_a_word_in_parquet(tmp_path: Path) -> None:
     rows = [{"study": "s", "level": 1}, {"study": "s", "level": "high"}, {"study": "s", "level": None}]
-    assert pq.read_table(export.write(rows, tmp_path / "a.parquet")).column("level").to_pylist() == ["1", "high", None]
+    assert pq.read_table(export.write(rows, tmp_path / "a.parquet", ANSWERS | {"level": Column("a factor")})).column(
+        "level"
+    ).to_pylist() == ["1", "high", None]
 
 
 def test_a_factor_with_the_name_of_a_column_gets_another() -> None:
@@ -169,19 +173,57 @@ def test_answers_to_other_screens_than_those_of_the_file_are_refused(tmp_path: P
 
 def test_a_table_of_nobody_has_its_heading(tmp_path: Path) -> None:
     assert export.rows([], [], answering.study(["consent"])) == []
-    assert export.write([], tmp_path / "a.csv").read_text().strip().split(",") == list(export.COLUMNS)
+    assert export.write([], tmp_path / "a.csv", ANSWERS).read_text().strip().split(",") == list(ANSWERS)
 
 
 def test_an_unknown_ending_is_refused_with_the_known_ones(table: list[dict[str, Any]], tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"\.csv, \.json, \.jsonl, \.parquet.*\.xlsx"):
-        export.write(table, tmp_path / "a.xlsx")
+        export.write(table, tmp_path / "a.xlsx", LOUD)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_failed_write_leaves_the_old_file(table: list[dict[str, Any]], tmp_path: Path) -> None:
-    path = export.write(table, tmp_path / "a.json")
+    path = export.write(table, tmp_path / "a.json", LOUD)
     before = path.read_bytes()
     with pytest.raises(ValueError):
-        export.write([{"study": float("nan")}], path)
+        export.write([{"study": float("nan")}], path, ANSWERS)
     assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.codebook.csv", "a.json"]
+
+
+def codebook(path: Path) -> dict[str, dict[str, str]]:
+    with codebook_path(path).open(newline="", encoding="utf-8") as file:
+        return {row["column"]: row for row in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".jsonl", ".parquet"])
+def test_every_export_has_a_codebook_of_its_columns_in_their_order(table: list[dict[str, Any]], tmp_path: Path, suffix: str) -> None:
+    book = codebook(export.write(table, tmp_path / f"answers{suffix}", LOUD))
+    assert set(book) == set(table[0])
+    if suffix == ".csv":
+        assert list(book) == (tmp_path / "answers.csv").read_text().splitlines()[0].split(",")
+    if suffix == ".parquet":
+        assert list(book) == pq.read_table(tmp_path / "answers.parquet").column_names
+    assert all(row["meaning"] for row in book.values())
+    assert (book["response_ms"]["unit"], book["played_s"]["unit"], book["rate_hz"]["unit"]) == ("ms", "s", "Hz")
+    assert book["kind"]["values"].split(" | ") == [step if isinstance(step, str) else step["name"] for step in STEPS]
+    assert book["loudness"]["values"] == "low | high"
+
+
+def test_cells_hold_what_the_codebook_allows(table: list[dict[str, Any]], tmp_path: Path) -> None:
+    path = export.write(table, tmp_path / "answers.csv", LOUD)
+    book = codebook(path)
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            for name, cell in row.items():
+                allowed, kind = book[name]["values"], book[name]["kind"]
+                if cell and "(" not in allowed and allowed:
+                    assert cell in allowed.split(" | "), name
+                if cell and kind in ("number", "whole"):
+                    assert float(cell) == (int(float(cell)) if kind == "whole" else float(cell)), name
+
+
+def test_a_column_that_no_codebook_explains_is_never_written(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="surprise"):
+        export.write([{"study": "s", "surprise": 1}], tmp_path / "a.csv", ANSWERS)
+    assert not list(tmp_path.iterdir())

@@ -177,6 +177,7 @@ def test_an_answer_given_on_another_device_stands(browser: Browser, serve: Calla
     desk.page.locator("summary").click()
     address = desk.page.get_by_role("textbox", name="Address to go on with").input_value()
     phone = Person(browser, address, path="")
+    phone.page.get_by_role("button", name="Go on in this browser").click()
     expect(phone.page.locator("#count")).to_have_text("1 of 2")
     for person, choice in ((phone, "B"), (desk, "A")):
         person.hear()

@@ -1,6 +1,8 @@
 """Judgments of a study become a table of pairs with the clips that were played, and any such table is read back."""
 
+import csv
 import hashlib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,7 @@ def test_the_clips_are_the_samples_that_were_played(written: Any) -> None:
 def test_equal_clips_are_written_once(written: Any) -> None:
     files = list(written[0].parent.glob("*.wav"))
     assert len({hashlib.sha256(f.read_bytes()).digest() for f in files}) == len(files)
-    assert {f.name for f in written[0].parent.iterdir()} == {f.name for f in files} | {"judgments.tsv"}
+    assert {f.name for f in written[0].parent.iterdir()} == {f.name for f in files} | {"judgments.tsv", "judgments.codebook.csv"}
 
 
 def test_a_study_without_same_different_answers_is_refused(tmp_path: Path) -> None:
@@ -102,3 +104,20 @@ def test_a_missing_table_and_one_that_is_no_text_are_user_errors(tmp_path: Path)
     (tmp_path / "clip.wav").write_bytes(b"RIFF\xff\xfe\x00")
     with pytest.raises(UserError, match="UTF-8"):
         read_jnd(tmp_path / "clip.wav")
+
+
+def test_each_judgment_says_which_item_was_heard_and_how_long_the_answer_took(written: Any) -> None:
+    path, plan, table, _ = written
+    trials = [row for row in table if row["role"] == "trial"]
+    judged = read_jnd(path)
+    assert [j.item for j in judged] == [row["item"] for row in trials]
+    assert [j.response_ms for j in judged] == [row["response_ms"] for row in trials]
+    assert {j.item for j in judged} <= {item.id for item in plan.items}
+    assert all(j.response_ms > 0 for j in judged)
+
+
+def test_the_codebook_beside_the_judgments_explains_their_columns_and_they_are_those_that_are_read(written: Any) -> None:
+    path = written[0]
+    with path.with_name("judgments.codebook.csv").open(newline="") as file:
+        named = [row["column"] for row in csv.DictReader(file)]
+    assert named == path.read_text().splitlines()[0].split("\t") == [field.name for field in fields(Judgment)]

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 
 from limen.cli import app
 from limen.listening.jnd import read_jnd
+from limen.listening.study import read_study
 
 RUNNER = CliRunner()
 
@@ -85,6 +87,14 @@ def test_templates_are_listed():
     assert all(name in listen("new", "x", "--template", "help") for name in ("abx", "mushra", "seed000", "same_different_jnd"))
 
 
+def test_a_new_study_has_a_completion_code_of_its_own_which_the_operator_is_told(tmp_path):
+    said = [listen("new", tmp_path / name, "--template", "mushra") for name in ("one", "two")]
+    codes = [read_study(tmp_path / name / "study.yaml").recruitment.code for name in ("one", "two")]
+    assert all(re.fullmatch("C[A-Z2-9]{7}", code) for code in codes)
+    assert codes[0] != codes[1]
+    assert all(f"completion code: {code}  (paste it" in text for code, text in zip(codes, said, strict=True))
+
+
 def test_errors_of_a_study_are_printed_and_end_with_exit_code_2(tmp_path):
     path = write(tmp_path)
     (tmp_path / "audio" / "zebra_7f_0.wav").unlink()
@@ -117,3 +127,4 @@ def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
         server.send_signal(signal.SIGINT)
         said = server.communicate(timeout=30)[0]
     assert f"http://localhost:{port}/" in said
+    assert re.search(r"completion code: [A-Z2-7]{8}  \(paste it into the recruitment site", said)

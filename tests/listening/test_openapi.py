@@ -27,6 +27,7 @@ OPERATIONS = {
     "/resume/{key}": "GET",
     "/api/admin/progress": "GET",
     "/api/admin/export.csv": "GET",
+    "/api/admin/codebook.csv": "GET",
 }
 
 
@@ -42,7 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def listener(site: Any) -> dict[str, str]:
     client = TestClient(site, headers={"X-Limen": "1"})
     client.post("/api/begin", json={})
-    return {"limen": client.cookies["limen"]}
+    return dict(client.cookies)
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,10 @@ from fastapi.testclient import TestClient
 
 from limen.listening.guard import Limits
 from limen.listening.server import app
+from limen.listening.stimuli import digest
 
 HEADERS = {"X-Limen": "1"}
+CLASSROOM = Limits(begin_burst=1000)
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def study(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def site(study: Path, database: str) -> Iterator[Any]:
-    made = app(study, database)
+    made = app(study, database, limits=CLASSROOM)
     yield made
     made.state.sessions.store.close()
 
@@ -46,6 +48,22 @@ def send(client: TestClient, state: dict[str, Any], attempt: str = "a", **more: 
     screen = state["screen"]
     body = {"screen": screen["id"], "attempt": attempt, "answer": studies.replies(screen), "response_ms": 900} | more
     return client.post("/api/answer", json=body)
+
+
+def hear(client: TestClient, state: dict[str, Any]) -> dict[str, Any]:
+    """Goes on until the first answer to sounds, which are proved to be played."""
+    while True:
+        heard = bool(state["screen"]["sounds"])
+        reply = send(client, state, playback=[proof(client, sound) for sound in state["screen"]["sounds"]])
+        assert reply.status_code == 200, reply.text
+        state = reply.json()["state"]
+        if heard:
+            return state
+
+
+def proof(client: TestClient, sound: dict[str, Any]) -> dict[str, Any]:
+    """What the page says of a sound that it has played."""
+    return {"label": sound["label"], "digest": digest(client.get(sound["url"]).content), "rate_hz": 48000, "plays": 1, "played_s": 0.3}
 
 
 def finish(client: TestClient, state: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +86,7 @@ def test_a_listener_goes_through_the_whole_study_and_gets_a_code_at_the_end_alon
         assert (reply["stored"], reply["again"]) == (True, False)
         state = reply["state"]
     assert positions == list(range(state["total"]))
-    assert re.fullmatch(r"[A-Z2-7]{10}", state["code"])
+    assert re.fullmatch(r"[A-Z2-7]{8}", state["code"])
     assert state["redirect"] == f"https://site.example/done?cc={state['code']}&who=pid%201%26&x="
     store = site.state.sessions.store
     assert [a["position"] for a in store.answers()] == positions
@@ -123,10 +141,9 @@ def test_after_a_restart_the_same_screen_with_the_same_ids_is_shown(study, datab
     state = begin(client)
     for _ in range(4):
         state = send(client, state).json()["state"]
-    key = client.cookies["limen"]
     first.state.sessions.store.close()
     second = app(study, database)
-    other = TestClient(second, headers=HEADERS, cookies={"limen": key})
+    other = TestClient(second, headers=HEADERS, cookies=client.cookies)
     assert other.get("/api/state").json() == state
     assert other.get(state["screen"]["sounds"][0]["url"]).status_code == 200
     assert finish(other, state)["done"]
@@ -134,13 +151,45 @@ def test_after_a_restart_the_same_screen_with_the_same_ids_is_shown(study, datab
     second.state.sessions.store.close()
 
 
-def test_the_resume_address_goes_on_in_another_browser(site):
+def test_the_resume_address_goes_on_in_another_browser_when_its_button_is_pressed(site):
     client, other = browser(site), browser(site)
     state = send(client, begin(client)).json()["state"]
-    reply = other.get(state["resume"], follow_redirects=False)
-    assert (reply.status_code, reply.headers["location"]) == (303, "/")
+    page = other.get(state["resume"], follow_redirects=False)
+    assert page.status_code == 200
+    assert "set-cookie" not in page.headers
+    assert other.get("/api/state").status_code == 401  # looking at the address has changed nothing
+    assert '<form method="post">' in page.text  # to its own address
+    reply = other.post(state["resume"], follow_redirects=False)
+    assert (reply.status_code, reply.headers["location"]) == (303, "../")
     assert other.get("/api/state").json() == state
+    assert other.get(state["resume"], follow_redirects=False).status_code == 303  # it is theirs already
     assert other.get("/resume/nobody").status_code == 404
+    assert other.post("/resume/nobody").status_code == 404
+
+
+def test_the_resume_address_asks_before_it_replaces_the_session_of_another_listener(site):
+    mine, theirs = browser(site), browser(site)
+    state, other = begin(mine), begin(theirs)
+    page = theirs.get(state["resume"])
+    assert "Another listener" in page.text
+    assert theirs.get("/api/state").json() == other
+    # a page opened from another site does not send the cookie, and could not know: its button is not enough
+    assert "Another listener" in theirs.post(state["resume"]).text
+    assert theirs.post(state["resume"], data={"instead": "guessed"}).status_code == 200
+    assert theirs.get("/api/state").json() == other
+    name, value = re.search(r'name="(\w+)" value="(\w+)"', page.text).groups()
+    assert theirs.post(state["resume"], data={name: value}, follow_redirects=False).status_code == 303
+    assert theirs.get("/api/state").json() == state
+    assert begin(theirs) == state
+
+
+def test_a_finished_listener_is_replaced_without_a_question(site):
+    mine, theirs = browser(site), browser(site)
+    state = begin(mine)
+    finish(theirs, begin(theirs))
+    assert "Another listener" not in theirs.get(state["resume"]).text
+    assert theirs.post(state["resume"], follow_redirects=False).status_code == 303
+    assert theirs.get("/api/state").json() == state
 
 
 def test_a_recruit_returns_to_their_place_on_any_device_and_another_recruit_begins_anew(site):
@@ -249,13 +298,16 @@ def test_wrong_answers_are_refused_with_a_sentence_and_nothing_is_stored(site):
 
 
 def test_the_door_closes_when_enough_have_come_and_lets_those_inside_finish(tmp_path, database):
-    site = app(studies.write(tmp_path / "two", listeners=2), database)
-    one, two, three = (browser(site) for _ in range(3))
-    states = [begin(one), begin(two)]
-    reply = three.post("/api/begin", json={})
+    site = app(studies.write(tmp_path / "two", listeners=2), database, limits=CLASSROOM)
+    one, two, three, four = (browser(site) for _ in range(4))
+    states = [begin(client) for client in (one, two, three)]
+    states[:2] = [hear(client, state) for client, state in zip((one, two), states, strict=False)]
+    reply = four.post("/api/begin", json={})
     assert reply.status_code == 403
     assert "all the listeners" in reply.json()["error"]
-    for client, state in zip((one, two), states, strict=True):
+    with pytest.raises(AssertionError, match="all the listeners"):
+        hear(three, states[2])  # has read for too long
+    for client, state in zip((one, two), states, strict=False):
         assert finish(client, state)["done"]
     assert site.state.sessions.store.progress()["finished"] == 2
     site.state.sessions.store.close()
@@ -275,7 +327,7 @@ def test_without_a_cookie_there_is_no_state(site):
     for reply in (client.get("/api/state"), client.get("/audio/x"), client.post("/api/event", json={"kind": "x"})):
         assert reply.status_code == 401
         assert "begin" in reply.json()["error"]
-    assert TestClient(site, cookies={"limen": "made-up"}).get("/api/state").status_code == 401
+    assert TestClient(site, cookies={site.state.cookie: "made-up"}).get("/api/state").status_code == 401
 
 
 def test_events_are_noted(site):
@@ -290,10 +342,12 @@ def test_the_administrator_sees_progress_and_answers_but_nothing_personal(site):
     client = browser(site)
     finish(client, begin(client, PROLIFIC_PID="secret-pid"))
     begin(browser(site))
+    hear(other := browser(site), begin(other))
     bearer = {"Authorization": f"Bearer {site.state.token}"}
     progress = client.get("/api/admin/progress", headers=bearer).json()
-    assert (progress["finished"], progress["active"], progress["wanted"]) == (1, 1, 20)
-    assert progress["groups"]["g1"] == {"finished": 1, "active": 0, "dropped": 0}
+    assert (progress["finished"], progress["active"], progress["begun"], progress["wanted"]) == (1, 1, 1, 20)
+    assert progress["groups"]["g1"] == {"finished": 1, "active": 1, "dropped": 0, "begun": 0, "left": 0}
+    assert progress["trouble"] == ""
     table = client.get("/api/admin/export.csv", headers=bearer)
     assert table.headers["content-type"].startswith("text/csv")
     assert len(table.text.strip().splitlines()) == progress["answers"] + 1
@@ -318,5 +372,5 @@ def test_the_page_and_its_parts_are_served(site):
     page = client.get("/?PROLIFIC_PID=p")
     assert page.status_code == 200
     assert "text/html" in page.headers["content-type"]
-    for name in re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text):
-        assert client.get(name).status_code == 200, name
+    for name in re.findall(r'(?:src|href)="(static/[^"]+)"', page.text):
+        assert client.get(f"/{name}").status_code == 200, name

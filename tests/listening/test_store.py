@@ -12,7 +12,8 @@ from sqlalchemy.exc import DBAPIError, ResourceClosedError
 
 from limen.errors import UserError
 from limen.listening import tables
-from limen.listening.store import DoorClosed, Record, Store
+from limen.listening.seats import DoorClosed, Released
+from limen.listening.store import Record, Store
 from limen.listening.study import Study
 
 
@@ -117,50 +118,107 @@ def test_new_listeners_join_the_least_filled_group_and_are_numbered_within_it(st
     assert [r.seed for r in rows] == [100 + r.number for r in rows]
 
 
-def test_listeners_who_join_at_once_are_spread_evenly_and_nobody_is_let_in_beyond_the_number_wanted(store, database):
+def test_listeners_who_come_at_once_are_spread_evenly_and_no_more_take_a_place_than_are_wanted(store, database):
     plan, others = study(listeners=30, groups=("a", "b", "c")), Store(database)  # two servers of one study
 
-    def come(i: int) -> bool:
-        try:
-            join((store, others)[i % 2], plan, f"k{i}")
-        except DoorClosed:
-            return False
-        return True
-
     with ThreadPoolExecutor(16) as pool:
-        entered = list(pool.map(come, range(60)))
-    assert sum(entered) == 30
+        joined = [join((store, others)[i % 2], plan, f"k{i}") for i in range(30)]
+        entered = list(pool.map(lambda who: store.append(record(who.id, 0, places=30)), joined))
+    assert all(entered)
+    with pytest.raises(DoorClosed, match="all the listeners"):
+        join(store, plan, "late")
     rows = store.listeners()
     assert Counter(r["group"] for r in rows) == {"a": 10, "b": 10, "c": 10}
     assert {(r["group"], r["number"]) for r in rows} == {(g, n) for g in "abc" for n in range(10)}
     others.close()
 
 
+def test_of_sixty_who_have_begun_thirty_take_a_place_however_they_race_for_it(store, database):
+    plan, others = study(listeners=30, groups=("a", "b", "c")), Store(database)
+    begun = [join((store, others)[i % 2], plan, f"k{i}") for i in range(60)]
+    assert store.progress()["begun"] == 60
+
+    def take(k: int) -> bool:
+        try:
+            return (others, store)[k % 2].append(record(begun[k].id, 0, places=30))
+        except DoorClosed:
+            return False
+
+    with ThreadPoolExecutor(16) as pool:
+        entered = list(pool.map(take, range(60)))
+    assert sum(entered) == 30
+    assert (store.progress()["active"], len(store.answers())) == (30, 30)
+    others.close()
+
+
+def back(listener: int | None, seconds: float, store: Store) -> None:
+    """A listener, or everybody, was not seen for so long."""
+    which = tables.listeners.c.id == listener if listener else tables.listeners.c.id > 0
+    with store.engine.connect().execution_options(write=True) as connection, connection.begin():
+        connection.execute(update(tables.listeners).where(which).values(seen_at=time.time() - seconds))
+
+
+def test_whoever_only_begins_takes_no_place(store):
+    plan = study(listeners=2)
+    for i in range(10):
+        store.append(record(join(store, plan, f"k{i}").id, 0))  # consent, and not a sound heard
+    assert store.progress() | {"groups": 0} == {
+        "finished": 0, "active": 0, "dropped": 0, "begun": 10, "left": 0, "groups": 0, "answers": 10, "closed": False,
+        "last_answer_at": store.progress()["last_answer_at"],
+    }  # fmt: skip
+    for i in range(2):
+        store.append(record(join(store, plan, f"new{i}").id, 0, places=2))
+    with pytest.raises(DoorClosed, match="all the listeners"):
+        join(store, plan, "one_too_many")
+
+
+def test_the_number_of_a_listener_who_left_before_the_first_answer_goes_to_the_next(store):
+    plan = study(listeners=9, groups=("a",))
+    first, second, third = (join(store, plan, f"k{i}", f"r{i}") for i in range(3))
+    store.append(record(third.id, 0, was=("a", 2)))
+    for who in (first, second, third):
+        back(who.id, 601, store)
+    assert (store.progress()["left"], store.progress()["begun"]) == (3, 0)
+    assert [join(store, plan, f"new{i}").number for i in range(3)] == [0, 1, 3]  # who has answered keeps theirs
+    with pytest.raises(Released, match="begins again"):
+        store.append(record(first.id, 0, was=("a", 0)))
+    assert not store.history(first.id)
+    again = join(store, plan, "key of no matter", "r0")
+    assert (again.id, again.number, again.seed) == (first.id, 4, 104)
+    assert store.readmit(plan, second.id, lambda s, counts: "a", lambda group, number: 100 + number).number == 5
+    assert store.append(record(first.id, 0, was=("a", 4)))
+    assert sorted(r["number"] for r in store.listeners()) == list(range(6))
+
+
 def test_whoever_dropped_out_leaves_their_place_to_another_and_may_still_return(store):
     plan = study(listeners=2)
     first = join(store, plan, "k0", "r0")
-    join(store, plan, "k1")
+    for who in (first, join(store, plan, "k1")):
+        store.append(record(who.id, 0, places=2))
     with pytest.raises(DoorClosed, match="all the listeners"):
         join(store, plan, "k2")
-    with store.engine.connect().execution_options(write=True) as connection, connection.begin():
-        connection.execute(update(tables.listeners).where(tables.listeners.c.id == first.id).values(seen_at=time.time() - 3601))
+    back(first.id, 3601, store)
     assert store.progress()["dropped"] == 1
     assert join(store, plan, "k2").group_ == first.group_
     assert join(store, plan, "k9", "r0").id == first.id
+    assert store.append(record(first.id, 1, places=2))
 
 
 def test_whoever_finished_counts_however_long_ago(store):
     plan = study(listeners=1, groups=())
     who = join(store, plan, "k").id
     store.append(record(who, 0, last=True))
-    with store.engine.connect().execution_options(write=True) as connection, connection.begin():
-        connection.execute(update(tables.listeners).values(seen_at=0.0))
+    back(None, 1e9, store)
     with pytest.raises(DoorClosed):
         join(store, plan, "other")
+    one = {"finished": 1, "active": 0, "dropped": 0, "begun": 0, "left": 0}
     assert store.progress() | {"last_answer_at": None} == {
-        "finished": 1, "active": 0, "dropped": 0, "groups": {"": {"finished": 1, "active": 0, "dropped": 0}}, "answers": 1,
-        "last_answer_at": None, "closed": False,
-    }  # fmt: skip
+        **one,
+        "groups": {"": one},
+        "answers": 1,
+        "last_answer_at": None,
+        "closed": False,
+    }
 
 
 def test_the_same_recruit_is_the_same_listener_even_when_they_come_twice_at_once(store):

@@ -1,6 +1,7 @@
 // What must outlive a reload: the answer that is not acknowledged yet, and what was done on the present screen.
 
-const UNSENT = "limen.unsent", DRAFT = "limen.draft", AT = "limen.at";
+const HERE = location.pathname === "/" ? "" : location.pathname;  // studies under paths of one host share a storage
+const UNSENT = `limen.unsent${HERE}`, DRAFT = `limen.draft${HERE}`, AT = `limen.at${HERE}`;
 const memory = new Map();  // where storage is forbidden, a page still works until it is closed
 
 function read(name) {

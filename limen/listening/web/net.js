@@ -3,11 +3,14 @@
 const IMPATIENT = "limen-now";
 const PATIENCE_S = 30;
 
+/** An address of the server, which may stand under a path of its host: "/api/state" is "/study/api/state" then. */
+export const under = (path) => new URL(`.${path}`, location.href).href;
+
 /** One request -> {status, body, wait_s}. Throws when nothing came back that this server could have said. */
 export async function call(method, path, body) {
   const stop = new AbortController(), timer = setTimeout(() => stop.abort(), 1000 * PATIENCE_S);
   try {
-    const reply = await fetch(path, {
+    const reply = await fetch(under(path), {
       method, signal: stop.signal, cache: "no-store", credentials: "same-origin",
       headers: { Accept: "application/json", "X-Limen": "1", ...(body && { "Content-Type": "application/json" }) },
       body: body && JSON.stringify(body),

@@ -1,7 +1,7 @@
 // The way through a study: the server says which screen comes next, the answer is kept here until the server has it.
 
 import { announce, elsewhere, keep, release, unsent } from "./keeper.js";
-import { call, hurry, persist, uuid } from "./net.js";
+import { call, hurry, persist, under, uuid } from "./net.js";
 import { Screen, paragraphs } from "./screen.js";
 import { make } from "./widgets.js";
 
@@ -13,7 +13,7 @@ let delivering = null;  // the promise of the delivery under way
 
 const WORDS = {
   lost: "Connection lost. Your answer is kept on this device; trying again …",
-  trouble: "The server has a problem. Your answer is kept on this device; trying again …",
+  trouble: "Not stored yet: the server has a problem. Your answer is kept on this device; trying again …",
   busy: "Many people are here at once. Your answer is kept; it is sent in a moment …",
 };
 
@@ -68,13 +68,14 @@ function about({ study, position, total, done, resume }) {
   by("bar").setAttribute("aria-valuenow", String(at));
   by("bar").setAttribute("aria-valuetext", by("count").textContent);
   by("elsewhere").hidden = !resume || done;
-  if (resume) by("resume").value = new URL(resume, location.href).href;
+  if (resume) by("resume").value = under(resume);
 }
 
 /** Shows what the server says the study is at. */
 function go(state, note = "") {
   about(state);
   say(note);
+  if (state.preview) { preview(state); return; }
   if (state.done) { finish(state); return; }
   current = state.screen.id;
   announce({ screen: current });
@@ -87,7 +88,7 @@ function go(state, note = "") {
 }
 
 async function refresh(note = "") {
-  const reply = await persist(() => call("GET", "/api/state"), waiting);
+  const reply = await persist(() => call("GET", `/api/state${location.search}`), waiting);  // says whom the address was made for
   if (reply.status === 200) go(reply.body, note);
   else refused(reply);
 }
@@ -170,6 +171,13 @@ function welcome() {
     else if (unsent()) deliver();
     else go(reply.body);
   }));
+}
+
+/** What somebody sees who looks at the study on a recruitment site, before they take part. */
+function preview({ screens }) {
+  current = null;
+  const pages = screens.flatMap(({ title, text }) => [make("h2", {}, title), make("div", { class: "text" }, ...paragraphs(text))]);
+  message("Preview", ["This is a preview: nothing is stored. To take part, accept the study where you found it."], ...pages);
 }
 
 function finish({ code, redirect }) {

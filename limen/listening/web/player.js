@@ -1,7 +1,7 @@
 // The sounds of a screen on one clock. A sound is played by pressing it; pressing another one starts that one from its beginning, or, where
 // sounds are compared at the same place (MUSHRA), goes on at the same sample in the other sound. All starts, ends and switches are ramps.
 
-import { waitOf, rest } from "./net.js";
+import { rest, under, waitOf } from "./net.js";
 import { buffer, digest, parse } from "./wav.js";
 
 export const RAMP_S = 0.008;
@@ -91,7 +91,7 @@ export class Player {
     for (let tries = 0; track.state === "loading"; tries++) {
       let wait_s = 2 ** tries / 2;
       try {
-        const reply = await fetch(track.url, { cache: "no-store", credentials: "same-origin" });
+        const reply = await fetch(under(track.url), { cache: "no-store", credentials: "same-origin" });
         wait_s = waitOf(reply) ?? wait_s;
         if (reply.status === 404 || reply.status === 401) { this.gone(); throw new Error("gone"); }
         if (reply.status === 429 && tries < 20) { await rest(wait_s, false); continue; }
