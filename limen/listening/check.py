@@ -1,5 +1,7 @@
-"""What would spoil a study, found before the first listener: files, rates, loudness, clipping, balance, length, number of listeners."""
+"""What would spoil a study, found before the first listener: files, rates, loudness, clipping, balance, conditions that are given away
+(`_confounds.py`), length, number of listeners."""
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,6 +43,8 @@ class Heard:
     power_dbfs: float
     clipped: int
     """Longest run of samples at full scale."""
+    content: str = ""
+    """Hash of the samples: two files of the same audio have the same."""
 
 
 def check_study(path: Path) -> list[Finding]:
@@ -79,7 +83,8 @@ def _listen(path: Path) -> Heard:
     below = (x.abs() < 32767 / 32768).nonzero()[:, 0]
     between = torch.cat([below.new_tensor([-1]), below, below.new_tensor([len(x)])])
     power = float(x.square().mean().clamp(min=1e-12))
-    return Heard(rate_hz, channels, len(x) / rate_hz, 10 * float(torch.log10(torch.tensor(power))), int(between.diff().max()) - 1)
+    return Heard(rate_hz, channels, len(x) / rate_hz, 10 * float(torch.log10(torch.tensor(power))), int(between.diff().max()) - 1,
+                 hashlib.sha256(x.numpy().tobytes()).hexdigest())  # fmt: skip
 
 
 def _item(study: Study, item: Item, heard: dict[str, Heard]) -> Iterator[Finding]:
@@ -126,6 +131,7 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
 
 
 def _design(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
+    from limen.listening._confounds import confounds
     from limen.listening.design import screens
 
     planned = {group: screens(study, group, 0) for group in study.cells}
@@ -138,6 +144,7 @@ def _design(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
         if not trials[group]:
             yield Finding("error", f"{of}no trial is left to answer: no item belongs to it.")
     yield from _balance(planned)
+    yield from confounds(study, heard)
     roles = {s.role for found in planned.values() for s in found}
     for rule, needed in (("catch_confidence", "catch"), ("sentinels", "sentinel"), ("checks", "check")):
         if any(r.name == rule for r in study.exclude) and needed not in roles:

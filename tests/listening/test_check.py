@@ -13,16 +13,17 @@ from limen.listening.check import check_study
 RATE_HZ = 16000
 
 
-def noise(seconds: float = 0.5, amplitude: float = 0.1) -> torch.Tensor:
-    return amplitude * torch.randn(round(seconds * RATE_HZ), generator=torch.Generator().manual_seed(0)).clamp(-3, 3)
+def noise(seconds: float = 0.5, amplitude: float = 0.1, seed: int = 0) -> torch.Tensor:
+    return amplitude * torch.randn(round(seconds * RATE_HZ), generator=torch.Generator().manual_seed(seed)).clamp(-3, 3)
 
 
 def study(folder: Path, change: dict | None = None, items: int = 4, **clips: torch.Tensor) -> Path:
     """A sound ABX study of so many items, with changes to its file and its first item's clips."""
     listed = []
     for i in range(items):
-        for which in ("clean", "adversarial"):
-            x = clips.get(which, noise()) if i == 0 else noise()
+        for k, which in enumerate(("clean", "adversarial")):
+            x = noise(seed=2 * i + k)
+            x = clips.get(which, x) if i == 0 else x
             write_clip(folder / f"{which}{i}.wav", x, RATE_HZ)
         listed.append({"id": f"item{i}", "files": {"clean": f"clean{i}.wav", "adversarial": f"adversarial{i}.wav"}})
     content = {"name": "s", "contact": "me", "listeners": 20, "items": listed, "steps": ["consent", "level", {"name": "abx", "catch": 1}]}
