@@ -76,6 +76,8 @@ class Results:
     """Answers to trials that count."""
     first: str
     last: str
+    simulated: int
+    """Listeners who are no people."""
     exclusions: Exclusions
     choices: tuple[Choices, ...]
     rated: tuple[Rated, ...]

@@ -25,6 +25,7 @@ COLUMNS: dict[str, str] = {
     "group": "group of the listener",
     "number": "counts the listeners of a group from 0: the row of the Latin square",
     "finished": "whether the listener reached the end",
+    "simulated": "whether the listener was made up by `limen listen simulate`",
     "position": "which screen of the listener, from 0",
     "step": "which step of the study file, from 0",
     "kind": "trial type",
@@ -73,7 +74,8 @@ def rows(answers: Sequence[Mapping[str, Any]], listeners: Sequence[Mapping[str, 
             planned[person["id"]] = screens(study, person["group"], person["number"])
         base: dict[str, Any] = dict.fromkeys(COLUMNS) | dict.fromkeys(names.values())
         base |= {"study": study.name, "fingerprint": fingerprint, "listener": person["id"], "group": person["group"],
-                 "number": person["number"], "finished": person["finished_at"] is not None}  # fmt: skip
+                 "number": person["number"], "finished": person["finished_at"] is not None,
+                 "simulated": bool(person.get("simulated"))}  # fmt: skip
         out += _of_answer(base, stored, _screen(planned[person["id"]], stored, study), factors)
     reasons = exclusions(study, out).reasons()
     return [row | {"excluded": row["listener"] in reasons, "reason": reasons.get(row["listener"], "")} for row in out]

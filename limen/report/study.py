@@ -16,6 +16,7 @@ from limen.report._words import duration, fmt, many
 
 Rows = Sequence[Mapping[str, Any]]
 
+SHOUT = "SIMULATED ANSWERS"
 METHODS = {
     "Interval of a share": "Clopper-Pearson: exact, never too narrow for answers that are independent. “Clustered” intervals come from "
     "drawing listeners, and items, with replacement, because answers of one listener, and to one item, resemble each other; with fewer "
@@ -48,7 +49,8 @@ def build_study(results: Results, rows: Rows, path: str | Path) -> Path:
 
 def sentences(results: Results) -> list[str]:
     """What was found, as the first screen of the page says it."""
-    return [words.who(results), *(" ".join(found) for part in results.parts if (found := words.found(results, part)))]
+    told = [f"{SHOUT}: {warning}"] if (warning := words.simulated(results)) else []
+    return [*told, words.who(results), *(" ".join(found) for part in results.parts if (found := words.found(results, part)))]
 
 
 def _context(results: Results, rows: Rows) -> dict[str, Any]:
@@ -62,6 +64,7 @@ def _context(results: Results, rows: Rows) -> dict[str, Any]:
         "dates": " to ".join(dict.fromkeys(d[:10] for d in (results.first, results.last) if d)),
         "who": words.who(results),
         "alarm": _alarm(results),
+        "simulated": words.simulated(results),
         "found": [p["found"] for p in parts if p["found"]] or [["No answer counts yet."]],
         "hypotheses": people.hypotheses(results),
         "parts": parts,
