@@ -56,7 +56,8 @@ def new(
 
 @app.command()
 def check(place: Place) -> None:
-    """Look for what would spoil the study: files, rates, loudness, clipping, balance, length, number of listeners."""
+    """Look for what would spoil the study: files, rates, loudness, clipping, balance, conditions that a word, speaker, loudness,
+    length, order or single clip gives away, pairs that come back, length, number of listeners. Exit code 2 if there are errors."""
     from limen.listening.check import check_study
 
     findings = check_study(_file(place))

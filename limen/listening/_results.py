@@ -61,6 +61,8 @@ class Person:
     with_sounds: int
     excluded: str
     evidence: str
+    implausible: str
+    """Why the answers are hardly a listener's, whether or not a rule leaves them out for it."""
 
 
 @dataclass(frozen=True)

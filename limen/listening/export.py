@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from limen.errors import UserError
-from limen.listening.exclusions import exclusions
+from limen.listening._plausible import implausible
+from limen.listening.exclusions import by_listener, exclusions
 from limen.listening.study import Study
 from limen.trials._screen import Screen, Widget
 from limen.whole import write_whole
@@ -46,12 +47,14 @@ COLUMNS: dict[str, str] = {
     "response_ms": "time from showing the screen to the answer",
     "plays": "how often sounds of the screen were played",
     "played_s": "seconds of sound played",
+    "sounds_s": "seconds that the sounds of the screen last, one after another",
     "heard": "every sound was played and its decoded samples were those sent; empty: the screen has no sounds",
     "rate_hz": "sampling rate of the listener's device",
     "received_at": "when the answer was stored, UTC",
     "answer": "the whole answer as JSON",
     "excluded": "whether a rule of the study file leaves this listener out",
     "reason": "the first rule that does",
+    "implausible": "what makes this listener's answers implausible, whether or not a rule leaves them out for it; empty: nothing",
 }
 """Every row has these columns and one per factor of the items; a factor with one of these names is called factor_NAME."""
 
@@ -77,8 +80,10 @@ def rows(answers: Sequence[Mapping[str, Any]], listeners: Sequence[Mapping[str, 
                  "number": person["number"], "finished": person["finished_at"] is not None,
                  "simulated": bool(person.get("simulated"))}  # fmt: skip
         out += _of_answer(base, stored, _screen(planned[person["id"]], stored, study), factors)
-    reasons = exclusions(study, out).reasons()
-    return [row | {"excluded": row["listener"] in reasons, "reason": reasons.get(row["listener"], "")} for row in out]
+    reasons, flags = exclusions(study, out).reasons(), implausible(by_listener(out))
+    return [
+        row | {"excluded": (who := row["listener"]) in reasons, "reason": reasons.get(who, ""), "implausible": flags[who]} for row in out
+    ]
 
 
 def _screen(planned: Sequence[Screen], stored: Mapping[str, Any], study: Study) -> Screen:
@@ -110,6 +115,7 @@ def _of_answer(
         "truth": next(iter(truth.values())) if len(truth) == 1 else json.dumps(truth, ensure_ascii=False) if truth else facts.get("said"),
         "plays": sum(p["plays"] for p in played) if screen.sounds else None,
         "played_s": round(sum(p["played_s"] for p in played), 3) if screen.sounds else None,
+        "sounds_s": round(sum(p.get("length_s", 0.0) for p in played), 3) if played else None,
         "heard": heard(screen, played),
         "rate_hz": next((p["rate_hz"] for p in played), None),
         "received_at": datetime.fromtimestamp(stored["received_at"], UTC).isoformat(timespec="seconds"),

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from limen.errors import UserError
 from limen.listening.sessions import Sessions
-from limen.listening.stimuli import digest
+from limen.listening.stimuli import digest, length_s
 from limen.listening.store import SIMULATED, Store
 from limen.listening.study import read_study
 from limen.listening.visits import Pace, Visit, visit
@@ -147,7 +147,7 @@ def _take(sessions: Sessions, person: Simulated, key: str, audio: bool) -> None:
 
 def _played(label: str, wav: bytes | None) -> dict[str, Any]:
     assert wav is not None
-    return {"label": label, "digest": digest(wav), "rate_hz": 48_000.0, "plays": 1, "played_s": (len(wav) - 44) / 96_000}
+    return {"label": label, "digest": digest(wav), "rate_hz": 48_000.0, "plays": 1, "played_s": length_s(wav)}
 
 
 def _time_s(hearing: Hearing, chance: random.Random) -> float:

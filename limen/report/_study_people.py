@@ -59,9 +59,10 @@ def times(results: Results) -> Table:
 def people(results: Results) -> Table:
     rows = [
         [p.listener, p.group or DASH, p.trials, "; ".join(f"{words.name_of(kind)} {right} of {n}" for kind, right, n in p.right) or DASH,
-         fmt(p.median_s, "1f"), fmt(p.minutes, "1f"), f"{p.heard} of {p.with_sounds}", p.excluded or DASH]
+         fmt(p.median_s, "1f"), fmt(p.minutes, "1f"), f"{p.heard} of {p.with_sounds}", p.implausible or DASH, p.excluded or DASH]
         for p in results.people
     ]  # fmt: skip
     headings = [("Listener", ""), ("Group", ""), ("Trials", ""), ("Right", ""), ("Median s", "time per trial"),
-                ("Minutes", "first to last answer"), ("Heard", "screens with proof of playback"), ("Left out", "")]  # fmt: skip
+                ("Minutes", "first to last answer"), ("Heard", "screens with proof of playback"),
+                ("Implausible", "right where others guess, in no time"), ("Left out", "")]  # fmt: skip
     return table("Every listener", headings, rows, "Listeners are anonymous numbers.", names=2)
