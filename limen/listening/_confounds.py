@@ -4,8 +4,8 @@ The screens of all listeners are made as the server makes them. Then: how well c
 sound comes first be guessed from each of these alone? A condition that is fully tied is an error, one that is told more often than
 chance explains with so many clips a warning. So is a pair that comes back for the same listener."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Literal
 
@@ -24,6 +24,8 @@ SPEAKER = ("speaker", "speaker_id", "talker", "voice", "reader", "sex", "gender"
 """Names of factors that say who speaks."""
 FEW = 8
 """Clips of a condition below which each of them matters: a word tied to one clip is then tied to the condition."""
+LOUDNESS_DB, LENGTH_MS = 0.5, 5.0
+"""Conditions of one item that differ by more can be told apart by loudness or length alone."""
 LOUDER_DB, LONGER = 1.0, 0.05
 """Differences that can be heard: in level, and as a share of the length."""
 MANY_VALUES = 8
@@ -33,6 +35,7 @@ MANY_VALUES = 8
 def confounds(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
     """Findings about the whole design; `heard` are the files of the study."""
     yield from _same_audio(study, heard)
+    yield from _apart(study, heard)
     trials, meetings = everybody(study, heard)
     yield from _repeated(meetings)
     for step in sorted({t.step for t in trials}):
@@ -51,6 +54,31 @@ def _same_audio(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
         yield Finding(
             "warning", f"{len(same)} items ({_listed(same)}): two conditions are the very same samples, which nobody tells apart."
         )
+
+
+def _apart(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
+    """Versions of a clip that are told apart by length or level."""
+    yield from _differing(study, heard, lambda s: 1000 * s.seconds, LENGTH_MS, "length", "{:.0f} ms", "longest", "")
+    if study.power_dbfs is None:
+        yield from _differing(study, heard, lambda s: s.power_dbfs, LOUDNESS_DB, "loudness", "{:.1f} dB", "loudest", "; set `power_dbfs`")
+
+
+def _differing(study: Study, heard: Mapping[str, Heard], measured: Callable[[Heard], float], least: float, what: str, unit: str, most: str,
+               remedy: str) -> Iterator[Finding]:  # fmt: skip
+    by: dict[str, dict[str, float]] = {}
+    for item in study.items:
+        values = {condition: measured(heard[file]) for condition, file in item.files.items()}
+        if max(values.values()) - min(values.values()) > least:
+            by[item.id] = values
+    if not by:
+        return
+    apart = unit.format(max(max(values.values()) - min(values.values()) for values in by.values()))
+    if len(by) == 1:
+        yield Finding("warning", f"item {next(iter(by))}: conditions differ in {what} by {apart}, which tells them apart{remedy}.")
+        return
+    first, n = Counter(max(values, key=lambda c: values[c]) for values in by.values()).most_common(1)[0]
+    yield Finding("warning", f"{len(by)} items ({_listed(list(by))}): conditions differ in {what} by up to {apart}, which tells them apart; "
+                  f"{first} is the {most} in {n} of {len(by)}{remedy}.")  # fmt: skip
 
 
 def _repeated(meetings: Sequence[Met]) -> Iterator[Finding]:

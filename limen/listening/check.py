@@ -18,8 +18,6 @@ READING_S, ANSWERING_S = 4.0, 4.0
 """What a screen takes besides its sounds: reading and deciding."""
 LONGEST_MIN = 30.0
 """Longer than this, listeners tire: ITU-R BS.1534-3 asks for breaks, and crowd workers leave."""
-LOUDNESS_DB, LENGTH_S = 0.5, 0.005
-"""Conditions of one item that differ by more can be told apart by loudness or length alone."""
 QUIET_DBFS = -60.0
 ICC = 0.05
 """How much answers of one listener are taken to resemble each other before any is known."""
@@ -100,17 +98,6 @@ def _item(study: Study, item: Item, heard: dict[str, Heard]) -> Iterator[Finding
     if len({s.rate_hz for s in there.values()}) > 1:
         rates = ", ".join(f"{c} {s.rate_hz} Hz" for c, s in there.items())
         yield Finding("error", f"item {item.id}: conditions have different rates ({rates}), which can be heard. Resample them to one rate.")
-    if not there:
-        return
-    lengths, powers = [s.seconds for s in there.values()], [s.power_dbfs for s in there.values()]
-    if max(lengths) - min(lengths) > LENGTH_S:
-        apart = 1000 * (max(lengths) - min(lengths))
-        yield Finding("warning", f"item {item.id}: conditions differ in length by {apart:.0f} ms, which tells them apart.")
-    if study.power_dbfs is None and max(powers) - min(powers) > LOUDNESS_DB:
-        apart = max(powers) - min(powers)
-        yield Finding(
-            "warning", f"item {item.id}: conditions differ in loudness by {apart:.1f} dB, which tells them apart; set `power_dbfs`."
-        )
 
 
 def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ import csv
 import json
 import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +30,13 @@ class Pair:
     """What the model said of the adversarial clip."""
     attack: str
     loudness: Loudness
+    data: str = ""
+    """The data set that it is from, as labelled in the run."""
 
 
 def pairs(run: Path, attack: str | None = None) -> list[Pair]:
-    """All pairs of a run in which the attack reached its goal on a clip the model had right; of one attack if it is named. Exported sets
-    (`export: wav`) hold every clip, examples a few of each cell."""
+    """All pairs of a run in which the attack reached its goal on a clip the model had right; of one attack if it is named, and of the data
+    set that has most of them. Exported sets (`export: wav`) hold every clip, examples a few of each cell."""
     cells = sorted(run.glob("cells/*/cell.json"))
     if not cells:
         raise UserError(f"{run}: is no run folder (it has no cells). `limen run FILE` makes one; its path is printed at the start.")
@@ -47,7 +49,7 @@ def pairs(run: Path, attack: str | None = None) -> list[Pair]:
             continue
         attacks.add(who)
         if attack in (None, who):
-            for pair in _of_cell(path.parent, who):
+            for pair in _of_cell(path.parent, who, facts["labels"].get("data", "")):
                 found.setdefault((pair.attack, pair.id), pair)
     if attack is not None and attack not in attacks:
         raise UserError(f'{run}: no attack "{attack}" on clips. There are: {", ".join(sorted(attacks)) or "none"}.')
@@ -56,10 +58,12 @@ def pairs(run: Path, attack: str | None = None) -> list[Pair]:
             f"{run}: holds no clip that the model had right and the attack made wrong. Keep more of them: `export: wav` in the options of "
             "the task `samples` or `accuracy` writes every pair."
         )
-    return list(found.values())
+    # words of one list and sentences of another do not belong into one study
+    most = Counter(data for data, _ in {(pair.data, pair.id) for pair in found.values()}).most_common(1)[0][0]
+    return [pair for pair in found.values() if pair.data == most]
 
 
-def _of_cell(cell: Path, attack: str) -> Iterable[Pair]:
+def _of_cell(cell: Path, attack: str, data: str) -> Iterable[Pair]:
     from limen.audio.files import clip_header, read_clip
 
     for row in _rows(cell):
@@ -70,7 +74,7 @@ def _of_cell(cell: Path, attack: str) -> Iterable[Pair]:
         if not clean.is_file() or not adversarial.is_file():
             raise UserError(f"{clean if adversarial.is_file() else adversarial}: is named by the run, but is not there.")
         level = loudness(float(mean_db(read_clip(clean, clip_header(clean)[0]))))
-        yield Pair(row["id"], clean, adversarial, row["label"], row["adversarial_prediction"], attack, level)
+        yield Pair(row["id"], clean, adversarial, row["label"], row["adversarial_prediction"], attack, level, data)
 
 
 def _rows(cell: Path) -> list[dict[str, Any]]:

@@ -73,6 +73,15 @@ def test_conditions_of_different_loudness_are_warned_of_where_nothing_levels_the
     assert "loudness" not in found(study(tmp_path, adversarial=louder), "warning")
 
 
+def test_many_items_whose_conditions_differ_in_loudness_are_one_finding(tmp_path):
+    path = study(tmp_path, {"power_dbfs": None}, items=6)
+    for i in range(6):
+        write_clip(tmp_path / f"adversarial{i}.wav", noise(amplitude=0.2, seed=2 * i + 1), RATE_HZ)
+    (line,) = [text for text in found(path, "warning").splitlines() if "loudness" in text]
+    assert line.startswith("6 items (item0, item1, item2 and 3 more): conditions differ in loudness by up to 6.")
+    assert "adversarial is the loudest in 6 of 6" in line
+
+
 def test_different_rates_within_an_item_are_an_error(tmp_path):
     path = study(tmp_path)
     write_clip(tmp_path / "adversarial1.wav", noise(), 8000)

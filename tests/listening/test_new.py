@@ -89,6 +89,15 @@ def test_pairs_of_several_attacks_are_chosen_evenly_over_them(run):
     assert len({p.id for p in chosen}) == 12
 
 
+def test_a_study_takes_the_clips_of_one_data_set(tmp_path):
+    run = make_run(tmp_path / "run", 30)
+    other = make_run(tmp_path / "other", 9) / "cells" / "a1"
+    (other / "cell.json").write_text(json.dumps({"kind": "clip", "labels": {"attack": "pgd", "data": "sentences"}}))
+    other.rename(run / "cells" / "b2")
+    assert {p.data for p in pairs(run)} == {""}
+    assert len(pairs(run)) == 20
+
+
 def test_a_clip_attacked_twice_is_heard_once():
     pair = Pair("a", Path("a"), Path("b"), "yes", "no", "pgd", "low")
     assert balanced([pair, replace(pair, attack="fgsm")], 5) in ([pair], [replace(pair, attack="fgsm")])
