@@ -77,8 +77,8 @@ def _differing(study: Study, heard: Mapping[str, Heard], measured: Callable[[Hea
         yield Finding("warning", f"item {next(iter(by))}: conditions differ in {what} by {apart}, which tells them apart{remedy}.")
         return
     first, n = Counter(max(values, key=lambda c: values[c]) for values in by.values()).most_common(1)[0]
-    yield Finding("warning", f"{len(by)} items ({_listed(list(by))}): conditions differ in {what} by up to {apart}, which tells them apart; "
-                  f"{first} is the {most} in {n} of {len(by)}{remedy}.")  # fmt: skip
+    yield Finding("warning", f"{len(by)} items ({_listed(list(by))}): conditions differ in {what} by up to {apart}, which "
+                  f"tells them apart; {first} is the {most} in {n} of {len(by)}{remedy}.")  # fmt: skip
 
 
 def _repeated(meetings: Sequence[Met]) -> Iterator[Finding]:

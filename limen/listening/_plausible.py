@@ -47,8 +47,8 @@ def _judged(mine: Sequence[Row], rows: Sequence[Row], right: Counter[Cell], n: C
     if p > ODDS or 2 * quick <= len(mine):
         return ""
     return (
-        f"{own_right.total()} of {len(mine)} right, where {100 * float(shares.mean()):.0f} % are expected of the others (p = {p:.1g}), "
-        f"and {quick} of these answers in less time than the sounds last"
+        f"{own_right.total()} of {len(mine)} right (others {100 * float(shares.mean()):.0f} %, p = {p:.1g}), "
+        f"{quick} answers in less time than the sounds last"
     )
 
 

@@ -56,7 +56,7 @@ def simulated(results: Results) -> str:
         return ""
     some = "" if results.simulated == results.listeners else f" of {many(results.listeners, 'listener')}"
     return (
-        f"{many(results.simulated, 'listener')}{some} were made up by `limen listen simulate`. What stands here says how the "
+        f"{many(results.simulated, 'listener')}{some} were made up by “limen listen simulate”. What stands here says how the "
         "study would be analysed, and nothing about what people hear."
     )
 

@@ -71,6 +71,7 @@ def _context(results: Results, rows: Rows) -> dict[str, Any]:
         "excluded": people.excluded(results),
         "playback": _playback(results),
         "times": people.times(results),
+        "implausible": people.implausible(results),
         "people": people.people(results),
         "methods": [(k, v) for k, v in METHODS.items() if k in used],
         "notes": results.notes,

@@ -98,10 +98,10 @@ def test_a_program_in_a_hurry_is_flagged_left_out_by_the_rule_and_named_on_the_p
             (program, "right where others guess, in less time than the sounds last")
         ]
         assert "12 of 12 right" in report.excluded[0].evidence
-        assert "12 of these answers in less time than the sounds last" in report.excluded[0].evidence
+        assert "12 answers in less time than the sounds last" in report.excluded[0].evidence
         assert {row["listener"] for row in found if row["implausible"]} == {program}
         page = build_study(analyse(plan, found), found, tmp_path / "page.html").read_text()
-        assert page.count("12 of these answers in less time than the sounds last") >= 2
+        assert page.count("12 answers in less time than the sounds last") >= 2
 
 
 def test_a_program_that_sits_out_the_sounds_is_not_found(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_haste_without_success_is_left_to_other_rules(tmp_path: Path) -> None:
 def test_both_together_are_flagged(tmp_path: Path) -> None:
     flags = listeners(tmp_path, {4: 1.0}, hasty={4, 5, 6})
     assert list(flags) == [5]
-    assert flags[5].startswith("12 of 12 right, where 5")
+    assert flags[5].startswith("12 of 12 right (others 5")
 
 
 def test_all_right_is_no_wonder_where_others_are_right_too(tmp_path: Path) -> None:
