@@ -30,6 +30,10 @@ Database = Annotated[
     ),
 ]
 
+SimulatedOnes = Annotated[
+    bool, typer.Option("--simulated", help="Take the simulated answers (simulated.db beside the study file), not those of people.")
+]
+
 
 @app.command()
 def new(
@@ -63,7 +67,8 @@ def check(
         typer.Option(min=0.0, max=3.0, help="Planned with: spread between items, in log odds of a right answer or of a rating's spread."),
     ] = ITEM_SD,
 ) -> None:
-    """Look for what would spoil the study: files, rates, loudness, clipping, balance, length, number of listeners."""
+    """Look for what would spoil the study: files, rates, loudness, clipping, balance, conditions that a word, speaker, loudness,
+    length, order or single clip gives away, pairs that come back, length, number of listeners. Exit code 2 if there are errors."""
     from limen.listening.check import check_study
 
     findings = check_study(_file(place), icc, item_sd)
@@ -128,28 +133,34 @@ def simulate(
     seed: Annotated[int, typer.Option(help="Seed of the listeners.")] = 0,
     database: Database = None,
 ) -> None:
-    """Let simulated listeners take the study, into simulated.db beside it: every page, every rule and the results can be tried."""
+    """Let simulated listeners take the study, into simulated.db beside it, in place of earlier ones: every page, every rule and the
+    results can be tried."""
+    from limen.listening.simulate import forget
     from limen.listening.simulate import simulate as run
     from limen.listening.study import read_study
 
     file = _file(place)
     count = listeners or read_study(file).listeners
-    database = database or f"sqlite:///{file.resolve().parent / 'simulated.db'}"
+    if database is None:
+        forget(file)
     took = run(file, count, seed=seed, database_url=database)
-    out.print(f"{len(took)} simulated listeners finished. Results: limen listen analyze {place} --database {database}", markup=False,
-                soft_wrap=True)  # fmt: skip
+    where = f"--database {database}" if database else "--simulated"
+    out.print(f"{len(took)} simulated listeners finished. Results: limen listen analyze {place} {where}", markup=False, soft_wrap=True)
 
 
 @app.command()
-def monitor(place: Place, database: Database = None) -> None:
+def monitor(place: Place, database: Database = None, simulated: SimulatedOnes = False) -> None:
     """How far the study is: listeners and answers by group, and which questions are answered already (tests that hold at any time)."""
     from limen.listening.export import rows
     from limen.listening.interim import interim
     from limen.listening.seats import STATES
 
-    with _store(_file(place), database) as (study, store):
+    with _store(_file(place), database, simulated) as (study, store):
         trouble, progress = store.trouble(), store.progress()
-        found = interim(study, rows(store.answers(), store.listeners(), study))
+        table_of_answers = rows(store.answers(), store.listeners(), study)
+        found = interim(study, table_of_answers)
+    if any(row["simulated"] for row in table_of_answers):
+        out.print("SIMULATED ANSWERS", style="bold red")
     table = Table(box=None, header_style="bold")
     for name in ("group", *STATES):
         table.add_column(name, justify="left" if name == "group" else "right")
@@ -169,8 +180,14 @@ def monitor(place: Place, database: Database = None) -> None:
 @app.command()
 def export(
     place: Place,
-    to: Annotated[Path, typer.Argument(help="File to write: .csv, .json, .jsonl or .parquet.")] = Path("answers.csv"),
+    to: Annotated[
+        Path | None,
+        typer.Argument(
+            help="File to write: .csv, .json, .jsonl or .parquet. Default: answers.csv, of simulated ones answers_simulated.csv."
+        ),
+    ] = None,
     database: Database = None,
+    simulated: SimulatedOnes = False,
     jnd: Annotated[
         Path | None, typer.Option(help="Also write this folder: pairs of clips with their judgments, ready for training a metric.")
     ] = None,
@@ -189,13 +206,14 @@ def export(
     from limen.listening.people import people as everybody
 
     file = _file(place)
+    study, rows, _ = _rows(file, database, simulated)
+    to = to or Path(f"answers{_suffix(rows)}.csv")
     if people is not None and people.resolve() == to.resolve():
         raise UserError(f"{people}: answers go to this file; personal data are kept apart from them and need a file of their own.")
-    study, rows, _ = _rows(file, database)
     write(rows, to, answer_columns(study))
     out.print(f"written: {to} ({len(rows)} rows), explained by {codebook_path(to).name}", markup=False, soft_wrap=True)
     if people is not None:
-        with _store(file, database) as (_, store):
+        with _store(file, database, simulated) as (_, store):
             who = everybody(store, study)
         write(who, people, people_columns(study), private=True)
         out.print(f"written: {people} ({len(who)} people, personal data), explained by {codebook_path(people).name}", markup=False,
@@ -208,8 +226,14 @@ def export(
 @app.command()
 def analyze(
     place: Place,
-    to: Annotated[Path | None, typer.Option("--out", help="Page to write; default results.html beside the study file.")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Page to write; default results.html beside the study file, of simulated answers results_simulated.html."
+        ),
+    ] = None,
     database: Database = None,
+    simulated: SimulatedOnes = False,
     seed: Annotated[int, typer.Option(help="Seed of bootstrap and Monte Carlo.")] = 0,
 ) -> None:
     """Write the results page and, beside it, all its numbers as JSON."""
@@ -217,9 +241,9 @@ def analyze(
     from limen.report.study import build_study, sentences
 
     file = _file(place)
-    study, rows, recorded = _rows(file, database)
+    study, rows, recorded = _rows(file, database, simulated)
     results = analyse(study, rows, seed=seed, recorded=recorded)
-    page = build_study(results, rows, to or file.with_name("results.html"))
+    page = build_study(results, rows, to or file.with_name(f"results{_suffix(rows)}.html"))
     write_whole(page.with_suffix(".json"), json.dumps(results.as_dict(), indent=1, ensure_ascii=False).encode())
     for line in sentences(results):
         out.print(line, markup=False, soft_wrap=True)
@@ -278,16 +302,20 @@ def _file(place: Path) -> Path:
 
 
 @contextmanager
-def _store(file: Path, database: str | None) -> "Iterator[tuple[Study, Store]]":
-    """The study and its answers; there must be some."""
+def _store(file: Path, database: str | None, simulated: bool = False) -> "Iterator[tuple[Study, Store]]":
+    """The study and its answers, or the simulated ones; there must be some."""
     _package("sqlalchemy")
+    from limen.listening.simulate import answers_of
     from limen.listening.store import Store
     from limen.listening.study import read_study
 
     study = read_study(file)
-    where = database or file.parent / f"{study.name}.db"
+    made_up = answers_of(file)
+    where = made_up if simulated else database or file.parent / f"{study.name}.db"
     if isinstance(where, Path) and not where.is_file():
-        raise UserError(f"{where}: there are no answers yet. `limen listen serve {file.parent}` takes them, `simulate` makes some up.")
+        there = made_up.is_file()
+        hint = "--simulated takes the simulated ones that are there" if there else f"`limen listen simulate {file.parent}` makes some up"
+        raise UserError(f"{where}: there are no answers yet. `limen listen serve {file.parent}` takes those of people, {hint}.")
     store = Store(where)
     try:
         yield study, store
@@ -295,12 +323,17 @@ def _store(file: Path, database: str | None) -> "Iterator[tuple[Study, Store]]":
         store.close()
 
 
-def _rows(file: Path, database: str | None) -> "tuple[Study, list[dict[str, Any]], str | None]":
+def _rows(file: Path, database: str | None, simulated: bool) -> "tuple[Study, list[dict[str, Any]], str | None]":
     """The study, its answers as a table, and the fingerprint recorded before the first of them."""
     from limen.listening.export import rows
 
-    with _store(file, database) as (study, store):
+    with _store(file, database, simulated) as (study, store):
         return study, rows(store.answers(), store.listeners(), study), store.fingerprint()
+
+
+def _suffix(rows: list[dict[str, Any]]) -> str:
+    """Part of a file name, so that simulated answers never replace those of people."""
+    return "_simulated" if any(row["simulated"] for row in rows) else ""
 
 
 def _package(name: str) -> Any:

@@ -78,6 +78,8 @@ class Person:
     with_sounds: int
     excluded: str
     evidence: str
+    implausible: str
+    """Why the answers are hardly a listener's, whether or not a rule leaves them out for it."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class Results:
     """Answers to trials that count."""
     first: str
     last: str
+    simulated: int
+    """Listeners who are no people."""
     exclusions: Exclusions
     choices: tuple[Choices, ...]
     rated: tuple[Rated, ...]

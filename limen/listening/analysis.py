@@ -51,6 +51,7 @@ def analyse(study: Study, rows: Sequence[Row], seed: int = 0, recorded: str | No
         answers=len({(row["listener"], row["position"]) for row in counted}),
         first=stamps[0] if stamps else "",
         last=stamps[-1] if stamps else "",
+        simulated=sum(bool(mine[0].get("simulated")) for mine in by_listener(rows).values()),
         exclusions=out,
         choices=tuple(found["choices"]),
         rated=tuple(found["rated"]),
@@ -142,6 +143,7 @@ def _people(rows: Sequence[Row], out: Exclusions) -> tuple[Person, ...]:
                 with_sounds=len(sounded),
                 excluded=why[listener].reason if listener in why else "",
                 evidence=why[listener].evidence if listener in why else "",
+                implausible=str(mine[0].get("implausible") or ""),
             )
         )
     return tuple(people)

@@ -1,5 +1,7 @@
-"""What would spoil a study, found before the first listener: files, rates, loudness, clipping, balance, length, number of listeners."""
+"""What would spoil a study, found before the first listener: files, rates, loudness, clipping, balance, conditions that are given away
+(`_confounds.py`), length, number of listeners."""
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +19,6 @@ READING_S, ANSWERING_S = 4.0, 4.0
 """What a screen takes besides its sounds: reading and deciding."""
 LONGEST_MIN = 30.0
 """Longer than this, listeners tire: ITU-R BS.1534-3 asks for breaks, and crowd workers leave."""
-LOUDNESS_DB, LENGTH_S = 0.5, 0.005
-"""Conditions of one item that differ by more can be told apart by loudness or length alone."""
 QUIET_DBFS = -60.0
 
 
@@ -38,6 +38,8 @@ class Heard:
     power_dbfs: float
     clipped: int
     """Longest run of samples at full scale."""
+    content: str = ""
+    """Hash of the samples: two files of the same audio have the same."""
 
 
 def check_study(path: Path, icc: float = ICC, item_sd: float = ITEM_SD) -> list[Finding]:
@@ -77,7 +79,8 @@ def _listen(path: Path) -> Heard:
     below = (x.abs() < 32767 / 32768).nonzero()[:, 0]
     between = torch.cat([below.new_tensor([-1]), below, below.new_tensor([len(x)])])
     power = float(x.square().mean().clamp(min=1e-12))
-    return Heard(rate_hz, channels, len(x) / rate_hz, 10 * float(torch.log10(torch.tensor(power))), int(between.diff().max()) - 1)
+    return Heard(rate_hz, channels, len(x) / rate_hz, 10 * float(torch.log10(torch.tensor(power))), int(between.diff().max()) - 1,
+                 hashlib.sha256(x.numpy().tobytes()).hexdigest())  # fmt: skip
 
 
 def _item(study: Study, item: Item, heard: dict[str, Heard]) -> Iterator[Finding]:
@@ -93,17 +96,6 @@ def _item(study: Study, item: Item, heard: dict[str, Heard]) -> Iterator[Finding
     if len({s.rate_hz for s in there.values()}) > 1:
         rates = ", ".join(f"{c} {s.rate_hz} Hz" for c, s in there.items())
         yield Finding("error", f"item {item.id}: conditions have different rates ({rates}), which can be heard. Resample them to one rate.")
-    if not there:
-        return
-    lengths, powers = [s.seconds for s in there.values()], [s.power_dbfs for s in there.values()]
-    if max(lengths) - min(lengths) > LENGTH_S:
-        apart = 1000 * (max(lengths) - min(lengths))
-        yield Finding("warning", f"item {item.id}: conditions differ in length by {apart:.0f} ms, which tells them apart.")
-    if study.power_dbfs is None and max(powers) - min(powers) > LOUDNESS_DB:
-        apart = max(powers) - min(powers)
-        yield Finding(
-            "warning", f"item {item.id}: conditions differ in loudness by {apart:.1f} dB, which tells them apart; set `power_dbfs`."
-        )
 
 
 def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
@@ -124,6 +116,7 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
 
 
 def _design(study: Study, heard: dict[str, Heard], icc: float, item_sd: float) -> Iterator[Finding]:
+    from limen.listening._confounds import confounds
     from limen.listening._planning import said
     from limen.listening.design import screens
 
@@ -137,6 +130,7 @@ def _design(study: Study, heard: dict[str, Heard], icc: float, item_sd: float) -
         if not trials[group]:
             yield Finding("error", f"{of}no trial is left to answer: no item belongs to it.")
     yield from _balance(planned)
+    yield from confounds(study, heard)
     roles = {s.role for found in planned.values() for s in found}
     for rule, needed in (("catch_confidence", "catch"), ("sentinels", "sentinel"), ("checks", "check")):
         if any(r.name == rule for r in study.exclude) and needed not in roles:

@@ -31,6 +31,7 @@ ANSWERS: dict[str, Column] = {
     "group": Column("group of the listener", values="(empty: the study has no groups)"),
     "number": Column("counts the listeners of a group: the row of the Latin square", values="(from 0)", kind="whole"),
     "finished": Column("whether the listener reached the end", kind="truth"),
+    "simulated": Column("whether the listener was made up by `limen listen simulate`", kind="truth"),
     "position": Column("which screen of the listener", values="(from 0)", kind="whole"),
     "step": Column("which step of the study file", values="(from 0)", kind="whole"),
     "kind": Column("trial type"),
@@ -51,12 +52,15 @@ ANSWERS: dict[str, Column] = {
     "response_ms": Column("time from showing the screen to the answer", "ms", "(from 0)", "number"),
     "plays": Column("how often sounds of the screen were played; empty: it has none", values="(from 0)", kind="whole"),
     "played_s": Column("sound played on the screen; empty: it has none", "s", "(from 0)", "number"),
+    "sounds_s": Column("how long the sounds of the screen last, one after another; empty: it has none", "s", "(from 0)", "number"),
     "heard": Column("every sound was played and its decoded samples were those sent; empty: the screen has no sounds", kind="truth"),
     "rate_hz": Column("sampling rate of the listener's device", "Hz", kind="number"),
     "received_at": Column("when the answer was stored", TIME, kind="time"),
     "answer": Column("the whole answer, by question", values="(JSON)"),
     "excluded": Column("whether a rule of the study file leaves this listener out", kind="truth"),
     "reason": Column("the first rule that does", values="(empty: none does)"),
+    "implausible": Column("what makes this listener's answers implausible, whether or not a rule leaves them out for it",
+                          values="(empty: nothing)"),
 }  # fmt: skip
 """Every row of answers has these and one for each factor of the items; a factor with one of these names is called factor_NAME."""
 

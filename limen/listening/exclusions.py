@@ -1,7 +1,7 @@
 """Whose answers are left out: the rules of the study file, applied in order and exactly as written, with the evidence for each.
 
-A listener is left out for the first rule that hits. Nothing here looks at whether an answer helps or hurts a hypothesis, and the study's
-fingerprint says whether the rules are those recorded before the first answer.
+A listener is left out for the first rule that hits. One rule, `implausible`, looks at whether trials were answered rightly, none at what
+that does to a hypothesis; the study's fingerprint says whether the rules are those recorded before the first answer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from limen.listening._plausible import implausible
 from limen.listening.study import Rule, Study
 
 Row = Mapping[str, Any]
@@ -54,9 +55,11 @@ def exclusions(study: Study, rows: Sequence[Row], recorded: str | None = None) -
     found: list[Exclusion] = []
     hits = [0] * len(study.exclude)
     listeners = by_listener(rows)
+    flagged = implausible(listeners) if any(rule.name == "implausible" for rule in study.exclude) else {}
     for listener, mine in listeners.items():
         for k, rule in enumerate(study.exclude):
-            if evidence := RULES[rule.name](rule, mine):
+            # all rules but one look at a listener alone
+            if evidence := flagged[listener] if rule.name == "implausible" else RULES[rule.name](rule, mine):
                 hits[k] += 1
                 found.append(Exclusion(listener, str(mine[0]["group"]), rule.name, words(rule), evidence))
                 break
@@ -82,6 +85,7 @@ def words(rule: Rule) -> str:
         "too_fast": f"median time of a trial below {rule.seconds:g} s",
         "unheard": f"{more} trial{several} without proof that every sound was played",
         "constant_answers": "the same answer to all trials of a type",
+        "implausible": "right where others guess, in less time than the sounds last",
     }[rule.name]
 
 

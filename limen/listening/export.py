@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from limen.errors import UserError
+from limen.listening._plausible import implausible
 from limen.listening.columns import ANSWERS, Column, factor_columns, write_codebook
-from limen.listening.exclusions import exclusions
+from limen.listening.exclusions import by_listener, exclusions
 from limen.listening.study import Study
 from limen.trials._screen import Screen, Widget
 from limen.whole import write_whole
@@ -39,10 +40,13 @@ def rows(answers: Sequence[Mapping[str, Any]], listeners: Sequence[Mapping[str, 
             planned[person["id"]] = screens(study, person["group"], person["number"])
         base: dict[str, Any] = dict.fromkeys(ANSWERS) | dict.fromkeys(names.values())
         base |= {"study": study.name, "fingerprint": fingerprint, "listener": person["id"], "group": person["group"],
-                 "number": person["number"], "finished": person["finished_at"] is not None}  # fmt: skip
+                 "number": person["number"], "finished": person["finished_at"] is not None,
+                 "simulated": bool(person.get("simulated"))}  # fmt: skip
         out += _of_answer(base, stored, _screen(planned[person["id"]], stored, study), factors)
-    reasons = exclusions(study, out).reasons()
-    return [row | {"excluded": row["listener"] in reasons, "reason": reasons.get(row["listener"], "")} for row in out]
+    reasons, flags = exclusions(study, out).reasons(), implausible(by_listener(out))
+    return [
+        row | {"excluded": (who := row["listener"]) in reasons, "reason": reasons.get(who, ""), "implausible": flags[who]} for row in out
+    ]
 
 
 def _screen(planned: Sequence[Screen], stored: Mapping[str, Any], study: Study) -> Screen:
@@ -68,6 +72,7 @@ def _of_answer(
         "truth": next(iter(truth.values())) if len(truth) == 1 else json.dumps(truth, ensure_ascii=False) if truth else facts.get("said"),
         "plays": sum(p["plays"] for p in played) if screen.sounds else None,
         "played_s": round(sum(p["played_s"] for p in played), 3) if screen.sounds else None,
+        "sounds_s": round(sum(p.get("length_s", 0.0) for p in played), 3) if played else None,
         "heard": heard(screen, played),
         "rate_hz": next((p["rate_hz"] for p in played), None),
         "received_at": datetime.fromtimestamp(stored["received_at"], UTC).isoformat(timespec="seconds"),

@@ -2,8 +2,9 @@
 
 import csv
 import json
+import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +30,13 @@ class Pair:
     """What the model said of the adversarial clip."""
     attack: str
     loudness: Loudness
+    data: str = ""
+    """The data set that it is from, as labelled in the run."""
 
 
 def pairs(run: Path, attack: str | None = None) -> list[Pair]:
-    """All pairs of a run in which the attack reached its goal on a clip the model had right; of one attack if it is named. Exported sets
-    (`export: wav`) hold every clip, examples a few of each cell."""
+    """All pairs of a run in which the attack reached its goal on a clip the model had right; of one attack if it is named, and of the data
+    set that has most of them. Exported sets (`export: wav`) hold every clip, examples a few of each cell."""
     cells = sorted(run.glob("cells/*/cell.json"))
     if not cells:
         raise UserError(f"{run}: is no run folder (it has no cells). `limen run FILE` makes one; its path is printed at the start.")
@@ -46,7 +49,7 @@ def pairs(run: Path, attack: str | None = None) -> list[Pair]:
             continue
         attacks.add(who)
         if attack in (None, who):
-            for pair in _of_cell(path.parent, who):
+            for pair in _of_cell(path.parent, who, facts["labels"].get("data", "")):
                 found.setdefault((pair.attack, pair.id), pair)
     if attack is not None and attack not in attacks:
         raise UserError(f'{run}: no attack "{attack}" on clips. There are: {", ".join(sorted(attacks)) or "none"}.')
@@ -55,10 +58,12 @@ def pairs(run: Path, attack: str | None = None) -> list[Pair]:
             f"{run}: holds no clip that the model had right and the attack made wrong. Keep more of them: `export: wav` in the options of "
             "the task `samples` or `accuracy` writes every pair."
         )
-    return list(found.values())
+    # words of one list and sentences of another do not belong into one study
+    most = Counter(data for data, _ in {(pair.data, pair.id) for pair in found.values()}).most_common(1)[0][0]
+    return [pair for pair in found.values() if pair.data == most]
 
 
-def _of_cell(cell: Path, attack: str) -> Iterable[Pair]:
+def _of_cell(cell: Path, attack: str, data: str) -> Iterable[Pair]:
     from limen.audio.files import clip_header, read_clip
 
     for row in _rows(cell):
@@ -69,7 +74,7 @@ def _of_cell(cell: Path, attack: str) -> Iterable[Pair]:
         if not clean.is_file() or not adversarial.is_file():
             raise UserError(f"{clean if adversarial.is_file() else adversarial}: is named by the run, but is not there.")
         level = loudness(float(mean_db(read_clip(clean, clip_header(clean)[0]))))
-        yield Pair(row["id"], clean, adversarial, row["label"], row["adversarial_prediction"], attack, level)
+        yield Pair(row["id"], clean, adversarial, row["label"], row["adversarial_prediction"], attack, level, data)
 
 
 def _rows(cell: Path) -> list[dict[str, Any]]:
@@ -84,23 +89,59 @@ def _rows(cell: Path) -> list[dict[str, Any]]:
     return [{**example, **example["files"]} for example in examples]
 
 
-def balanced(found: Sequence[Pair], count: int, seed: int = 0, by_loudness: bool = False) -> list[Pair]:
-    """`count` pairs, as evenly as they come over classes, or over loudness levels and within them over classes; each clip once."""
+def balanced(found: Sequence[Pair], count: int, seed: int = 0) -> list[Pair]:
+    """`count` pairs, as evenly as they come over loudness levels, within them over attacks, within these over classes; each clip once."""
     chance = random.Random(seed)
     cells: dict[tuple[str, ...], list[Pair]] = defaultdict(list)
     for pair in chance.sample(found, len(found)):
         if pair.answer not in NAMELESS:
-            cells[(pair.loudness, pair.answer) if by_loudness else (pair.answer,)].append(pair)
-    chosen: list[Pair] = []
-    taken: dict[str, int] = defaultdict(int)
+            cells[(pair.loudness, pair.attack, pair.answer)].append(pair)
+    chosen: dict[str, Pair] = {}
+    taken: dict[tuple[int, str], int] = defaultdict(int)
     while len(chosen) < count and cells:
-        # least used level first, then least used class: rows of the table fill up evenly
-        key = min(cells, key=lambda k: (*(taken[part] for part in k), k))
+        # least used level first, then least used attack, then least used class: rows of the table fill up evenly
+        key = min(cells, key=lambda k: (*(taken[part] for part in enumerate(k)), k))
         pair = cells[key].pop()
         if not cells[key]:
             del cells[key]
-        if pair.id not in {p.id for p in chosen}:
-            chosen.append(pair)
-            for part in key:
+        if pair.id not in chosen:
+            chosen[pair.id] = pair
+            for part in enumerate(key):
                 taken[part] += 1
-    return chosen
+    return list(chosen.values())
+
+
+def different(found: Sequence[Pair]) -> int:
+    """How many clips there are that a word is said in; one that was attacked several times counts once."""
+    return len({pair.id for pair in found if pair.answer not in NAMELESS})
+
+
+def enough(run: Path, attack: str | None, share: float) -> str:
+    """How to make a run that holds more pairs, if this one has the given share of those that are needed."""
+    attacked, fooled, all_kept = 0, set[str](), True
+    for path in run.glob("cells/*/rows.parquet"):
+        facts = json.loads(path.with_name("cell.json").read_text(encoding="utf-8"))
+        who, rows = facts["labels"].get("attack", "none"), _table(path)
+        if facts.get("kind") != "clip" or who == "none" or attack not in (None, who) or "success" not in rows:
+            continue
+        all_kept &= (path.parent / "adversarial" / "table.csv").is_file()
+        attacked = max(attacked, len(rows["id"]))
+        columns = (rows[k] for k in ("id", "label", "clean_prediction", "success"))
+        fooled |= {identity for identity, word, said, success in zip(*columns, strict=True)
+                   if said == word and success and word not in NAMELESS}  # fmt: skip
+    limits = f"raise `limit` of its data and `limit_samples` of its task (at most {attacked} now"
+    if all_kept:
+        about = math.ceil(1.2 * attacked / share / 10) * 10 if share else 0
+        return f"To get more: {limits}{f', about {about} are needed' if about else ''}). Then `limen run` it again."
+    return (
+        f"To get more: of {len(fooled)} such clips the run kept only a few examples of each cell: raise `examples:` of "
+        "the experiment, or keep every pair by `export: wav` in the options of its task; if that is not enough, "
+        f"{limits}). Then `limen run` it again."
+    )
+
+
+def _table(path: Path) -> dict[str, list[Any]]:
+    import pyarrow.parquet as pq
+
+    table: dict[str, list[Any]] = pq.read_table(path).to_pydict()
+    return table

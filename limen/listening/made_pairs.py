@@ -38,7 +38,7 @@ def made_pairs(folder: Path, count: int, levels: Sequence[Loudness], seed: int =
             for path, x in zip((clean, adversarial), samples.pair(i), strict=True):
                 write_clip(path, x, data.rate_hz)
             found.append(Pair(f"{identity}@{level}", clean, adversarial, word, as_word, "pgd", level))
-    return balanced(found, count, seed, by_loudness=True)
+    return balanced(found, count, seed)
 
 
 def _at(clips: Batch, level: str) -> Batch:

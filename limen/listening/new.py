@@ -1,18 +1,22 @@
 """A new study that can be served at once: a commented file from a template, a table of items, and their audio.
 
-Clips come from a run folder, or, without one, from the embedded spoken commands, attacked here with the shipped model.
+Clips come from a run folder, or, without one, from the embedded spoken commands, attacked here with the shipped model. No listener
+meets a pair twice: a run with too few clips is refused. Every clip is there in both conditions, and items stand in an order in which
+those of one word, one attack and one loudness take turns, so that each is heard in either condition equally often.
 """
 
 import csv
+import random
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from limen.audio.loudness import Loudness
 from limen.errors import UserError
-from limen.listening.from_run import Pair, balanced, pairs
+from limen.listening.from_run import Pair, balanced, different, enough, pairs
 from limen.listening.keys import new_code
 from limen.listening.study import read_study
 
@@ -20,9 +24,9 @@ HERE = Path(__file__).parent / "templates"
 LEVELS: tuple[Loudness, ...] = ("low", "medium", "high")
 EXPERIMENTS, CLIPS, TRIALS = 3, 12, 6
 """Of the published study: experiments for each loudness level, clips of part 1 and trials of part 2 of each."""
-COUNTS = {"mushra": 6, "same_different_jnd": 6, "seed000": len(LEVELS) * EXPERIMENTS * (CLIPS + TRIALS)}
-FEW = 12
-"""Pairs of the other templates."""
+PAIRS = {"abx": 16, "mushra": 6, "same_different_jnd": 6}
+"""Different clips that a listener of a template needs; of abx 12 in trials, 2 to be taught with and 2 for catch trials."""
+USUAL = 12
 
 
 def templates() -> dict[str, str]:
@@ -36,17 +40,24 @@ def new_study(folder: Path, template: str, run: Path | None = None, attack: str 
         raise UserError(f'There is no template "{template}". There are: {", ".join(templates())}.')
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise UserError(f"{folder}: is there already and not empty. Give another name, or remove it first.")
-    count, by_loudness = COUNTS.get(template, FEW), template == "seed000"
     beside = folder.with_name(folder.name + ".part")
     shutil.rmtree(beside, ignore_errors=True)
+    levels: tuple[Loudness | None, ...] = LEVELS if template == "seed000" else (None,)
+    needed, of_all = (CLIPS + TRIALS, EXPERIMENTS * (CLIPS + TRIALS)) if template == "seed000" else 2 * (PAIRS.get(template, USUAL),)
     try:
         if run is not None:
-            chosen = balanced(pairs(run, attack), count, seed, by_loudness=True)
+            found = pairs(run, attack)
         else:
             from limen.listening.made_pairs import made_pairs
 
-            chosen = made_pairs(beside / "made", count, LEVELS if by_loudness else LEVELS[2:], seed)
-        rows = _experiments(chosen) if by_loudness else [_row(pair) for pair in chosen]
+            found = made_pairs(beside / "made", of_all * len(levels), LEVELS if template == "seed000" else LEVELS[2:], seed)
+        by_level = {level: [p for p in found if level in (None, p.loudness)] for level in levels}
+        _refuse_few(template, by_level, needed, run, attack)
+        chosen = {level: balanced(mine, of_all, seed) for level, mine in by_level.items()}
+        if template == "seed000":
+            rows = [row for level, mine in chosen.items() for row in _experiments(str(level), mine, seed)]
+        else:
+            rows = [_row(pair) for pair in taking_turns(chosen[None], seed)]
         _write(beside, template, folder.resolve().name, seed, rows)
         shutil.rmtree(beside / "made", ignore_errors=True)
         read_study(beside / "study.yaml")
@@ -57,25 +68,48 @@ def new_study(folder: Path, template: str, run: Path | None = None, attack: str 
     return folder / "study.yaml"
 
 
-def _row(pair: Pair, only: str | None = None, **more: Any) -> dict[str, Any]:
-    files = {f"file:{which}": getattr(pair, which) for which in ("clean", "adversarial") if only in (None, which)}
+def _refuse_few(
+    template: str, by_level: Mapping[Loudness | None, Sequence[Pair]], needed: int, run: Path | None, attack: str | None
+) -> None:
+    """A UserError if a listener would meet a clip twice."""
+    there = {level: different(mine) for level, mine in by_level.items()}
+    if all(n >= needed for n in there.values()):
+        return
+    each = " of each loudness (low, medium and high)" if len(there) > 1 else ""
+    has = ", ".join(f"{n} {level}" for level, n in there.items()) if len(there) > 1 else str(there[None])
+    where = "the embedded speech" if run is None else str(run)
+    raise UserError(
+        f"{where}: the template {template} needs {needed} different clips{each} that the model had right and the attack "
+        f"made wrong, so that no listener hears a pair twice, but there are {has}."
+        + (f" {enough(run, attack, min(there.values()) / needed)}" if run else "")
+    )
+
+
+def taking_turns(chosen: Sequence[Pair], seed: int) -> list[Pair]:
+    """In an order in which pairs that are alike in loudness, attack and word stand at odd and even places in turn: trials give every second
+    item the other condition. Apart from that the order is random."""
+    chance = random.Random(seed)
+    alike = sorted(chance.sample(chosen, len(chosen)), key=lambda p: (p.loudness, p.attack, p.answer))
+    odd, even = (chance.sample(half, len(half)) for half in (alike[0::2], alike[1::2]))
+    return [pair for two in zip_longest(odd, even) for pair in two if pair is not None]
+
+
+def _row(pair: Pair, **more: Any) -> dict[str, Any]:
+    files = {"file:clean": pair.clean, "file:adversarial": pair.adversarial}
     return {"id": pair.id, "answer": pair.answer, **more, **files, "loudness": pair.loudness, "attack": pair.attack,
             "heard_as": pair.heard_as}  # fmt: skip
 
 
-def _experiments(chosen: Sequence[Pair]) -> list[dict[str, Any]]:
-    """Items of three experiments for every loudness level there is: 12 clips of part 1, every second one adversarial, 6 pairs of part 2.
-    A level with few pairs uses them in several experiments; a listener takes part in one only."""
+def _experiments(level: str, mine: Sequence[Pair], seed: int) -> list[dict[str, Any]]:
+    """Items of three experiments of a loudness level: 12 clips of part 1, 6 pairs of part 2, all different. A level with few pairs uses
+    them in several experiments; a listener takes part in one only."""
     rows = []
-    for level in LEVELS:
-        mine = [p for p in chosen if p.loudness == level]
-        for k in range(EXPERIMENTS if mine else 0):
-            group, first = f"{level} {k + 1}", k * (CLIPS + TRIALS)
-            turn = [mine[(first + i) % len(mine)] for i in range(CLIPS + TRIALS)]
-            for i, pair in enumerate(turn):
-                who = {"group": group, "part": 1 if i < CLIPS else 2}
-                row = _row(pair, ("clean", "adversarial")[i % 2] if i < CLIPS else None, **who)
-                rows.append({**row, "id": f"{level}-{k + 1}-{i + 1:02d}"})
+    for k in range(EXPERIMENTS):
+        turn = [mine[(k * (CLIPS + TRIALS) + i) % len(mine)] for i in range(CLIPS + TRIALS)]
+        ordered = [*taking_turns(turn[:CLIPS], seed + k), *taking_turns(turn[CLIPS:], seed + k)]
+        for i, pair in enumerate(ordered):
+            row = _row(pair, group=f"{level} {k + 1}", part=1 if i < CLIPS else 2)
+            rows.append({**row, "id": f"{level}-{k + 1}-{i + 1:02d}"})
     return rows
 
 

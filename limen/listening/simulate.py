@@ -19,9 +19,10 @@ from typing import Any
 
 from pydantic import Field
 
+from limen.errors import UserError
 from limen.listening.sessions import Sessions
-from limen.listening.stimuli import digest
-from limen.listening.store import Store
+from limen.listening.stimuli import digest, length_s
+from limen.listening.store import SIMULATED, Store
 from limen.listening.study import read_study
 from limen.listening.visits import Pace, Visit, visit
 from limen.options import Options
@@ -81,14 +82,14 @@ def simulate(study_path: str | Path, listeners: int, url: str | None = None, see
              arrive_s: float = 0.0, think_s: tuple[float, float] = (0.0, 0.0)) -> list[Simulated]:  # fmt: skip
     """Takes the study with so many listeners.
 
-    Without `url` in this process, into a database of their own (NAME_simulated.db, or `database_url`). With `url` over HTTP: all come
+    Without `url` in this process, into a database of their own (simulated.db, or `database_url`). With `url` over HTTP: all come
     within `arrive_s` seconds and think for a time within `think_s` before each answer; `informed` listeners hear by the models, for which
     the server's database (NAME.db, or `database_url`) must be readable here; others answer at random. `audio`: sounds are fetched and
     proved to be played.
     """
     study_path = Path(study_path)
     study, hearing, pace = read_study(study_path), hearing or Hearing(), Pace(arrive_s, think_s, audio)
-    default = study_path.parent / (f"{study.name}.db" if url else f"{study.name}_simulated.db")
+    default = study_path.parent / f"{study.name}.db" if url else answers_of(study_path)
     if url and not informed:
         visits = asyncio.run(_all_visits(url, listeners, seed, pace, None, hearing))
         return [Simulated(0, "", k, seed, hearing, answers=len(v.acknowledged), visit=v) for k, (v, _) in enumerate(visits)]
@@ -107,8 +108,29 @@ def simulate(study_path: str | Path, listeners: int, url: str | None = None, see
         store.close()
 
 
+def answers_of(study_path: Path) -> Path:
+    """Where simulated answers to a study are kept."""
+    return study_path.parent / "simulated.db"
+
+
+def forget(study_path: Path) -> None:
+    """Removes earlier simulated answers to a study, which may have been another one then."""
+    where = answers_of(study_path)
+    if not where.is_file():
+        return
+    store = Store(where)
+    people = [who["id"] for who in store.listeners() if not who["simulated"]]
+    store.close()
+    if people:
+        raise UserError(f"{where}: holds answers of {len(people)} people, which are not thrown away. Move it, or name another --database.")
+    for path in where.parent.glob(f"{where.name}*"):
+        path.unlink()
+
+
 def _person(sessions: Sessions, key: str, seed: int, hearing: Hearing) -> Simulated:
+    """A listener who has begun, marked in the database for what they are."""
     session = sessions.find(key)
+    sessions.store.event(session.id, SIMULATED, {"seed": seed})
     return Simulated(session.id, session.group, session.number, number(seed, "simulated", session.group, session.number), hearing)
 
 
@@ -125,7 +147,7 @@ def _take(sessions: Sessions, person: Simulated, key: str, audio: bool) -> None:
 
 def _played(label: str, wav: bytes | None) -> dict[str, Any]:
     assert wav is not None
-    return {"label": label, "digest": digest(wav), "rate_hz": 48_000.0, "plays": 1, "played_s": (len(wav) - 44) / 96_000}
+    return {"label": label, "digest": digest(wav), "rate_hz": 48_000.0, "plays": 1, "played_s": length_s(wav)}
 
 
 def _time_s(hearing: Hearing, chance: random.Random) -> float:

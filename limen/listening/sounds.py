@@ -9,7 +9,7 @@ from typing import Any
 
 from limen.errors import UserError
 from limen.listening import design
-from limen.listening.stimuli import Stimuli, digest, inside
+from limen.listening.stimuli import Stimuli, digest, inside, length_s
 from limen.listening.study import Study
 from limen.trials._screen import Screen
 
@@ -23,6 +23,7 @@ class Made:
 
     wavs: Sequence[bytes]
     digests: Sequence[str]
+    lengths_s: Sequence[float]
 
 
 class Sounds:
@@ -52,7 +53,7 @@ class Sounds:
             if (made := self.ready(screen)) is not None:
                 return made
             wavs = self._stimuli.sounds(screen, self.study.seed)
-            made = Made(wavs, [digest(wav) for wav in wavs])
+            made = Made(wavs, [digest(wav) for wav in wavs], [length_s(wav) for wav in wavs])
             with self._lock:
                 self._kept[recipe] = made
                 self._size += sum(map(len, wavs))
@@ -61,15 +62,21 @@ class Sounds:
             return made
 
     def proved(self, screen: Screen, playback: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """What the page says of its playback, each with `proved`: the samples it decoded are those that were sent, and were played."""
+        """What the page says of its playback, each with `proved`: the samples it decoded are those that were sent, and were played.
+        `length_s`, how long the sound lasts, is ours."""
         labels = [sound.label for sound in screen.sounds]
         said = {p["label"]: p for p in playback}
         if strange := sorted(set(said) - set(labels)):
             raise UserError(f"This screen has no sound called {ascii(strange[0])[:60]}.")
         if not said:
             return []
-        sent = zip(labels, self.of(screen).digests, strict=True)
-        return [{**p, "proved": p["plays"] > 0 and p["digest"] == right} for label, right in sent if (p := said.get(label))]
+        made = self.of(screen)
+        sent = zip(labels, made.digests, made.lengths_s, strict=True)
+        return [
+            {**p, "proved": p["plays"] > 0 and p["digest"] == right, "length_s": length_s}
+            for label, right, length_s in sent
+            if (p := said.get(label))
+        ]
 
     def check(self) -> None:
         """A UserError for a study that a listener could not take: a file is missing, or no item serves a step."""

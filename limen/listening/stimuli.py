@@ -1,4 +1,4 @@
-"""The sounds of a screen as WAV files that differ in nothing but what is heard: same length, same rate, same header, same power.
+"""The sounds of a screen as WAV files that differ in their samples alone: same length, same rate, same header, same power.
 
 Each clip goes through its effects, is set to the study's mean power, and is padded with silence to the length of the longest. If a peak
 would clip, all sounds of the screen are turned down alike. If any of them begins or ends abruptly (above 1 % of its peak), all get a rise
@@ -52,6 +52,11 @@ def digest(wav: bytes) -> str:
     return hashlib.sha256(wav[HEADER:]).hexdigest()
 
 
+def length_s(wav: bytes) -> float:
+    """Duration, from the header."""
+    return (len(wav) - HEADER) / int.from_bytes(wav[28:32], "little")
+
+
 def inside(folder: Path, file: str) -> Path:
     """Where a file of the study lies; one outside the study's folder is refused, also behind a link."""
     try:
@@ -70,8 +75,8 @@ class Stimuli:
         self.study, self.folder, self.cache = study, Path(folder).resolve(), Path(cache)
 
     def sounds(self, screen: Screen, seed: int) -> list[bytes]:
-        """A complete 16-bit WAV file of each sound of the screen, in order. Where there are several, each gets noise of its own of one
-        16-bit step: X is A again, and nobody can tell so by comparing files."""
+        """A complete 16-bit WAV file of each sound of the screen, in order. If there are several, each gets noise of its own of one
+        16-bit step: X is A again, but not byte by byte. A program that compares samples is not deceived (docs/listening.md)."""
         recipes = list(dict.fromkeys(_key(sound.stimulus) for sound in screen.sounds))
         by_key = {_key(sound.stimulus): sound.stimulus for sound in screen.sounds}
         wavs = self._together([by_key[key] for key in sorted(recipes)], seed)

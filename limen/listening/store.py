@@ -42,6 +42,8 @@ MOST_EVENTS = 1000
 """Events kept of one listener."""
 ERASED = "erased "
 """How the hash of a key begins that leads to nobody any more."""
+SIMULATED = "simulated"
+"""Event of a listener who was made up."""
 
 
 class Store:
@@ -253,10 +255,12 @@ class Store:
         return self._rows(select(answers).order_by(answers.c.id))
 
     def listeners(self) -> list[dict[str, Any]]:
-        """All listeners, in the order in which they came; `group` is their group, `erased` whether their person is."""
+        """All listeners, in the order in which they came; `group` is their group, `erased` whether their person is, `simulated` says that
+        they are no people."""
         columns = [c.label(c.name.rstrip("_")) for c in listeners.c if c.name not in ("key_hash", "returning_hash")]
         columns.append(listeners.c.key_hash.startswith(ERASED).label("erased"))
-        return self._rows(select(*columns).order_by(listeners.c.id))
+        simulated = exists().where((events.c.listener == listeners.c.id) & (events.c.kind == SIMULATED)).label("simulated")
+        return self._rows(select(*columns, simulated).order_by(listeners.c.id))
 
     def personal(self) -> list[dict[str, Any]]:
         return self._rows(select(personal).order_by(personal.c.listener, personal.c.position))

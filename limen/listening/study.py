@@ -95,11 +95,12 @@ class Recruitment(Options):
 class Rule(Options):
     """Whose answers are left out. Rules are applied in order, exactly as written."""
 
-    name: Literal["incomplete", "catch_confidence", "sentinels", "checks", "too_fast", "unheard", "constant_answers"]
+    name: Literal["incomplete", "catch_confidence", "sentinels", "checks", "too_fast", "unheard", "constant_answers", "implausible"]
     """incomplete: did not reach the end. catch_confidence: answered a catch trial with one of `values` as confidence. sentinels: more
     than `most` wrong sentinels. checks: more than `most` failed checks (attention, headphones). too_fast: the median time of a trial is
     below `seconds`. unheard: more than `most` trials without proof that every sound was played. constant_answers: the same answer to all
-    trials of a type."""
+    trials of a type. implausible: right in ABX far more often than others in the same condition, and most of it in less time than the
+    sounds last, as a program is that compares samples."""
     values: list[str] = Field(default=["high"])
     most: int = Field(default=0, ge=0)
     seconds: float = Field(default=1.0, gt=0)
@@ -148,8 +149,8 @@ class Study(Options):
     power_dbfs: float | None = Field(default=-26.0, le=0)
     """Mean power every sound is set to, in dB of full scale; null leaves sounds as they are."""
     dither: bool = True
-    """Where a screen plays several sounds, each gets noise of its own of one 16-bit step (93 dB below full scale), so that files do not
-    tell that X is A again; false plays the exact samples."""
+    """If a screen plays several sounds, each gets noise of its own of one 16-bit step (93 dB below full scale), so that equal sounds are
+    not equal files; a program that compares their samples still tells which X is. false plays the exact samples."""
     recruitment: Recruitment = Recruitment()
     exclude: list[Rule] = Field(default=[Rule(name="incomplete")])
     hypotheses: list[Hypothesis] = Field(default_factory=list)

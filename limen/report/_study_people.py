@@ -57,12 +57,19 @@ def times(results: Results) -> Table:
     return table("Time per answer, seconds", [("Trial", ""), ("n", ""), ("Median", ""), ("Quartiles", "")], rows)
 
 
+def implausible(results: Results) -> Table:
+    rows = [[p.listener, p.group or DASH, p.implausible, "yes" if p.excluded else "no"] for p in results.people if p.implausible]
+    headings = [("Listener", ""), ("Group", ""), ("What no listening explains", ""), ("Left out", "")]
+    return table("Implausible answers", headings, rows, "A program that compares the samples of the sounds answers so.", names=4)
+
+
 def people(results: Results) -> Table:
     rows = [
         [p.listener, p.group or DASH, p.trials, "; ".join(f"{words.name_of(kind)} {right} of {n}" for kind, right, n in p.right) or DASH,
-         fmt(p.median_s, "1f"), fmt(p.minutes, "1f"), f"{p.heard} of {p.with_sounds}", p.excluded or DASH]
+         fmt(p.median_s, "1f"), fmt(p.minutes, "1f"), f"{p.heard} of {p.with_sounds}", "yes" if p.implausible else DASH, p.excluded or DASH]
         for p in results.people
     ]  # fmt: skip
     headings = [("Listener", ""), ("Group", ""), ("Trials", ""), ("Right", ""), ("Median s", "time per trial"),
-                ("Minutes", "first to last answer"), ("Heard", "screens with proof of playback"), ("Left out", "")]  # fmt: skip
+                ("Minutes", "first to last answer"), ("Heard", "screens with proof of playback"),
+                ("Implausible", "right where others guess, in less time than the sounds last"), ("Left out", "")]  # fmt: skip
     return table("Every listener", headings, rows, "Listeners are anonymous numbers.", names=2)

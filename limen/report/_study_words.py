@@ -51,12 +51,31 @@ def number_interval(e: Estimate, how: str = "1f") -> str:
     return fmt(e.value, how) + (f" ({ends(e, how)})" if e.low is not None else "")
 
 
+def simulated(results: Results) -> str:
+    """A warning, if there is something to warn of."""
+    if not results.simulated:
+        return ""
+    some = "" if results.simulated == results.listeners else f" of {many(results.listeners, 'listener')}"
+    return (
+        f"{many(results.simulated, 'listener')}{some} were made up by “limen listen simulate”. What stands here says how the "
+        "study would be analysed, and nothing about what people hear."
+    )
+
+
+def listed_people(results: Results) -> str:
+    people = results.listeners - results.simulated
+    return f" and {many(people, 'person', 'people')}" if people else ""
+
+
 def who(results: Results) -> str:
     out = results.exclusions
     left = len(out.excluded)
     counted = "nobody was left out" if not left else f"{many(left, 'was', 'were')} left out by the rules of the study file"
+    listened = f"{many(results.listeners, 'person', 'people')} listened"
+    if results.simulated:
+        listened = f"{many(results.simulated, 'simulated listener')}{listed_people(results)} answered"
     return (
-        f"{many(results.listeners, 'person', 'people')} listened and {fmt(results.finished, 'n')} reached the end; {counted}, so "
+        f"{listened} and {fmt(results.finished, 'n')} reached the end; {counted}, so "
         f"{many(results.answers, 'answer')} of {many(out.kept, 'listener')} count."
     )
 

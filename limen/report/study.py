@@ -16,6 +16,7 @@ from limen.report._words import duration, fmt, many
 
 Rows = Sequence[Mapping[str, Any]]
 
+SHOUT = "SIMULATED ANSWERS"
 METHODS = {
     "Over listeners and items": "Answers of one listener resemble each other, and so do answers to one item. Variances of both are "
     "estimated by the method of moments (where everyone hears everything: the quasi-F of Clark 1973), degrees of freedom by Satterthwaite. "
@@ -54,7 +55,8 @@ def build_study(results: Results, rows: Rows, path: str | Path) -> Path:
 
 def sentences(results: Results) -> list[str]:
     """What was found, as the first screen of the page says it."""
-    return [words.who(results), *(" ".join(found) for part in results.parts if (found := words.found(results, part)))]
+    told = [f"{SHOUT}: {warning}"] if (warning := words.simulated(results)) else []
+    return [*told, words.who(results), *(" ".join(found) for part in results.parts if (found := words.found(results, part)))]
 
 
 def _context(results: Results, rows: Rows) -> dict[str, Any]:
@@ -68,12 +70,14 @@ def _context(results: Results, rows: Rows) -> dict[str, Any]:
         "dates": " to ".join(dict.fromkeys(d[:10] for d in (results.first, results.last) if d)),
         "who": words.who(results),
         "alarm": _alarm(results),
+        "simulated": words.simulated(results),
         "found": [p["found"] for p in parts if p["found"]] or [["No answer counts yet."]],
         "hypotheses": people.hypotheses(results),
         "parts": parts,
         "excluded": people.excluded(results),
         "playback": _playback(results),
         "times": people.times(results),
+        "implausible": people.implausible(results),
         "people": people.people(results),
         "methods": [(k, v) for k, v in METHODS.items() if k in used],
         "notes": results.notes,

@@ -46,8 +46,11 @@ def abx(listener: Listener, options: Abx) -> list[Screen]:
 
     screens = session("abx", listener, options, lambda items: _usable(items, options), trial)
     usable = _usable(chosen(listener.items, options.where), options)
+    heard = {s.facts["item"] for s in screens if s.sounds}
     for _ in range(options.catch):
-        item = listener.random.choice(usable)
+        # a clip that no trial is about, if there is one
+        item = listener.random.choice([i for i in usable if i.id not in heard] or usable)
+        heard.add(item.id)
         same = _pair(item, options)[0]
         one = screen({label: (same, item.files[same]) for label in "ABX"}, item, "catch", same, {}, reference=same, x="")
         first = sum(s.role == "teaching" for s in screens)

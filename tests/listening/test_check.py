@@ -13,16 +13,17 @@ from limen.listening.check import check_study
 RATE_HZ = 16000
 
 
-def noise(seconds: float = 0.5, amplitude: float = 0.1) -> torch.Tensor:
-    return amplitude * torch.randn(round(seconds * RATE_HZ), generator=torch.Generator().manual_seed(0)).clamp(-3, 3)
+def noise(seconds: float = 0.5, amplitude: float = 0.1, seed: int = 0) -> torch.Tensor:
+    return amplitude * torch.randn(round(seconds * RATE_HZ), generator=torch.Generator().manual_seed(seed)).clamp(-3, 3)
 
 
 def study(folder: Path, change: dict | None = None, items: int = 4, **clips: torch.Tensor) -> Path:
     """A sound ABX study of so many items, with changes to its file and its first item's clips."""
     listed = []
     for i in range(items):
-        for which in ("clean", "adversarial"):
-            x = clips.get(which, noise()) if i == 0 else noise()
+        for k, which in enumerate(("clean", "adversarial")):
+            x = noise(seed=2 * i + k)
+            x = clips.get(which, x) if i == 0 else x
             write_clip(folder / f"{which}{i}.wav", x, RATE_HZ)
         listed.append({"id": f"item{i}", "files": {"clean": f"clean{i}.wav", "adversarial": f"adversarial{i}.wav"}})
     content = {"name": "s", "contact": "me", "listeners": 20, "items": listed, "steps": ["consent", "level", {"name": "abx", "catch": 1}]}
@@ -70,6 +71,15 @@ def test_conditions_of_different_loudness_are_warned_of_where_nothing_levels_the
     louder = noise(amplitude=0.2)
     assert "differ in loudness by 6.0 dB" in found(study(tmp_path, {"power_dbfs": None}, adversarial=louder), "warning")
     assert "loudness" not in found(study(tmp_path, adversarial=louder), "warning")
+
+
+def test_many_items_whose_conditions_differ_in_loudness_are_one_finding(tmp_path):
+    path = study(tmp_path, {"power_dbfs": None}, items=6)
+    for i in range(6):
+        write_clip(tmp_path / f"adversarial{i}.wav", noise(amplitude=0.2, seed=2 * i + 1), RATE_HZ)
+    (line,) = [text for text in found(path, "warning").splitlines() if "loudness" in text]
+    assert line.startswith("6 items (item0, item1, item2 and 3 more): conditions differ in loudness by up to 6.")
+    assert "adversarial is the loudest in 6 of 6" in line
 
 
 def test_different_rates_within_an_item_are_an_error(tmp_path):

@@ -12,12 +12,14 @@ import time
 import urllib.request
 from pathlib import Path
 
+import answering
 import pytest
 from studies import JND, write
 from typer.testing import CliRunner
 
 from limen.cli import app
 from limen.listening.jnd import read_jnd
+from limen.listening.store import Store
 from limen.listening.study import read_study
 
 RUNNER = CliRunner()
@@ -50,9 +52,55 @@ def jnd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_a_finished_study_becomes_a_results_page_with_its_numbers_beside_it(jnd):
     folder, database = jnd
     said = listen("analyze", folder, "--database", database)
-    assert "6 people listened" in said
-    assert "noise" in (folder / "results.html").read_text()
-    assert json.loads((folder / "results.json").read_text())["finished"] == 6
+    assert "6 simulated listeners answered" in said
+    assert "noise" in (folder / "results_simulated.html").read_text()
+    assert json.loads((folder / "results_simulated.json").read_text())["finished"] == 6
+
+
+def test_simulated_answers_are_analysed_straight_after_simulate(tmp_path):
+    folder = write(tmp_path / "s").parent
+    assert f"limen listen analyze {folder} --simulated" in listen("simulate", folder, "--listeners", 4)
+    assert "--simulated" in refused("analyze", folder)
+    assert "--simulated" in refused("monitor", folder)
+    assert "--simulated" in refused("export", folder, tmp_path / "people.csv")
+    assert not (tmp_path / "people.csv").exists()
+    assert "SIMULATED ANSWERS: 4 listeners were made up" in listen("analyze", folder, "--simulated")
+    assert "SIMULATED ANSWERS" in listen("monitor", folder, "--simulated")
+    listen("export", folder, tmp_path / "answers.csv", "--simulated")
+    with (tmp_path / "answers.csv").open() as file:
+        assert {row["simulated"] for row in csv.DictReader(file)} == {"true"}
+
+
+def test_results_of_simulated_answers_say_so_in_large_and_never_replace_those_of_people(tmp_path):
+    folder = write(tmp_path / "s").parent
+    (folder / "results.html").write_text("of people")
+    listen("simulate", folder, "--listeners", 4)
+    listen("analyze", folder, "--simulated")
+    assert (folder / "results.html").read_text() == "of people"
+    page = (folder / "results_simulated.html").read_text()
+    assert "<title>SIMULATED" in page
+    assert page.index("<strong>Simulated answers</strong>") < page.index('class="lede"')
+    assert "nothing about what people hear" in page
+
+
+def test_simulating_again_replaces_the_simulated_answers_but_never_those_of_people(tmp_path):
+    folder = write(tmp_path / "s").parent
+    listen("simulate", folder, "--listeners", 3)
+    write(folder, steps=[{"name": "abx", "trials": 2}])  # another study: answers to the old one do not fit it
+    listen("simulate", folder, "--listeners", 2)
+    assert "2 of 20 listeners finished" in listen("monitor", folder, "--simulated")
+    store = Store(folder / "simulated.db")
+    store.join(read_study(folder / "study.yaml"), "key", None, {}, lambda study, counts: "", lambda group, number: 0)
+    store.close()
+    assert "answers of 1 people, which are not thrown away" in refused("simulate", folder)
+
+
+def test_answers_of_people_are_not_called_simulated(tmp_path):
+    folder = write(tmp_path / "s", steps=[{"name": "abx", "trials": 2}]).parent
+    plan = read_study(folder / "study.yaml")
+    answering.fill(plan, folder / "small.db", 2, lambda k, screen: {"answer": "A", "confidence": "low"}).close()
+    assert "2 people listened" in listen("analyze", folder)
+    assert "imulated" not in (folder / "results.html").read_text().split("<h2", 1)[0].split("</style>")[1]
 
 
 def test_a_finished_study_becomes_a_table_of_pairs_that_trains_a_metric(jnd, tmp_path):

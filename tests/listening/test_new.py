@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -15,8 +17,9 @@ from limen.listening.check import check_study
 from limen.listening.design import screens
 from limen.listening.from_run import Pair, balanced, pairs
 from limen.listening.made_pairs import made_pairs
-from limen.listening.new import new_study, templates
-from limen.listening.study import read_study
+from limen.listening.new import new_study, taking_turns, templates
+from limen.listening.study import Study, read_study
+from limen.trials._screen import Screen
 
 RATE_HZ = 16000
 WORDS = ("yes", "no", "on", "off")
@@ -26,46 +29,139 @@ def tone(hz: float, amplitude: float) -> torch.Tensor:
     return amplitude * torch.sin(2 * torch.pi * hz * torch.arange(RATE_HZ // 4) / RATE_HZ)
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder with one exported set of 24 clips in three loudness levels, of which every third did not fool the model."""
-    folder = tmp_path_factory.mktemp("run")
+def make_run(folder: Path, clips: int, exported: bool = True) -> Path:
+    """A run folder of clips in three loudness levels, of which every third did not fool the model; all of them exported, or three kept as
+    examples."""
     cell = folder / "cells" / "a1"
     cell.mkdir(parents=True)
     (cell / "cell.json").write_text(json.dumps({"kind": "clip", "labels": {"attack": "pgd"}}))
-    rows = []
-    for i in range(36):
-        word, amplitude = WORDS[i % 4], (0.003, 0.05, 0.5)[i // 12]
+    rows, kept = [], "adversarial" if exported else "examples"
+    for i in range(clips):
+        word, amplitude = WORDS[i % 4], (0.003, 0.05, 0.5)[i * 3 // clips]
         for which, extra in (("clean", 0.0), ("adversarial", 0.002)):
-            write_clip(cell / "adversarial" / which / f"{i}.wav", tone(300 + i, amplitude) + tone(2000, extra), RATE_HZ)
+            write_clip(cell / kept / which / f"{i}.wav", tone(300 + i, amplitude) + tone(2000, extra), RATE_HZ)
         fooled = i % 3 != 0
         rows.append({"id": f"clip {i}", "clean": f"clean/{i}.wav", "adversarial": f"adversarial/{i}.wav", "label": word,
                      "clean_prediction": word, "adversarial_prediction": "stop" if fooled else word, "success": fooled})  # fmt: skip
-    with (cell / "adversarial" / "table.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    pq.write_table(pa.Table.from_pylist(rows), cell / "rows.parquet")
+    if exported:
+        with (cell / "adversarial" / "table.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        examples = [{**row, "files": {k: f"examples/{row[k]}" for k in ("clean", "adversarial")}} for row in rows if row["success"]][:3]
+        (cell / "examples.json").write_text(json.dumps(examples))
     return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20 pairs of each loudness level."""
+    return make_run(tmp_path_factory.mktemp("run"), 90)
+
+
+def everybody(study: Study) -> list[list[Screen]]:
+    """The screens of every listener whom the study wants."""
+    each = -(-study.listeners // len(study.cells))
+    return [screens(study, group, number) for group in study.cells for number in range(each)]
 
 
 def test_only_pairs_that_the_model_had_right_and_then_wrong_are_taken(run):
     found = pairs(run)
-    assert len(found) == 24
+    assert len(found) == 60
     assert {p.heard_as for p in found} == {"stop"}
-    assert Counter(p.loudness for p in found) == {"low": 8, "medium": 8, "high": 8}
+    assert Counter(p.loudness for p in found) == {"low": 20, "medium": 20, "high": 20}
 
 
 def test_pairs_are_chosen_evenly_over_loudness_and_words(run):
-    chosen = balanced(pairs(run), 12, by_loudness=True)
+    chosen = balanced(pairs(run), 12)
     assert Counter(p.loudness for p in chosen) == {"low": 4, "medium": 4, "high": 4}
     assert Counter(p.answer for p in chosen) == dict.fromkeys(WORDS, 3)
     assert len({p.id for p in chosen}) == 12
-    assert chosen == balanced(pairs(run), 12, by_loudness=True)
+    assert chosen == balanced(pairs(run), 12)
+
+
+def test_pairs_of_several_attacks_are_chosen_evenly_over_them(run):
+    twice = [replace(p, attack=attack) for p in pairs(run) for attack in ("pgd", "fgsm")]
+    chosen = balanced(twice, 12)
+    assert Counter(p.attack for p in chosen) == {"pgd": 6, "fgsm": 6}
+    assert len({p.id for p in chosen}) == 12
+
+
+def test_a_study_takes_the_clips_of_one_data_set(tmp_path):
+    run = make_run(tmp_path / "run", 30)
+    other = make_run(tmp_path / "other", 9) / "cells" / "a1"
+    (other / "cell.json").write_text(json.dumps({"kind": "clip", "labels": {"attack": "pgd", "data": "sentences"}}))
+    other.rename(run / "cells" / "b2")
+    assert {p.data for p in pairs(run)} == {""}
+    assert len(pairs(run)) == 20
 
 
 def test_a_clip_attacked_twice_is_heard_once():
     pair = Pair("a", Path("a"), Path("b"), "yes", "no", "pgd", "low")
     assert balanced([pair, replace(pair, attack="fgsm")], 5) in ([pair], [replace(pair, attack="fgsm")])
+
+
+def test_items_that_are_alike_stand_at_odd_and_even_places_in_turn(run):
+    ordered = taking_turns(balanced(pairs(run), 24), seed=3)
+    for key in ("answer", "loudness"):
+        odd, even = (Counter(getattr(p, key) for p in ordered[k::2]) for k in (0, 1))
+        assert all(abs(odd[v] - even[v]) <= 1 for v in odd | even)
+
+
+@pytest.mark.parametrize("template", sorted(templates()))
+def test_no_listener_of_any_template_meets_a_pair_twice(template, run, tmp_path):
+    study = read_study(new_study(tmp_path / "s", template, run))
+    for planned in everybody(study):
+        asked = [s for s in planned if s.sounds and s.role in ("trial", "teaching", "catch") and s.kind != "same_different"]
+        first = [s.facts["item"] for s in asked if s.role != "catch"]
+        assert len(first) == len(set(first))
+        # a catch trial has a clip of its own, but in the published study, which has six pairs and no more
+        assert template == "seed000" or len({s.facts["item"] for s in asked}) == len(asked)
+        # the same audio under another name would be the same pair too
+        heard = [frozenset(sound.stimulus.file for sound in s.sounds) for s in asked if s.role != "catch"]
+        assert len(heard) == len(set(heard))
+
+
+@pytest.mark.parametrize("template", ["seed000", "naturalness", "identification"])
+def test_every_clip_and_every_word_is_heard_in_either_condition_equally_often(template, run, tmp_path):
+    study = read_study(new_study(tmp_path / "s", template, run))
+    said = {item.id: item.answer for item in study.items}
+    trials = [s for planned in everybody(study) for s in planned if s.role == "trial" and s.kind in ("naturalness", "identification")]
+    for of in (lambda s: s.facts["item"], lambda s: said[s.facts["item"]], lambda s: s.facts["group"], lambda s: s.facts["loudness"]):
+        clean, adversarial = (Counter(of(s) for s in trials if s.facts["condition"] == c) for c in ("clean", "adversarial"))
+        assert clean == adversarial
+
+
+@pytest.mark.parametrize(
+    ("template", "clips", "words"),
+    [
+        ("abx", 9, "needs 16 different clips that .* there are 6"),
+        ("identification", 9, "needs 12 different clips that .* there are 6"),
+        ("mushra", 6, "needs 6 different clips that .* there are 4"),
+        ("naturalness", 9, "needs 12 different clips that .* there are 6"),
+        ("preference", 9, "needs 12 different clips that .* there are 6"),
+        ("same_different_jnd", 6, "needs 6 different clips that .* there are 4"),
+        ("seed000", 9, r"needs 18 different clips of each loudness .* there are 2 low, 2 medium, 2 high"),
+    ],
+)
+def test_a_run_with_too_few_clips_is_refused_with_the_number_that_is_needed(template, clips, words, tmp_path):
+    with pytest.raises(UserError, match=words + r".*raise `limit` of its data"):
+        new_study(tmp_path / "s", template, make_run(tmp_path / "run", clips))
+    assert not (tmp_path / "s").exists()
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_run_that_kept_only_examples_is_told_how_to_keep_all_of_them(tmp_path):
+    with pytest.raises(UserError, match=r"there are 3\. .*of 60 such clips the run kept only a few examples.*`examples:`.*`export: wav`"):
+        new_study(tmp_path / "s", "abx", make_run(tmp_path / "run", 90, exported=False))
+
+
+def test_the_refusal_says_about_how_many_clips_to_attack(tmp_path):
+    # 12 of 18 attacked ones are pairs; 16 are needed: 18 * 16 / 12 = 24, and a fifth more to be safe
+    with pytest.raises(UserError, match=r"at most 18 now, about 30 are needed"):
+        new_study(tmp_path / "s", "abx", make_run(tmp_path / "run", 18))
 
 
 def test_an_attack_that_the_run_does_not_have_is_named_with_those_it_has(run):

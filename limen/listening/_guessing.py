@@ -1,0 +1,74 @@
+r"""How well one thing about a trial can be guessed from another: balanced accuracy of the best guess,
+    A = 1/C sum_v max_c n(v, c) / n(c)
+over the values v that are known and the C values c that are guessed, which chance alone makes 1/C with endless trials.
+With few items more is told by chance: `chance` is the mean of A, and `p` the share of draws that reach it, where what is known is dealt out
+at random."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+DRAWS = 999
+UNIMPORTANT = 0.1
+"""What is told beyond 1/C that no listener and no analysis would profit from: draws are spared then."""
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Guessed:
+    accuracy: float
+    """1: always right."""
+    chance: float
+    p: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left to guess."""
+        return self.accuracy > 1 - 1e-9
+
+    @property
+    def more_than_chance(self) -> bool:
+        return self.p <= 0.002 and self.accuracy >= self.chance + UNIMPORTANT
+
+
+def coded(values: Sequence[str]) -> Ints:
+    """Each value as its number."""
+    return np.unique(np.asarray(values, dtype=str), return_inverse=True)[1].astype(np.int64)
+
+
+def from_items(known: Sequence[str], counts: NDArray[np.float64]) -> Guessed:
+    """`known` of each item; `counts` (items, C): trials of each item by what is guessed. The draws deal `known` out to other items."""
+    codes, totals = coded(known), counts.sum(0)
+
+    def accuracy(values: Ints) -> float:
+        table = np.zeros((int(codes.max()) + 1, counts.shape[1]))
+        np.add.at(table, values, counts)
+        return float((table / totals).max(1).sum() / counts.shape[1])
+
+    return _against(accuracy, codes, lambda random: random.permutation(codes), counts.shape[1])
+
+
+def from_places(known: Callable[[Ints], Ints], asked: Ints, listeners: Ints) -> Guessed:
+    """`asked` of each trial, trials of a listener one after another; `known` gives what tells it, for trials in an order, and -1 where
+    nothing does. The draws shuffle the trials of each listener."""
+    classes = int(asked.max()) + 1
+
+    def accuracy(values: Ints) -> float:
+        seen = known(values)
+        kept = seen >= 0
+        table = np.zeros((int(seen.max()) + 1, classes))
+        np.add.at(table, (seen[kept], values[kept]), 1)
+        return float((table / np.maximum(table.sum(0), 1)).max(1).sum() / classes)
+
+    return _against(accuracy, asked, lambda random: asked[np.lexsort((random.random(len(asked)), listeners))], classes)
+
+
+def _against(accuracy: Callable[[Ints], float], as_is: Ints, draw: Callable[[np.random.Generator], Ints], classes: int) -> Guessed:
+    observed, random = accuracy(as_is), np.random.default_rng(0)
+    if observed < 1 / classes + UNIMPORTANT:
+        return Guessed(observed, 1 / classes, 1.0)
+    drawn = np.array([accuracy(draw(random)) for _ in range(DRAWS)])
+    return Guessed(observed, float(drawn.mean()), float((1 + (drawn > observed - 1e-9).sum()) / (1 + DRAWS)))

@@ -1,0 +1,216 @@
+"""What gives a condition away is found in any study file, and nothing is found in a sound one."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from limen.audio.files import write_clip
+from limen.listening._confounds import confounds
+from limen.listening._guessing import from_items
+from limen.listening.check import Finding, Heard, check_study
+from limen.listening.new import new_study, templates
+from limen.listening.study import Study
+
+WORDS = ("yes", "no", "up", "down")
+SPEAKERS = ("ann", "bob", "cy")
+Clip = dict[str, Any]
+
+
+def clip(k: int, conditions: tuple[str, ...] = ("clean", "adversarial"), **more: Any) -> Clip:
+    return {"id": f"clip {k}", "files": {c: f"{c}{k}.wav" for c in conditions}, "answer": WORDS[k % 4],
+            "factors": {"speaker": SPEAKERS[k % 3]}} | more  # fmt: skip
+
+
+def study(items: list[Clip], step: Any = "naturalness", **more: Any) -> Study:
+    return Study.model_validate({"name": "s", "items": items, "steps": [step], "listeners": 20} | more)
+
+
+def sounds(plan: Study, **change: Any) -> dict[str, Heard]:
+    """Files of different contents that sound alike; `change` gives power or seconds by condition."""
+    out = {}
+    for item in plan.items:
+        for condition, file in item.files.items():
+            power, seconds = (change.get(what, {}).get(condition, usual) for what, usual in (("power", -26.0), ("seconds", 1.0)))
+            spread = random.Random(file).uniform(-0.1, 0.1)
+            out[file] = Heard(16000, 1, seconds * (1 + spread / 100), power + spread, 0, file)
+    return out
+
+
+def found(plan: Study, **change: Any) -> list[tuple[str, str]]:
+    return [(f.level, f.text) for f in confounds(plan, sounds(plan, **change))]
+
+
+def one(findings: list[tuple[str, str]], words: str) -> str:
+    """The level of the only finding with these words."""
+    (level,) = [level for level, text in findings if words in text]
+    return level
+
+
+def split(k: int) -> tuple[str, ...]:
+    """Every clip in one condition, in turn over words and speakers."""
+    return ("clean",) if k // 12 % 2 else ("adversarial",)
+
+
+@pytest.mark.parametrize("each", ["one", "all"])
+@pytest.mark.parametrize("n", [2, 4, 6, 12])
+def test_a_counterbalanced_study_is_sound_however_small(n: int, each: str) -> None:
+    plan = study([clip(k) for k in range(n)], {"name": "naturalness", "each": each})
+    assert found(plan) == []
+
+
+@pytest.mark.parametrize("name", ["abx", "preference", "identification", "mushra"])
+@pytest.mark.parametrize("listeners", [2, 5, 20, 40])
+def test_trial_types_of_ours_give_nothing_away(name: str, listeners: int) -> None:
+    # one and the same number of words and of turns of X would tie them for few listeners: 7 clips
+    assert found(study([clip(k) for k in range(7)], name, listeners=listeners)) == []
+
+
+def test_a_word_that_is_heard_in_one_condition_only_is_an_error() -> None:
+    items = [clip(k, ("clean",) if k % 2 else ("adversarial",)) for k in range(24)]
+    findings = found(study(items))
+    assert one(findings, "the condition can be told from the word (`answer`): the best guess is right in 100 %") == "error"
+    assert not [text for _, text in findings if "factor speaker" in text]
+
+
+def test_a_speaker_who_is_heard_in_one_condition_only_is_an_error() -> None:
+    items = [clip(k, ("clean",) if k % 3 else ("adversarial",)) for k in range(24)]
+    assert one(found(study(items)), "from the factor speaker") == "error"
+
+
+def test_a_few_words_of_one_clip_each_are_tied_to_their_condition_too() -> None:
+    items = [clip(k, ("clean",) if k % 2 else ("adversarial",), answer=f"word {k}", factors={}) for k in range(8)]
+    assert one(found(study(items)), "the word") == "error"
+
+
+def test_fifty_sentences_in_each_condition_are_warned_of_and_no_more() -> None:
+    items = [clip(k, ("clean",) if k % 2 else ("adversarial",), answer=f"sentence {k}", factors={}) for k in range(100)]
+    ((level, text),) = found(study(items))
+    assert level == "warning"
+    assert "every clip is heard in one condition only" in text
+
+
+def test_a_word_that_leans_to_a_condition_is_a_warning_that_says_how_much() -> None:
+    # 40 clips of each condition; four of five of "yes" and "no" are clean, one of five of the others
+    items = [clip(k, ("clean",) if (k % 5 == 0) == (k % 4 >= 2) else ("adversarial",)) for k in range(80)]
+    findings = found(study(items))
+    assert one(findings, "the word (`answer`): the best guess is right in 80 %") == "warning"
+    assert not [text for _, text in findings if "factor speaker" in text]
+
+
+def test_clips_dealt_to_conditions_at_random_raise_no_alarm() -> None:
+    alarms = 0
+    for seed in range(60):
+        chance = random.Random(seed)
+        conditions = chance.sample(["clean", "adversarial"] * 12, 24)
+        items = [clip(k, (c,), answer=chance.choice(WORDS), factors={"speaker": chance.choice(SPEAKERS)}) for k, c in enumerate(conditions)]
+        alarms += any("can be told" in text for _, text in found(study(items, seed=seed)))
+    assert alarms <= 1
+
+
+def test_the_level_of_a_condition_is_found_unless_the_study_sets_all_to_one() -> None:
+    items = [clip(k) for k in range(8)]
+    louder = {"adversarial": -20.0}
+    assert one(found(study(items, power_dbfs=None), power=louder), "the loudness (medians: adversarial -20") == "error"
+    assert found(study(items), power=louder) == []
+    # less than can be heard
+    assert found(study(items, power_dbfs=None), power={"adversarial": -25.8}) == []
+
+
+def test_the_length_of_a_condition_is_found() -> None:
+    assert one(found(study([clip(k) for k in range(8)]), seconds={"adversarial": 1.3}), "the length (medians") == "error"
+
+
+def test_conditions_in_blocks_are_found() -> None:
+    items = [clip(k, split(k)) for k in range(24)]
+    step = {"name": "naturalness", "order": "file"}
+    findings = found(study(items, step))
+    assert one(findings, "from the place of the trial: the best guess is right in 100 %") == "error"
+    assert not [text for _, text in found(study(items)) if "can be told" in text]
+
+
+def test_conditions_in_turn_are_found_although_places_are_balanced_over_listeners() -> None:
+    step = {"name": "naturalness", "each": "one", "order": "file"}
+    ((level, text),) = found(study([clip(k) for k in range(8)], step))
+    assert level == "error"
+    assert "from the trial before it" in text
+    assert "`order: random`" in text
+
+
+def test_a_condition_that_a_single_clip_stands_for_is_an_error_that_names_it() -> None:
+    items = [clip(0, ("adversarial",)), *(clip(k, ("clean",)) for k in range(1, 9))]
+    findings = found(study(items))
+    assert one(findings, "condition adversarial is heard on a single clip, other conditions on other clips") == "error"
+
+
+def test_copies_of_a_clip_are_the_same_clip() -> None:
+    # as if 12 items of a table were made of two pairs
+    items = [clip(k, ("clean",) if k % 2 else ("adversarial",)) for k in range(12)]
+    plan = study(items, groups=[])
+    heard = {file: Heard(16000, 1, 1.0, -26.0, 0, f"{condition}") for i in plan.items for condition, file in i.files.items()}
+    findings = [(f.level, f.text) for f in confounds(plan, heard)]
+    assert one(findings, "condition clean is heard on a single clip") == "error"
+    assert one(findings, "the same sounds come again for the same listener") == "warning"
+
+
+def test_a_group_that_hears_one_pair_in_all_its_trials_is_named() -> None:
+    items = [clip(0, group="g1"), *(clip(k, group="g2") for k in range(1, 7))]
+    findings = found(study(items, {"name": "abx", "trials": 6}))
+    assert one(findings, "abx: the same sounds come again for the same listener, who then answers from memory: for 10 of 20") == "warning"
+    assert one(findings, "every trial is about one clip (clip 0) for listeners of g1") == "warning"
+
+
+def test_a_pair_that_one_was_taught_with_is_no_trial() -> None:
+    again = {"name": "abx", "teaching": 2}
+    assert one(found(study([clip(k) for k in range(6)], again)), "come again") == "warning"
+    assert found(study([clip(k) for k in range(8)], again | {"trials": 6})) == []
+
+
+def test_groups_that_hear_one_condition_each_are_warned_of() -> None:
+    items = [clip(k, ("clean",) if k // 12 else ("adversarial",), group=f"g{k // 12}") for k in range(24)]
+    assert one(found(study(items)), "every group of listeners hears one condition only") == "warning"
+
+
+def test_an_x_that_follows_from_the_word_is_found() -> None:
+    # words come round as often as the four combinations of A, B and X, for listeners who are alone in their groups
+    items = [clip(k, group=f"g{k // 16}") for k in range(16 * 10)]
+    findings = found(study(items, "abx", listeners=10))
+    assert one(findings, "the right answer can be told from the word (`answer`): the best guess is right in 100 %") == "error"
+
+
+def test_conditions_that_are_the_same_samples_are_warned_of() -> None:
+    plan = study([clip(k) for k in range(4)])
+    heard = {file: Heard(16000, 1, 1.0, -26.0, 0, file.removeprefix("adversarial").removeprefix("clean")) for file in sounds(plan)}
+    texts = [f.text for f in confounds(plan, heard)]
+    assert any("4 items (clip 0, clip 1, clip 2 and 1 more): two conditions are the very same samples" in text for text in texts)
+
+
+def test_guessing_is_as_good_as_counted_by_hand() -> None:
+    # three clips of "a": 3 clean 1 adversarial trial each; one of "b": 0 and 6. a -> clean (9 of 9), b -> adversarial (6 of 9)
+    guessed = from_items(["a", "a", "a", "b"], np.array([[3, 1], [3, 1], [3, 1], [0, 6]], float))
+    assert guessed.accuracy == pytest.approx((9 / 9 + 6 / 9) / 2)
+    # b is dealt to the clip of 6 in one of four draws; else "a" has 6 and 8, and "b" 3 and 1
+    assert guessed.chance == pytest.approx(0.25 * guessed.accuracy + 0.75 * (8 / 9 + 3 / 9) / 2, abs=0.02)
+    assert guessed.p == pytest.approx(0.25, abs=0.05)
+
+
+@pytest.mark.parametrize("template", sorted(templates()))
+def test_no_template_raises_a_false_alarm_with_the_embedded_speech(template: str, tmp_path: Any) -> None:
+    findings = check_study(new_study(tmp_path / "s", template))
+    assert [f for f in findings if f.level == "error"] == []
+    alarming = ("can be told", "come again", "clip", "very same")
+    assert [f for f in findings if f.level == "warning" and any(words in f.text for words in alarming)] == []
+
+
+def test_a_tied_study_is_refused_by_check(tmp_path: Any) -> None:
+    items = [clip(k, ("clean",) if k % 2 else ("adversarial",)) for k in range(16)]
+    for item in items:
+        for file in item["files"].values():
+            write_clip(tmp_path / file, 0.1 * torch.randn(4000).clamp(-3, 3), 16000)
+    content = {"name": "s", "listeners": 4, "items": items, "steps": ["consent", "level", "naturalness"]}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(content))
+    findings: list[Finding] = check_study(tmp_path / "study.yaml")
+    assert any(f.level == "error" and "from the word" in f.text for f in findings)
