@@ -130,10 +130,14 @@ def sampled_mean(
     return SampledMean(crossing.n, value, max(within[0], value - half), min(within[1], value + half), p, df, crossing.over)
 
 
-def _crossing(who: str, values: Sequence[Any], listeners: Sequence[Any], items: Sequence[Any], second: Sequence[bool] | None = None) -> Crossing:
+def _crossing(
+    who: str, values: Sequence[Any], listeners: Sequence[Any], items: Sequence[Any], second: Sequence[bool] | None = None
+) -> Crossing:
     n = len(values)
     if not n or {len(listeners), len(items), n if second is None else len(second)} != {n}:
-        raise UserError(f"{who}: got {n} answers, {len(listeners)} listeners and {len(items)} items; expected as many of each, at least one.")
+        raise UserError(
+            f"{who}: got {n} answers, {len(listeners)} listeners and {len(items)} items; expected as many of each, at least one."
+        )
     if second is not None and len({bool(s) for s in second}) < 2:
         raise UserError(f"{who}: got answers of one condition only; expected some of each of the two.")
     return Crossing(listeners, items, second)

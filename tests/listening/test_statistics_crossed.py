@@ -126,7 +126,9 @@ def test_a_difference_of_ratings_keeps_its_level_when_each_condition_has_other_c
     what = {"the same clips for all": place, "nine groups with clips of their own": 12 * (who % 9) + place}.get(design, place % 6)
     crossing, studies = Crossing(who, what, condition == 1), 1000
     of_listener, of_both, of_item = spreads
-    latent = 3 + of_listener * rng.standard_normal((studies, 36))[:, who] + of_both * rng.standard_normal((studies, 36, 2))[:, who, condition]
+    latent = (
+        3 + of_listener * rng.standard_normal((studies, 36))[:, who] + of_both * rng.standard_normal((studies, 36, 2))[:, who, condition]
+    )
     latent += of_item * rng.standard_normal((studies, what.max() + 1))[:, what] + rng.standard_normal((studies, len(who)))
     spread = crossing.spread(np.clip(np.round(latent), 1, 5))
     p = 2 * stats.t.sf(np.abs(spread.value) / np.sqrt(spread.variance), spread.df)
