@@ -105,9 +105,10 @@ def _lede(run: Run, checks: Sequence[_checks.Check]) -> str:
     for tile in _tiles(done):
         if tile["worst"]:
             further = tile.get("together", tile["worst"]) != tile["worst"]
+            of = f" (worst of {tile['together_of']})" if further else ""
             parts.append(
                 f" {tile['net']} goes from {tile['clean']} to {tile['worst']} {tile['what']} under {tile['attack']}{tile['cost']}"
-                + (f", and to {tile['together']} under all {tile['together_of']} attacks within this budget together." if further else ".")
+                + (f", and to {tile['together']} under all attacks within this budget together{of}." if further else ".")
             )
     if run.failed:
         parts.append(f" {many(len(run.failed), 'cell')} failed and {'is' if len(run.failed) == 1 else 'are'} listed below.")

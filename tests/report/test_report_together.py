@@ -208,8 +208,8 @@ def test_the_page_shows_the_union_beside_the_single_attacks_with_its_interval(tm
     text = " ".join(unescape(re.sub(r"<[^>]+>", " ", row)).split())
     assert text.startswith("none all attacks together worst of 2 L∞ ≤ 0.1 8 50.0 % 21.5–78.5 50.0 % 4 of 8")
     assert "fgsm, pgd" in row
-    assert "and to 50.0 % under all 2 attacks within this budget together." in page
-    assert "All 2 attacks within this budget together: <b>50.0 %</b>" in page
+    assert "and to 50.0 % under all attacks within this budget together (worst of 2)." in page
+    assert "All attacks within this budget together (worst of 2): <b>50.0 %</b>" in page
 
 
 def test_the_terminal_shows_the_union_of_a_real_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
