@@ -10,6 +10,7 @@ from cradv_files import attack, clamped, read, sign_of_gradient, task, weights
 
 from limen.experiments import _cradv_attacks, _cradv_exact
 from limen.experiments._cradv_schema import ConstrainedAccuracy
+from limen.experiments._cradv_tasks import rescaled
 
 
 @pytest.fixture
@@ -141,3 +142,19 @@ def test_cross_entropy_of_the_prediction_has_the_sign_that_crAdv_takes(small):
     leaf = batch.x.clone().requires_grad_()
     F.cross_entropy(view(leaf), view(leaf).argmax(1), reduction="sum").backward()
     assert torch.allclose(x_adv, clamped(space, batch.x + 0.05 * leaf.grad.sign()), atol=1e-6)
+
+
+def test_pictures_that_crAdv_moves_out_of_a_wrong_class_can_become_right(small):
+    view, space, batch = small
+    with torch.no_grad():
+        second = view(batch.x).topk(2, dim=1).indices[:, 1]
+    batch = replace(batch, y=second)  # every clean answer is wrong, and the truth is the next
+    clean, right = space.pixels(batch.x), {}
+    for exact in (False, True):
+        x_adv = _cradv_attacks.adversarial(attack("fgsm", try_eps_max=0.05), view, space, batch, 0, exact=exact)
+        norms = 0.3 * clean.flatten(1).norm(dim=1)
+        with torch.no_grad():
+            said = view(space.normalise(rescaled(clean, space.pixels(x_adv), norms, cut=not exact))).argmax(1)
+        right[exact] = said == batch.y
+    assert not right[False].any()
+    assert right[True].any()
