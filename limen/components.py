@@ -99,7 +99,7 @@ def parse(kind: str, spec: Any) -> tuple[Component, Options]:
         spec = {"name": spec}
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
         who = f"{'An' if SINGULAR[kind][0] in 'aeiou' else 'A'} {SINGULAR[kind]}"
-        raise UserError(f"{who} is written {{name: {names(kind)[0]}, ...}} or as its name, got {shown(spec)}.")
+        raise UserError(f"{who} is written {{name: {names(kind)[0]}, ...}} or as its name; got {shown(spec)}.")
     name, colon, value = spec["name"].partition(":")
     component = load(kind, name)
     given = {k: v for k, v in spec.items() if k != "name"}

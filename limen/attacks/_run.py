@@ -98,8 +98,8 @@ class Attack:
     def parse(cls, spec: Any) -> "Attack":
         """{"name": "pgd", "steps": 40, "goal": {"name": "untargeted"}, "budget": {"name": "linf", "eps": 0.03}}."""
         spec = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
-        goal, budget, precision = (spec.pop(key, None) for key in ("goal", "budget", "precision"))
-        precision = "auto" if precision is None else precision
+        goal, budget, given_precision = (spec.pop(key, None) for key in ("goal", "budget", "precision"))
+        precision: Any = "auto" if given_precision is None else given_precision
         if precision not in get_args(Precision):
             raise UserError(f"The precision of a search is auto, single or double, got {shown(precision)}.")
         given = {key: spec.pop(key) for key in Through.model_fields if key in spec}

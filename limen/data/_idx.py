@@ -74,7 +74,7 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
             if prod(shape) > LARGEST:
                 raise UserError(f"{promised}; at most {LARGEST:,} are read.")
             data = np.empty(prod(shape), np.uint8)
-            there = file.readinto(data)  # type: ignore[attr-defined]
+            there = file.readinto(data.data)
             if there < len(data) or file.read(1):
                 raise UserError(f"{promised}, {there if there < len(data) else 'more'} are there.")
     except (OSError, EOFError, zlib.error) as error:

@@ -7,7 +7,7 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -91,7 +91,7 @@ def _work(function: Callable[..., str], item: Any) -> str:
 
 def side_by_side(
     items: list[Any], words: list[str], function: Callable[..., str], prepare: Callable[[], Any], jobs: int, watcher: Watcher
-) -> Iterator[str]:
+) -> Generator[str, None, None]:
     """`function(item, prepare(), progress)` of every item, `jobs` at a time; what it returns, as each is done."""
     context = multiprocessing.get_context("spawn")
     told = context.Queue()

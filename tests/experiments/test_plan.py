@@ -117,10 +117,10 @@ def test_yaml_words_that_are_commands_stay_words_and_exponents_are_numbers(tmp_p
         ({"task": []}, "tasks"),
         ({"tasks": [{"nets": [NET], "metrics": [{"name": "psnr"}]}]}, 'no metric "psnr"'),
         ({"tasks": [{"nets": [NET], "attacks": [{"name": ["pgd"]}]}]}, "tasks.0.attacks.0: An attack is written {name: "),
-        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": 0.1}]}]}, "A budget is written {name: l0, ...} or as its name, got 0.1"),
+        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": 0.1}]}]}, "A budget is written {name: l0, ...} or as its name; got 0.1"),
         (
             {"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": [0.1]}]}]},
-            "A budget is written {name: l0, ...} or as its name, got [0.1]",
+            "A budget is written {name: l0, ...} or as its name; got [0.1]",
         ),
         ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "goal": 0}]}]}, "A goal is written {name: "),
         (
