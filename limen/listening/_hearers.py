@@ -12,6 +12,7 @@ and beta are then means (Hoeffding 1956, https://doi.org/10.1214/aoms/1177728178
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -59,6 +60,7 @@ def _bound(passed: int, listeners: int, alpha: float, beta: float, level: float)
     return min(1.0, max(0.0, (top - alpha) / (beta - alpha)))
 
 
+@cache
 def _threshold(trials: int, listeners: int, chance: float, h: float, sides: int, level: float) -> int:
     """Right answers that make a listener pass, for which the bound is expected to be smallest if nobody hears anything."""
     from scipy.stats import binom

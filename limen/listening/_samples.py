@@ -4,9 +4,9 @@ With the design effect D and the degrees of freedom of `limen.listening._crossed
 
     T(p) = (p^ - p) / sqrt( D p (1 - p) / n )
 
-against Student's t: a test of chance is T(chance); equivalence is two one-sided tests, T(chance - bound) and T(chance + bound); the interval
-is all p that T does not reject (Wilson 1927 with n / D answers), so that it and the tests never contradict each other. Means of ratings and
-differences use the same variance with Student's t. `docs/benchmarks_statistics.md` says how well all of it keeps its level.
+against Student's t: a test of chance is T(chance); equivalence is two one-sided tests, T(chance - bound) and T(chance + bound); the
+interval is all p that T does not reject (Wilson 1927 with n / D answers), so that it and the tests never contradict each other. Means of
+ratings and differences use the same variance with Student's t. `docs/benchmarks_statistics.md` says how well all of it keeps its level.
 """
 
 import math

@@ -29,7 +29,7 @@ METHODS = {
     "Equivalence": "Two one-sided tests over listeners and items: whether the share lies within the bound of chance. Only this can say "
     "“not heard”; a large p against chance cannot. It is about the mean over listeners, so it is called inaudible only if few may hear it.",
     "Who may hear it": "A listener who hears it detects it in 80 % of trials and guesses in the others. From how many listeners did that "
-    "well, a 95 % upper bound of their share among all listeners follows (Clopper-Pearson), whatever the others do.",
+    "well, a 95 % upper bound of their share among all listeners follows (Clopper-Pearson), if nobody does worse than guess.",
     "d′ and bias": "Signal detection theory, differencing model (every trial brings another clip); shares with Hautus’s log-linear "
     "correction; the interval comes from drawing listeners with replacement. Below chance d′ is negative, so that its mean is 0 where "
     "nothing is heard; “from 0 up” has 0 there and is too high on average. Bias c is 0 where neither answer is preferred.",
