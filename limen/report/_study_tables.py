@@ -59,9 +59,12 @@ def _shares(part: Choices) -> Table:
         ("p better", "over listeners and items, one-sided: better than chance"),
         ("p two-sided", "over listeners and items: other than chance"),
     ]
-    within = f"p within ±{100 * part.shares[0].bound:.0f}"
-    headings += [(within, "over listeners and items: equivalence with chance, two one-sided tests")] if equal else []
-    headings += [("May hear it, up to", "share of listeners: 95 % upper bound")]
+    if equal:
+        within = f"p within ±{100 * part.shares[0].bound:.0f}"
+        headings += [
+            (within, "over listeners and items: equivalence with chance, two one-sided tests"),
+            ("May hear it, up to", "share of listeners: 95 % upper bound"),
+        ]
     if detect:
         headings += [
             ("d′", "sensitivity, negative below chance; 95 % interval over listeners"),
@@ -126,8 +129,7 @@ def _share(s: Share, detect: bool, equal: bool) -> list[Any]:
         p_cell(s.p_greater),
         p_cell(s.p_two_sided),
     ]
-    row += [p_cell(s.p_equivalent)] if equal else []
-    row += [fmt(s.hearers.high, "%")]
+    row += [p_cell(s.p_equivalent), fmt(s.hearers.high, "%")] if equal else []
     if not detect:
         return row
     bias = fmt(None if s.bias is None else round(s.bias, 2) + 0.0, "2f")
