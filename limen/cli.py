@@ -1,5 +1,6 @@
 """The command `limen`. A user's mistake ends with one clear message and exit code 2."""
 
+import atexit
 import json
 import os
 import shlex
@@ -70,7 +71,8 @@ def main() -> None:
 
 def _end(text: str, code: int) -> NoReturn:
     Console(stderr=True).print(f"limen: {text}", style="red" if code == 2 else None, highlight=False, soft_wrap=True, markup=False)
-    if code == STOPPED:  # at once: the interpreter would wait for threads that still compute
+    if code == STOPPED:  # at once: the interpreter would wait for threads that still compute, and may end by the signal itself
+        atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
