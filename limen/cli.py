@@ -1,5 +1,6 @@
 """The command `limen`. A user's mistake ends with one clear message and exit code 2."""
 
+import atexit
 import json
 import os
 import shlex
@@ -9,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -48,6 +49,10 @@ Exact = Annotated[
 Written = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
 
 
+STOPPED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
 def main() -> None:
     """Run the command; mistakes, and what the system refuses, are one message."""
     try:
@@ -61,11 +66,16 @@ def main() -> None:
     except MemoryError:
         _end("There is not enough memory. Take fewer or smaller samples (--limit, batch_size).", 2)
     except KeyboardInterrupt:
-        _end("stopped.", 130)
+        _end("stopped.", STOPPED)
 
 
-def _end(text: str, code: int) -> None:
+def _end(text: str, code: int) -> NoReturn:
     Console(stderr=True).print(f"limen: {text}", style="red" if code == 2 else None, highlight=False, soft_wrap=True, markup=False)
+    if code == STOPPED:  # at once: the interpreter would wait for threads that still compute, and may end by the signal itself
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 
@@ -343,7 +353,7 @@ def _going_on_later(where: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C changes nothing any more
-        _end(f"stopped. {later}", 130)
+        _end(f"stopped. {later}", STOPPED)
     except OSError as error:
         raise UserError(f"{refused(error)}{f' {later}' if (where / 'config.json').is_file() else ''}") from None
 
