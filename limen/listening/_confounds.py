@@ -219,7 +219,8 @@ def _ordered(trials: Sequence[Trial], asked: str, said: str) -> Iterator[Finding
         if tied or guessed.more_than_chance:
             error = tied and asked in ("condition", "right answer")
             yield Finding("error" if error else "warning",
-                          f"{said} the {what}: {_right(guessed, len(trials), 'trial')}. Give the step `order: random`, or the study another `seed`.")  # fmt: skip
+                          f"{said} the {what}: {_right(guessed, len(trials), 'trial')}. Give the step `order: random`, or the "
+                          "study another `seed`.")  # fmt: skip
             return
 
 
