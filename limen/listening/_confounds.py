@@ -94,7 +94,10 @@ def _repeated(meetings: Sequence[Met]) -> Iterator[Finding]:
 
 def _single(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
     """One clip that stands for a whole condition, in the study or for the listeners of a group."""
-    groups = {"": list(trials)} | {t.group: [u for u in trials if u.group == t.group] for t in trials}
+    groups: dict[str, list[Trial]] = {"": list(trials)}
+    for trial in trials:
+        if trial.group:
+            groups.setdefault(trial.group, []).append(trial)
     tied: dict[str, list[str]] = defaultdict(list)
     alone: dict[str, list[str]] = defaultdict(list)
     for group, mine in groups.items():
@@ -216,7 +219,8 @@ def _ordered(trials: Sequence[Trial], asked: str, said: str) -> Iterator[Finding
         if tied or guessed.more_than_chance:
             error = tied and asked in ("condition", "right answer")
             yield Finding("error" if error else "warning",
-                          f"{said} the {what}: {_right(guessed, len(trials), 'trial')}. Give the step `order: random`.")  # fmt: skip
+                          f"{said} the {what}: {_right(guessed, len(trials), 'trial')}. Give the step `order: random`, or the "
+                          "study another `seed`.")  # fmt: skip
             return
 
 

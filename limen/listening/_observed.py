@@ -8,8 +8,8 @@ from limen.listening.check import Heard
 from limen.listening.study import Item, Study
 from limen.trials._screen import Screen
 
-MOST_LISTENERS = 240
-"""Of a larger study the trials of so many are made."""
+MOST_LISTENERS, MOST_TRIALS = 240, 20_000
+"""Of a larger study the trials of so many are made: whole rounds of its groups."""
 Met = Counter[tuple[str, frozenset[str], str]]
 """How often a listener meets each set of sounds: (trial type, sounds, clip)."""
 
@@ -40,8 +40,10 @@ def everybody(study: Study, heard: Mapping[str, Heard]) -> tuple[list[Trial], li
     each = max(1, min(-(-study.listeners // len(study.cells)), MOST_LISTENERS // len(study.cells)))
     trials: list[Trial] = []
     meetings: list[Met] = []
-    for group in study.cells:
-        for number in range(each):
+    for number in range(each):
+        if len(trials) > MOST_TRIALS:
+            break
+        for group in study.cells:
             met: Met = Counter()
             tracks: set[str] = set()
             for screen in screens(study, group, number):

@@ -82,6 +82,7 @@ def _refuse_few(
         f"{where}: the template {template} needs {needed} different clips{each} that the model had right and the attack "
         f"made wrong, so that no listener hears a pair twice, but there are {has}."
         + (f" {enough(run, attack, min(there.values()) / needed)}" if run else "")
+        + (" The templates abx and naturalness take clips of any loudness." if len(there) > 1 else "")
     )
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+import limen
 from limen.audio.files import read_clip, write_clip
 from limen.errors import UserError
 from limen.listening.check import check_study
@@ -20,6 +21,7 @@ from limen.listening.made_pairs import made_pairs
 from limen.listening.new import new_study, taking_turns, templates
 from limen.listening.study import Study, read_study
 from limen.trials._screen import Screen
+from limen.yaml import read_yaml
 
 RATE_HZ = 16000
 WORDS = ("yes", "no", "on", "off")
@@ -222,6 +224,14 @@ def test_without_a_run_embedded_words_are_attacked_on_the_spot(tmp_path):
         clean, adversarial = (read_clip(p, RATE_HZ) for p in (pair.clean, pair.adversarial))
         assert 0 < float((clean - adversarial).abs().max()) <= 0.004 + 1 / 32768
         assert pair.heard_as != pair.answer
+
+
+def test_the_demo_keeps_its_clips_for_a_study():
+    # `limen listen new study --from runs/demo-...` of the README: 16 of 24 clips, where examples alone would be two of each cell
+    demo = read_yaml(Path(limen.__file__).parent / "experiments" / "demo.yaml")
+    words = next(entry for entry in demo["tasks"] if entry["nets"][0]["data"]["name"] == "spoken_words")
+    assert words["task"]["export"]
+    assert words["nets"][0]["data"]["limit"] >= 24
 
 
 def test_an_unknown_template_is_answered_with_the_list(tmp_path):

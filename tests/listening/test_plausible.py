@@ -18,6 +18,7 @@ from limen.listening._plausible import at_least, implausible
 from limen.listening.analysis import analyse
 from limen.listening.exclusions import by_listener, exclusions
 from limen.listening.export import rows
+from limen.listening.guard import Limits
 from limen.listening.server import app
 from limen.listening.stimuli import HEADER, digest
 from limen.listening.store import Store
@@ -66,7 +67,7 @@ def taken(folder: Path, people: int, programs: int, wait_s: float = 0.0, noise: 
         program = [take(url, f"program {k}", True, wait_s) for k in range(programs)]
         await asyncio.gather(*(take(url, f"person {k}", False, 4.0) for k in range(people)), *program)
 
-    with running(app(path)) as url:
+    with running(app(path, limits=Limits(begin_burst=people + programs))) as url:
         asyncio.run(everybody(url))
     yield read_study(path)
 
