@@ -23,7 +23,7 @@ WORTHWHILE = 0.75
 1.4, after a fresh forward pass over a share s of them 2.4 s, and the fewer graphs are in memory the faster it is."""
 
 MOST_PAUSE = 15
-"""Gradients that a search lets pass at most before it asks again whether a success is one: of a search of 40 steps at most seven do."""
+"""Gradients that a search lets pass at most before it asks again whether a success is one: of 40 at most six ask in vain."""
 
 
 def ask(model: Model, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:

@@ -191,15 +191,15 @@ class Problem:
         return self.look(x_adv)[1]
 
     @torch.no_grad()
-    def look(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None) -> tuple[Tensor, Tensor]:
+    def look(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, confirm: bool = True) -> tuple[Tensor, Tensor]:
         """(B,) loss (`loss` replaces the goal's own) and (B,) reached, without gradients. Of a model that draws at random: mean loss, and
-        whether all draws agree."""
+        whether all draws agree. `confirm` as in `gradient`, but for pauses."""
         measure = loss or self.goal.loss
         losses, votes = [], []
         for _ in range(self.draws):
             outputs = self.outputs(x_adv)
             losses.append(self._measured(measure, outputs).to(self.x.dtype))
-            votes.append(self.confirmed(outputs, x_adv))
+            votes.append(self.confirmed(outputs, x_adv) if confirm else self._claimed(outputs))
         return _mean(losses), _all(votes)
 
     def gradient(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, through: Callable[[Tensor], Tensor] | None = None,

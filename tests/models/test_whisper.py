@@ -9,18 +9,24 @@ import torch
 import torch.nn.functional as F
 from tiny_whisper import POSITIONS, write_folder
 
+from limen.attacks._precision import alike, prepared
+from limen.attacks._run import Attack
 from limen.audio.synthesis import speak
 from limen.components import parse
 from limen.data._get import get
 from limen.data.spoken_languages import SpokenLanguages, spoken_languages
 from limen.errors import UserError
+from limen.goals._goal import Goal
+from limen.models import _whisper_transcripts
 from limen.models._load import load_model
 from limen.models._model import inner
+from limen.models._whisper_decoding import greedy
 from limen.models._whisper_features import WhisperFeatures
 from limen.models._whisper_tokens import LANGUAGES
+from limen.models._whisper_transcripts import WhisperTranscripts
 from limen.models._whisper_weights import ctranslate2_state
 from limen.models.whisper import positions
-from limen.types import Transcripts
+from limen.types import Batch, Transcripts
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +221,105 @@ def test_what_the_gradient_of_the_fast_path_gains_holds_on_the_full_one(taught):
         x_adv = (x_adv - 0.01 * gradient.sign()).detach()
     with torch.no_grad():
         assert taught(x_adv, lengths).nll(target) < 0.5 * taught(x, lengths).nll(target)
+
+
+def attacked(model, texts, **spec):
+    x, lengths = clips(2)
+    batch = Batch("clip", ["a", "b"], x, texts, lengths)
+    attack = Attack.parse({"name": "pgd", "steps": 20, "budget": {"name": "snr", "snr_db": 90}, **spec})
+    return attack(model, batch, store="int16")
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """How many clips each decoding wrote texts for."""
+    sizes = []
+
+    def counted(answers):
+        sizes.append(len(answers))
+        return greedy(answers)
+
+    monkeypatch.setattr(_whisper_transcripts, "greedy", counted)
+    return sizes
+
+
+def test_a_search_decodes_nothing_while_the_model_writes_the_reference(taught, decoded):
+    result = attacked(taught, ["ok go now", "ok stop"])
+    assert result.calls.backward.tolist() == [20, 20]
+    assert decoded == [2, 2]  # the clean clips and the stored ones
+
+
+def test_without_early_stop_a_search_never_decodes(taught, decoded):
+    result = attacked(taught, ["OK. Go now", "ok stop"], early_stop=False, budget={"name": "snr", "snr_db": 10})
+    assert result.calls.backward.tolist() == [20, 20]
+    assert decoded == [2, 2]
+
+
+def test_a_text_that_is_the_same_but_for_its_stops_is_decoded_a_few_times_and_never_taken_for_a_success(taught, decoded, monkeypatch):
+    # as the model would write "ok go now" for the truth "ok go, now": letter for letter another text at every step
+    monkeypatch.setattr(Goal, "doubtful", property(lambda goal: torch.ones(len(goal.reference), dtype=torch.bool)))
+    monkeypatch.setattr(WhisperTranscripts, "says", lambda answers, texts, first=None: torch.zeros(len(texts), dtype=torch.bool))
+    result = attacked(taught, ["ok go now", "ok stop"])
+    assert result.calls.backward.tolist() == [20, 20]
+    assert not result.success.any()
+    assert sum(decoded) == 2 * (2 + 5)  # gradients 0, 1, 3, 7 and 15
+
+
+def test_a_success_of_the_fast_path_that_the_full_one_rejects_does_not_end_the_search(taught, monkeypatch):
+    wanted = {"steps": 40, "budget": {"name": "linf", "eps": 0.05}, "goal": {"name": "transcript", "text": "ok stop"}}
+    honest = attacked(taught, ["ok go now", "ok stop"], **wanted)
+    assert honest.success[1]
+    assert honest.calls.backward[1] > 1
+    said = WhisperTranscripts.says
+
+    def hasty(answers, texts, first=None):
+        """The fast path takes the target for written from the start."""
+        return said(answers, texts, first) | (answers.heard.bias is not None)
+
+    monkeypatch.setattr(WhisperTranscripts, "says", hasty)
+    result = attacked(taught, ["ok go now", "ok stop"], **wanted)
+    assert result.success[1]
+    assert 1 < int(result.calls.backward[1]) < 40
+    assert result.calls.forward[1] > result.calls.backward[1]  # a claim that is settled is a pass over the full path
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_clip_gets_the_same_bits_alone_and_beside_others_and_is_searched_in_single_precision(tiny, fast):
+    model = made(tiny[0], fast=fast)
+    assert alike(model.for_attack)
+    seen, x = prepared(model.for_attack, clips()[0], "auto")
+    assert x.dtype == torch.float64
+    assert {p.dtype for p in seen.parameters()} == {torch.float32}
+    x, lengths = clips()
+
+    def gradient(x, lengths, texts):
+        x = x.clone().requires_grad_()
+        answers = seen(x, lengths)
+        return torch.autograd.grad((answers.nll(texts) + answers.language_logits[:, 7]).sum(), x)[0]
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        together = gradient(x, lengths, TEXTS)
+        for i, n in enumerate(lengths.tolist()):
+            assert torch.equal(gradient(x[i : i + 1, :n], lengths[i : i + 1], TEXTS[i : i + 1])[0], together[i, :n])
+            assert (together[i, n:] == 0).all()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_clips_computed_all_at_once_get_what_they_get_one_after_the_other(tiny):
+    """Elsewhere than on a CPU, and whenever texts are written, clips stand side by side."""
+    model = made(tiny[0], thin=4, tail_s=0.1, most_tokens=8).for_attack
+    x, lengths = clips()
+    apart = model(x, lengths)
+    side_by_side = WhisperTranscripts(model.network, model.tokens, [model._heard(x, lengths)], model.writing)
+    torch.testing.assert_close(side_by_side.nll(TEXTS, 1.0), apart.nll(TEXTS, 1.0), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(side_by_side.language_logits, apart.language_logits, rtol=1e-4, atol=1e-4)
+    assert side_by_side.says(TEXTS).tolist() == apart.says(TEXTS).tolist()
+    assert side_by_side.texts() == apart.texts() == [apart.rows(torch.tensor([i])).texts()[0] for i in range(3)]
+    some = torch.tensor([2, 0])
+    torch.testing.assert_close(side_by_side.rows(some).nll(["ok", "go"]), apart.rows(some).nll(["ok", "go"]), rtol=1e-4, atol=1e-4)
 
 
 def test_texts_are_written_in_the_language_that_is_detected(tiny):
