@@ -169,8 +169,9 @@ def monitor(place: Place, database: Database = None, simulated: SimulatedOnes = 
     out.print(table)
     if trouble:
         out.print(trouble, style="red", markup=False, soft_wrap=True)
+    more = f", {progress['declined']} did not agree to take part" if progress["declined"] else ""
     closed = ", closed" if progress["closed"] else ""
-    out.print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{closed}", markup=False)
+    out.print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{more}{closed}", markup=False)
     for look in found:
         says = "answered with yes, listening may stop for it" if look.decided else "still open"
         share = f"{look.right} of {look.n} right, {look.listeners} listeners, between {100 * look.low:.0f} and {100 * look.high:.0f} %"

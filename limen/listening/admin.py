@@ -133,8 +133,10 @@ def _progress_table(progress: dict[str, Any]) -> str:
     last = progress["last_answer_at"]
     when = f"; the last {max(0, time.time() - last):.0f} s ago" if last else ""
     door = "The study is closed." if progress["closed"] else f"{progress['finished']} of {progress['wanted']} listeners have finished."
+    declined = f" {progress['declined']} did not agree to take part." if progress["declined"] else ""
     alarm = f"<p role='alert'><strong>{html.escape(progress['trouble'])}</strong></p>" if progress["trouble"] else ""
     return (
-        f"{alarm}<p>{door} {progress['answers']} answers{when}.</p><table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
+        f"{alarm}<p>{door} {progress['answers']} answers{when}.{declined}</p>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
         "<p><a href='api/admin/export.csv'>Answers as CSV</a>, <a href='api/admin/codebook.csv'>what its columns hold</a></p>"
     )

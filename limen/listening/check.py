@@ -52,6 +52,7 @@ def check_study(path: Path, icc: float = ICC, item_sd: float = ITEM_SD) -> list[
     if not any(f.level == "error" for f in findings):
         try:
             findings += _design(study, heard, icc, item_sd)
+            findings += _shifts(study, path.parent)
         except UserError as error:
             findings.append(Finding("error", str(error)))
     order = ("error", "warning", "note")
@@ -106,6 +107,8 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
     names = [step["name"] for step in study.steps]
     if "consent" not in names:
         yield Finding("warning", "no step asks for consent.")
+    elif asked := [name for name in names[: names.index("consent")] if name not in ("instructions", "pause")]:
+        yield Finding("warning", f"consent comes after {', '.join(asked)}: answers given before it stay when somebody does not agree.")
     if "level" not in names:
         yield Finding("warning", "no step lets the listener set the level.")
     redirect = study.recruitment.redirect
@@ -131,12 +134,37 @@ def _design(study: Study, heard: dict[str, Heard], icc: float, item_sd: float) -
             yield Finding("error", f"{of}no trial is left to answer: no item belongs to it.")
     yield from _balance(planned)
     yield from confounds(study, heard)
-    roles = {s.role for found in planned.values() for s in found}
-    for rule, needed in (("catch_confidence", "catch"), ("sentinels", "sentinel"), ("checks", "check")):
-        if any(r.name == rule for r in study.exclude) and needed not in roles:
-            yield Finding("error", f"exclude has the rule {rule}, but no step has any {needed} screen: nobody could be excluded by it.")
+    yield from _rules(study, [s for found in planned.values() for s in found])
     for hypothesis in study.hypotheses:
         yield Finding(*said(study, hypothesis, planned, icc, item_sd))
+
+
+def _shifts(study: Study, folder: Path) -> Iterator[Finding]:
+    """Versions that switching tells apart by their place in time."""
+    from limen.listening._alignment import shifted
+    from limen.listening.design import screens
+
+    if any(screen.switch for group in study.cells for screen in screens(study, group, 0)):
+        yield from (Finding("warning", text) for text in shifted(study, folder))
+
+
+def _rules(study: Study, screens: list[Screen]) -> Iterator[Finding]:
+    """Rules that nothing feeds, and checks that no rule uses."""
+    fed = {s.role for s in screens} | {s.kind for s in screens}
+    rules = {rule.name for rule in study.exclude}
+    needs = {"catch_confidence": "catch", "sentinels": "sentinel", "checks": "check", "headphones": "headphones",
+             "hidden_reference": "mushra", "mid_anchor": "mushra"}  # fmt: skip
+    for rule, needed in needs.items():
+        if rule in rules and needed not in fed:
+            yield Finding("error", f"exclude has the rule {rule}, but no step has any {needed} screen: nobody could be excluded by it.")
+    rated = {sound.condition for s in screens if s.kind == "mushra" for sound in s.sounds}
+    for anchor in {rule.anchor for rule in study.exclude if rule.name == "mid_anchor"} - rated:
+        if rated:
+            yield Finding("error", f"exclude has the rule mid_anchor about {anchor!r}, but what is rated is {', '.join(sorted(rated))}.")
+    for kind in dict.fromkeys(s.kind for s in screens if s.role == "check"):
+        if not rules & {"checks", kind}:
+            way = "{name: headphones, most: 1}" if kind == "headphones" else "{name: checks}"
+            yield Finding("warning", f"the step {kind} has no consequence: no rule of exclude uses it. Add {way}, or leave the step out.")
 
 
 def _seconds(screen: Screen, heard: dict[str, Heard]) -> float:

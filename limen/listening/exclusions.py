@@ -13,6 +13,8 @@ from limen.listening._plausible import implausible
 from limen.listening.study import Rule, Study
 
 Row = Mapping[str, Any]
+QUARTER = 0.25
+"""BS.1534-3: if more listeners than this take an item's anchor for excellent, the anchor is not degraded, and nobody is left out for it."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,9 @@ def exclusions(study: Study, rows: Sequence[Row], recorded: str | None = None) -
     flagged = implausible(listeners) if any(rule.name == "implausible" for rule in study.exclude) else {}
     for listener, mine in listeners.items():
         for k, rule in enumerate(study.exclude):
-            # all rules but one look at a listener alone
-            if evidence := flagged[listener] if rule.name == "implausible" else RULES[rule.name](rule, mine):
+            # all rules but two look at a listener alone
+            seen = _degraded(rule, rows, mine) if rule.name == "mid_anchor" else mine
+            if evidence := flagged[listener] if rule.name == "implausible" else RULES[rule.name](rule, seen):
                 hits[k] += 1
                 found.append(Exclusion(listener, str(mine[0]["group"]), rule.name, words(rule), evidence))
                 break
@@ -82,9 +85,12 @@ def words(rule: Rule) -> str:
         "catch_confidence": f"answered a catch trial with confidence {' or '.join(rule.values)}",
         "sentinels": f"{more} wrong sentinel{several}",
         "checks": f"{more} failed check{several}",
+        "headphones": f"{more} wrong screen{several} of the headphone test",
         "too_fast": f"median time of a trial below {rule.seconds:g} s",
         "unheard": f"{more} trial{several} without proof that every sound was played",
         "constant_answers": "the same answer to all trials of a type",
+        "hidden_reference": f"rated the hidden reference below {rule.score:g} in more than {100 * rule.share:g} % of the trials",
+        "mid_anchor": f"rated the anchor {rule.anchor} above {rule.score:g} in more than {100 * rule.share:g} % of the trials",
         "implausible": "right where others guess, in less time than the sounds last",
     }[rule.name]
 
@@ -113,6 +119,10 @@ def _sentinels(rule: Rule, rows: Sequence[Row]) -> str:
 
 def _checks(rule: Rule, rows: Sequence[Row]) -> str:
     return _failed(_screens(rows, "check"), rule.most, "checks failed")
+
+
+def _headphones(rule: Rule, rows: Sequence[Row]) -> str:
+    return _failed([row for row in _screens(rows, "check") if row["kind"] == "headphones"], rule.most, "wrong")
 
 
 def _failed(screens: Sequence[Row], most: int, what: str) -> str:
@@ -144,13 +154,48 @@ def _constant_answers(rule: Rule, rows: Sequence[Row]) -> str:
     return "; ".join(hit)
 
 
+def _hidden_reference(rule: Rule, rows: Sequence[Row]) -> str:
+    rated = [row for row in _mushra(rows) if row["condition"] == row["reference"]]
+    return _too_often(rule, [row for row in rated if row["rating"] < rule.score], rated, "hidden reference below")
+
+
+def _mid_anchor(rule: Rule, rows: Sequence[Row]) -> str:
+    rated = [row for row in _mushra(rows) if row["condition"] == rule.anchor]
+    return _too_often(rule, [row for row in rated if row["rating"] > rule.score], rated, "anchor above")
+
+
+def _mushra(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["role"] == "trial" and row["kind"] == "mushra" and row["rating"] is not None]
+
+
+def _too_often(rule: Rule, hit: Sequence[Row], rated: Sequence[Row], what: str) -> str:
+    if not rated or len(hit) / len(rated) <= rule.share:
+        return ""
+    each = ", ".join(f"screen {row['position'] + 1}: {row['rating']:g}" for row in hit)
+    return f"{what} {rule.score:g} in {len(hit)} of {len(rated)} trials ({each})"
+
+
+def _degraded(rule: Rule, rows: Sequence[Row], mine: Sequence[Row]) -> list[Row]:
+    """A listener's rows without the items whose anchor more than a quarter of all listeners rate above the score."""
+    above: dict[str, dict[int, bool]] = {}
+    for row in _mushra(rows):
+        if row["condition"] == rule.anchor:
+            by = above.setdefault(row["item"], {})
+            by[row["listener"]] = by.get(row["listener"], False) or row["rating"] > rule.score
+    good = {item for item, by in above.items() if sum(by.values()) / len(by) > QUARTER}
+    return [row for row in mine if row["item"] not in good]
+
+
 RULES: dict[str, Callable[[Rule, Sequence[Row]], str]] = {
     "incomplete": _incomplete,
     "catch_confidence": _catch_confidence,
     "sentinels": _sentinels,
     "checks": _checks,
+    "headphones": _headphones,
     "too_fast": _too_fast,
     "unheard": _unheard,
     "constant_answers": _constant_answers,
+    "hidden_reference": _hidden_reference,
+    "mid_anchor": _mid_anchor,
 }
 """Each says what the listener did if the rule hits, else nothing."""

@@ -21,6 +21,8 @@ from limen.listening.study import Study
 from limen.trials._screen import Screen, Widget
 from limen.whole import write_whole
 
+PLAYED = ("plays", "switches", "played_s")
+"""What is told of the playback of each sound."""
 UNSAFE = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes text that begins so for a formula."""
 
@@ -67,11 +69,14 @@ def _of_answer(
     answer: Mapping[str, Any] = {} if screen.personal else stored["answer"] or {}
     base = {**base, **factors.get(facts.get("item", ""), {})}
     base |= {name: stored[name] for name in ("position", "step", "kind", "role", "correct", "response_ms")}
-    base |= {name: facts.get(name) for name in ("item", "condition", "axis", "strength")} | {"track": screen.track}
+    base |= {name: facts.get(name) for name in ("item", "condition", "reference", "axis", "strength")} | {"track": screen.track}
     base |= {
         "truth": next(iter(truth.values())) if len(truth) == 1 else json.dumps(truth, ensure_ascii=False) if truth else facts.get("said"),
         "plays": sum(p["plays"] for p in played) if screen.sounds else None,
         "played_s": round(sum(p["played_s"] for p in played), 3) if screen.sounds else None,
+        "switches": sum(p.get("switches", 0) for p in played) if screen.sounds else None,
+        "over_limit": screen.over_limit([p["plays"] for p in played]) if screen.sounds else None,
+        "playback": json.dumps({p["label"]: {name: p.get(name, 0) for name in PLAYED} for p in played}) if played else None,
         "sounds_s": round(sum(p.get("length_s", 0.0) for p in played), 3) if played else None,
         "heard": heard(screen, played),
         "rate_hz": next((p["rate_hz"] for p in played), None),

@@ -27,7 +27,11 @@ class Playback(Message):
     rate_hz: float = Field(default=0, ge=0, le=1e6)
     """Rate of the device."""
     plays: int = Field(default=0, ge=0, le=1_000_000)
+    """How often it was started, and gone round again in a loop."""
+    switches: int = Field(default=0, ge=0, le=1_000_000)
+    """How often it was switched to while another one played."""
     played_s: float = Field(default=0, ge=0, le=1e6)
+    """Seconds of it that were heard."""
 
 
 class Answer(Message):
@@ -94,7 +98,9 @@ class ScreenShown(Message):
     sounds: list[SoundAddress]
     widgets: list[WidgetShown]
     plays: int | None
+    switch: bool
     hear_all: bool
+    decline: str
 
 
 class AtScreen(Message):
@@ -143,6 +149,12 @@ class Stored(Message):
     state: State
 
 
+class Declined(Message):
+    """Nothing of this listener is stored any more."""
+
+    declined: Literal[True]
+
+
 class Noted(Message):
     stored: Literal[True]
 
@@ -162,6 +174,8 @@ class GroupProgress(Message):
 class Progress(GroupProgress):
     name: str
     wanted: int
+    declined: int
+    """Who did not agree to take part; nothing else is known of them."""
     groups: dict[str, GroupProgress]
     answers: int
     last_answer_at: float | None

@@ -84,7 +84,8 @@ class Seats:
         found = connection.execute(select(*columns).where(listeners.c.id.in_([r.listener for r in asking])))
         known = {row.id: row for row in found}
         for r in asking:
-            if r.was is not None and r.was != (known[r.listener].group_, known[r.listener].number):
+            now_at = known.get(r.listener)  # none: they declined meanwhile, in another window
+            if now_at is None or (r.was is not None and r.was != (now_at.group_, now_at.number)):
                 raise Released("You were away for long, and the study has gone on without you. This is where it begins again.")
         seeking = {r.listener: r.places for r in asking if r.places is not None and known[r.listener].placed_at is None}
         if seeking and self._taken(connection) + len(seeking) > min(seeking.values()):

@@ -28,7 +28,7 @@ from limen.listening import admin, resume
 from limen.listening.answers import short, storable
 from limen.listening.arrivals import Crowded
 from limen.listening.guard import Guard, Limits, sender
-from limen.listening.messages import Answer, Begin, Event, Noted, Preview, Problem, State, Stored, as_json
+from limen.listening.messages import Answer, Begin, Declined, Event, Noted, Preview, Problem, State, Stored, as_json
 from limen.listening.resume import Opaque, key_of, known
 from limen.listening.seats import DoorClosed, Released
 from limen.listening.sessions import Sessions, Unknown
@@ -158,6 +158,14 @@ def _routes(sessions: Sessions) -> APIRouter:
         if offer.stored is not None and await asyncio.wrap_future(offer.stored) and offer.following is not None:
             return as_json(sessions.settle(offer))
         return as_json(await run_in_threadpool(sessions.settle, offer))
+
+    @routes.post("/api/decline", response_model=Declined)
+    async def decline(request: Request) -> Response:
+        """Ends the study for a listener who does not agree: all that is known of them is deleted, and one refusal more is counted."""
+        await run_in_threadpool(sessions.decline, needed(request))
+        response = as_json({"declined": True})
+        response.delete_cookie(sessions.keys.cookie())
+        return response
 
     @routes.post("/api/event", response_model=Noted)
     async def event(request: Request, body: Event) -> Response:

@@ -89,6 +89,16 @@ class Sessions:
             return False
         return True
 
+    def decline(self, key: str) -> None:
+        """Forgets a listener who does not agree, while they are at the screen that asks for it."""
+        session = self.find(key, fresh=True)
+        place = session.place
+        if place is None or not place.screen.decline or not self.store.decline(session.id, place.position):
+            raise UserError("You have agreed already. To stop taking part, close the page.")
+        with self._lock:
+            self._kept.pop(hashed(key), None)
+        self.arrivals.settled(hashed(key))
+
     def find(self, key: str, fresh: bool = False) -> Session:
         """The session of a key; `fresh` reads it from the store whatever is in memory."""
         name = hashed(key)

@@ -62,21 +62,20 @@ class Sounds:
             return made
 
     def proved(self, screen: Screen, playback: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """What the page says of its playback, each with `proved`: the samples it decoded are those that were sent, and were played.
-        `length_s`, how long the sound lasts, is ours."""
+        """What the page says of its playback, each with `proved`: the samples it decoded are those that were sent, and were played, from a
+        start or after a switch. `length_s`, how long the sound lasts, is ours."""
         labels = [sound.label for sound in screen.sounds]
         said = {p["label"]: p for p in playback}
         if strange := sorted(set(said) - set(labels)):
             raise UserError(f"This screen has no sound called {ascii(strange[0])[:60]}.")
         if not said:
             return []
-        made = self.of(screen)
-        sent = zip(labels, made.digests, made.lengths_s, strict=True)
-        return [
-            {**p, "proved": p["plays"] > 0 and p["digest"] == right, "length_s": length_s}
-            for label, right, length_s in sent
-            if (p := said.get(label))
-        ]
+        made, out = self.of(screen), []
+        for label, right, seconds in zip(labels, made.digests, made.lengths_s, strict=True):
+            if p := said.get(label):
+                proved = p["plays"] + p.get("switches", 0) > 0 and p["digest"] == right
+                out.append({**p, "proved": proved, "length_s": seconds})
+        return out
 
     def check(self) -> None:
         """A UserError for a study that a listener could not take: a file is missing, or no item serves a step."""

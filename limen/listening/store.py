@@ -18,6 +18,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import DBAPIError
 
 from limen.errors import UserError
+from limen.listening.refusals import refuse
 from limen.listening.seats import STATES, Choose, DoorClosed, Seats, Seed
 from limen.listening.study import Study
 from limen.listening.tables import (
@@ -202,6 +203,10 @@ class Store:
 
         self._writer.run(job)
 
+    def decline(self, listener: int, position: int) -> bool:
+        """Forgets a listener who does not agree on the screen at this position; False if they agreed before."""
+        return self._writer.run(lambda connection: refuse(connection, listener, position))
+
     # ---- answers
 
     def append(self, record: Record) -> bool:
@@ -272,14 +277,15 @@ class Store:
         return self._rows(select(events).order_by(events.c.id))
 
     def progress(self) -> dict[str, Any]:
-        """Listeners by group and state; answers; whether the study is closed."""
+        """Listeners by group and state; how many declined; answers; whether the study is closed."""
         with self.engine.connect() as connection:
             states = [func.count().filter(condition) for condition in self._seats.states()]
             query = select(listeners.c.group_, *states).group_by(listeners.c.group_).order_by(listeners.c.group_)
             groups = {name: dict(zip(STATES, numbers, strict=True)) for name, *numbers in connection.execute(query)}
             given, last = connection.execute(select(func.count(), func.max(answers.c.received_at)).select_from(answers)).one()
         sums = {name: sum(group[name] for group in groups.values()) for name in STATES}
-        return {**sums, "groups": groups, "answers": given, "last_answer_at": last, "closed": self.closed()}
+        declined = int(self._meta("declined") or 0)
+        return {**sums, "declined": declined, "groups": groups, "answers": given, "last_answer_at": last, "closed": self.closed()}
 
     def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
         with self.engine.connect() as connection:

@@ -95,15 +95,24 @@ class Recruitment(Options):
 class Rule(Options):
     """Whose answers are left out. Rules are applied in order, exactly as written."""
 
-    name: Literal["incomplete", "catch_confidence", "sentinels", "checks", "too_fast", "unheard", "constant_answers", "implausible"]
+    name: Literal[
+        "incomplete", "catch_confidence", "sentinels", "checks", "headphones", "too_fast", "unheard", "constant_answers",
+        "hidden_reference", "mid_anchor", "implausible",
+    ]  # fmt: skip
     """incomplete: did not reach the end. catch_confidence: answered a catch trial with one of `values` as confidence. sentinels: more
-    than `most` wrong sentinels. checks: more than `most` failed checks (attention, headphones). too_fast: the median time of a trial is
-    below `seconds`. unheard: more than `most` trials without proof that every sound was played. constant_answers: the same answer to all
-    trials of a type. implausible: right in ABX far more often than others in the same condition, and most of it in less time than the
-    sounds last, as a program is that compares samples."""
+    than `most` wrong sentinels. checks: more than `most` failed checks (attention, headphones). headphones: more than `most` screens of the
+    headphone test wrong. too_fast: the median time of a trial is below `seconds`. unheard: more than `most` trials without proof that every
+    sound was played. constant_answers: the same answer to all trials of a type. hidden_reference and mid_anchor are the post-screening of
+    ITU-R BS.1534-3, section 4.1.2, for MUSHRA: the hidden reference rated below `score`, or `anchor` rated above `score`, in more than the
+    `share` of the trials. Items whose anchor more than a quarter of all listeners rate above `score` are not counted for mid_anchor: there
+    the anchor itself is too good. implausible: right in ABX far more often than others in the same condition, and most of it in less time
+    than the sounds last, as a program is that compares samples."""
     values: list[str] = Field(default=["high"])
     most: int = Field(default=0, ge=0)
     seconds: float = Field(default=1.0, gt=0)
+    score: float = Field(default=90.0, ge=0, le=100)
+    share: float = Field(default=0.15, ge=0, lt=1)
+    anchor: str = Field(default="low-pass 7 kHz", min_length=1)
 
 
 class Hypothesis(Options):

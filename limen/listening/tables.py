@@ -39,7 +39,8 @@ metadata = MetaData()
 _id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER counts up by itself in SQLite
 
 meta = Table("meta", metadata, Column("key", String(64), primary_key=True), Column("value", Text, nullable=False))
-"""study: fingerprint, recorded before the first listener. name, secret, closed_at. tried_at: when it was last tried to store anything."""
+"""study: fingerprint, recorded before the first listener. name, secret, closed_at. declined: number of refusals.
+tried_at: when it was last tried to store anything."""
 
 listeners = Table(
     "listeners",

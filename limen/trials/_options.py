@@ -29,7 +29,8 @@ class Trials(Page):
     where: dict[str, Factor] = Field(default_factory=dict)
     """Only items with these factors: {part: 1}."""
     plays: int | None = Field(default=None, ge=1)
-    """How often each sound may be played; null: as often as one likes."""
+    """How often each sound may be played; null: as often as one likes. A play is one start, or one more time round of a loop. Where one
+    can switch between k sounds, that makes k times as many plays for all together, and switching uses up none."""
     teaching: int = Field(default=0, ge=0)
     """So many trials first, with the right answer told afterwards; they do not count."""
     pause_every: int | None = Field(default=None, ge=1)
@@ -45,6 +46,13 @@ class ItemTrials(Trials):
     """random: each listener's own. latin: rows of a balanced Latin square, one after another. file: as in the study file."""
     sentinels: dict[str, Factor] = Field(default_factory=dict)
     """Items with these factors are mixed in as sentinels, whose right answer nobody should miss: {part: sentinel}. Default: none are."""
+
+
+class ComparedTrials(ItemTrials):
+    """What the trial types share that compare versions of one clip."""
+
+    switch: bool = True
+    """While a sound plays, another one can be switched to at the same place. false: each starts from its beginning."""
 
 
 def chosen(items: Sequence[Any], where: Mapping[str, Factor]) -> list[Any]:

@@ -86,7 +86,9 @@ class Screen:
     sounds: tuple[Sound, ...] = ()
     widgets: tuple[Widget, ...] = ()
     plays: int | None = None
-    """How often each sound may be played; None: as often as one likes."""
+    """How often each sound may be played; None: as often as one likes. See `over_limit`."""
+    switch: bool = False
+    """All sounds run together, and pressing another one goes on in it at the same place."""
     hear_all: bool = True
     """Every sound must have been played to its end once before an answer is taken."""
     truth: Mapping[str, Any] = field(default_factory=dict)
@@ -101,6 +103,15 @@ class Screen:
     """The answer is kept apart from the others and can be erased."""
     step: int = 0
     """Which step of the study file it belongs to; set by the design."""
+    decline: str = ""
+    """Label of a button that ends the study instead of an answer: "I do not agree". Empty: there is none."""
+
+    def over_limit(self, plays: Sequence[int]) -> int:
+        """Plays beyond the limit, from those of each sound. A play is one start, or one more time round of a loop; switching meanwhile is
+        part of the same play, so where one can switch the plays belong to all sounds together."""
+        if self.plays is None:
+            return 0
+        return max(0, sum(plays) - self.plays * len(self.sounds)) if self.switch else sum(max(0, n - self.plays) for n in plays)
 
     def public(self) -> dict[str, Any]:
         """What a page may know; the addresses of the sounds are added by the server."""
@@ -112,7 +123,9 @@ class Screen:
             "sounds": [{"label": s.label, "rated": s.rated} for s in self.sounds],
             "widgets": [_shown(w) for w in self.widgets],
             "plays": self.plays,
+            "switch": self.switch,
             "hear_all": self.hear_all,
+            "decline": self.decline,
         }
 
     def correct(self, answer: Mapping[str, Any]) -> bool | None:

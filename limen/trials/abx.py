@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from limen.trials._options import ItemTrials, chosen, facts, session
+from limen.trials._options import ComparedTrials, chosen, facts, session
 from limen.trials._screen import Listener, Role, Screen, Sound, Stimulus, Widget, choices
 
 
-class Abx(ItemTrials):
+class Abx(ComparedTrials):
     conditions: tuple[str, str] | None = None
     """The two conditions: [clean, adversarial]; results name the second. null: the first two of each item."""
     question: str = Field(default="X is the same clip as A or as B. Which one is it?", max_length=500)
@@ -34,8 +34,8 @@ def abx(listener: Listener, options: Abx) -> list[Screen]:
 
     def screen(files: dict[str, tuple[str, str]], item: Any, role: Role, condition: str, truth: dict[str, str], **more: Any) -> Screen:
         sounds = tuple(Sound(label, Stimulus(file), name) for label, (name, file) in files.items())
-        return Screen("abx", role, options.title, options.text, sounds, tuple(widgets), options.plays, truth=truth,
-                      facts=facts(item, condition, sounds, **more))  # fmt: skip
+        return Screen("abx", role, options.title, options.text, sounds, tuple(widgets), options.plays, options.switch,
+                      truth=truth, facts=facts(item, condition, sounds, **more))  # fmt: skip
 
     def trial(item: Any, turn: int, role: Role) -> Screen:
         reference, test = _pair(item, options)

@@ -1,5 +1,6 @@
 """MUSHRA (ITU-R BS.1534-3, https://www.itu.int/rec/R-REC-BS.1534): all conditions of an item on one screen beside an open reference, each
-rated from 0 to 100. Among them, unmarked, are the reference itself and its low-passed versions at 3.5 and 7 kHz, made here.
+rated from 0 to 100, with instant switching between them. Among them, unmarked, are the reference itself and its low-passed versions at
+3.5 and 7 kHz, made here.
 """
 
 import string
@@ -10,6 +11,9 @@ from pydantic import Field
 
 from limen.trials._options import ItemTrials, facts, session
 from limen.trials._screen import Effect, Listener, Role, Screen, Sound, Stimulus, Widget
+
+LETTERS = [letter for letter in string.ascii_uppercase if letter not in "LR"]
+"""Names of the rated sounds; on the page L is the key of the loop and R that of the reference."""
 
 
 class Mushra(ItemTrials):
@@ -47,11 +51,11 @@ def mushra(listener: Listener, options: Mushra) -> list[Screen]:
         listener.random.shuffle(hidden)
         open_one = Sound("Reference", Stimulus(clean), reference(item), rated=False)
         sounds = (open_one, *(Sound(_letter(k), s, name) for k, (name, s) in enumerate(hidden)))
-        return Screen("mushra", role, options.title, options.text, sounds, (widget,), options.plays,
+        return Screen("mushra", role, options.title, options.text, sounds, (widget,), options.plays, switch=True,
                       facts=facts(item, "", sounds, reference=reference(item)))  # fmt: skip
 
     return session("mushra", listener, options, cases, screen)
 
 
 def _letter(k: int) -> str:
-    return string.ascii_uppercase[k % 26] + (str(k // 26) if k >= 26 else "")
+    return LETTERS[k % len(LETTERS)] + (str(k // len(LETTERS)) if k >= len(LETTERS) else "")

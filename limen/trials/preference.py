@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import Field
 
-from limen.trials._options import ItemTrials, facts, session
+from limen.trials._options import ComparedTrials, facts, session
 from limen.trials._screen import Choice, Listener, Role, Screen, Sound, Stimulus, Widget
 
 Case = tuple[Any, str, str]
 
 
-class Preference(ItemTrials):
+class Preference(ComparedTrials):
     conditions: list[str] | None = Field(default=None, min_length=2)
     """Conditions that are compared, every one with every other; null: all an item has but the reference."""
     reference: str | None = None
@@ -30,6 +30,8 @@ def preference(listener: Listener, options: Preference) -> list[Screen]:
     both = (Choice("A", "A"), Choice("B", "B"))
     widget = Widget("answer", "choose", options.question, both + ((Choice("none", options.indifferent),) if options.indifferent else ()))
 
+    beside = {"reference": options.reference} if options.reference else {}
+
     def cases(items: Sequence[Any]) -> list[Case]:
         usable = [i for i in items if options.reference is None or options.reference in i.files]
         return [(i, *pair) for i in usable for pair in combinations([c for c in i.files if _compared(c, options)], 2)]
@@ -40,8 +42,8 @@ def preference(listener: Listener, options: Preference) -> list[Screen]:
         sounds = tuple(Sound(label, Stimulus(item.files[name]), name) for label, name in (("A", a), ("B", b)))
         if options.reference is not None:
             sounds = (Sound("Reference", Stimulus(item.files[options.reference]), options.reference, rated=False), *sounds)
-        return Screen("preference", role, options.title, options.text, sounds, (widget,), options.plays,
-                      facts=facts(item, f"{pair[0]} / {pair[1]}", sounds, a=a, b=b))  # fmt: skip
+        return Screen("preference", role, options.title, options.text, sounds, (widget,), options.plays, options.switch,
+                      facts=facts(item, f"{pair[0]} / {pair[1]}", sounds, a=a, b=b, **beside))  # fmt: skip
 
     return session("preference", listener, options, cases, screen)
 

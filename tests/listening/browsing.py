@@ -81,7 +81,7 @@ class Person:
         return self.page.locator("#count").inner_text()
 
     def button(self, label: str) -> Locator:
-        return self.page.get_by_role("button", name=re.compile(f"^(Play|Stop) {label}$"))
+        return self.page.get_by_role("button", name=re.compile(f"^(Play|Stop|Switch to) {label}$"))
 
     def tile(self, label: str) -> Locator:
         return self.page.locator(".tile").filter(has=self.page.locator(f".name:text-is('{label}')"))
@@ -93,7 +93,8 @@ class Person:
         known = self.page.locator(".tile .name").all_inner_texts()
         for label in labels or known:
             tile = f"document.querySelectorAll('.tile')[{known.index(label)}]"
-            until(self.page, f"{tile}.querySelector('.sound').ariaDisabled === 'false'")
+            # a sound that plays comes to its end first: pressing another one would switch to it
+            until(self.page, f"!document.querySelector('.tile.on') && {tile}.querySelector('.sound').ariaDisabled === 'false'")
             self.button(label).click()
             until(self.page, f"{tile}.querySelector('.state').textContent === 'Heard'")
 

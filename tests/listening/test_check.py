@@ -1,5 +1,6 @@
 """`limen listen check`: what would spoil a study is found before the first listener."""
 
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,11 @@ import yaml
 
 from limen.audio.files import write_clip
 from limen.errors import UserError
+from limen.listening._alignment import best_shift
 from limen.listening.check import check_study
 
 RATE_HZ = 16000
+TEMPLATES = Path(str(files("limen.listening"))) / "templates"
 
 
 def noise(seconds: float = 0.5, amplitude: float = 0.1, seed: int = 0) -> torch.Tensor:
@@ -90,6 +93,61 @@ def test_different_rates_within_an_item_are_an_error(tmp_path):
 
 def test_a_rule_that_can_exclude_nobody_is_an_error(tmp_path):
     assert "sentinel" in found(study(tmp_path, {"exclude": [{"name": "sentinels"}]}), "error")
+
+
+def test_a_headphone_test_that_no_rule_uses_is_warned_of(tmp_path):
+    steps = ["consent", "level", "headphones", "abx"]
+    words = "the step headphones has no consequence: no rule of exclude uses it. Add {name: headphones, most: 1}"
+    assert words in found(study(tmp_path, {"steps": steps}), "warning")
+    for rule in ("headphones", "checks"):
+        assert "no consequence" not in found(study(tmp_path, {"steps": steps, "exclude": [{"name": rule}]}), "warning")
+    attention = {"name": "attention", "file": "clean0.wav", "word": "a", "others": ["b"]}
+    both = {"steps": [*steps, attention], "exclude": [{"name": "headphones"}]}
+    assert "the step attention has no consequence" in found(study(tmp_path, both), "warning")
+    assert "headphones has no consequence" not in found(study(tmp_path, both), "warning")
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in TEMPLATES.glob("*.yaml")))
+def test_every_check_of_a_template_has_a_rule_that_uses_it(name):
+    content = yaml.safe_load((TEMPLATES / f"{name}.yaml").read_text())
+    steps = {s if isinstance(s, str) else s["name"] for s in content["steps"]}
+    rules = {rule["name"] for rule in content["exclude"]}
+    assert not ("headphones" in steps and not rules & {"headphones", "checks"})
+    assert ("mushra" in steps) == ("hidden_reference" in rules)
+
+
+@pytest.mark.parametrize(("shift", "warned"), [(0, ""), (15, ""), (16, "+1.0 ms"), (-160, "-10.0 ms")])
+def test_versions_that_are_shifted_in_time_are_warned_of_where_one_can_switch(shift, warned, tmp_path):
+    x = noise(0.6)
+    other = 0.02 * torch.randn(len(x) - 800, generator=torch.Generator().manual_seed(1))
+    clean, late = x[400:-400], x[400 - shift : len(x) - 400 - shift] + other
+    words = f"adversarial0.wav lags {warned} behind clean0.wav: who switches between them while they play hears the jump."
+    assert (words in found(study(tmp_path, clean=clean, adversarial=late), "warning")) == bool(warned)
+    apart = {"steps": ["consent", "level", {"name": "abx", "switch": False}]}
+    assert "lags" not in found(study(tmp_path, apart, clean=clean, adversarial=late), "warning")
+
+
+def test_a_best_shift_is_found_either_way():
+    x = noise(0.3)
+    assert best_shift(x[100:], x[:-100], 200) == (100, pytest.approx(1, abs=0.05))
+    assert best_shift(x[:-100], x[100:], 200) == (-100, pytest.approx(1, abs=0.05))
+    assert best_shift(x, torch.zeros_like(x), 200)[1] == 0
+
+
+def test_consent_that_comes_after_questions_is_warned_of(tmp_path):
+    late = {"steps": ["level", "demographics", "consent", "abx"]}
+    assert "consent comes after level, demographics: answers given before it stay" in found(study(tmp_path, late), "warning")
+    page = {"name": "instructions", "text": "Hello."}
+    assert "consent comes" not in found(study(tmp_path, {"steps": [page, "consent", "level", "abx"]}), "warning")
+
+
+def test_rules_about_mushra_need_a_mushra_step_and_an_anchor_that_is_there(tmp_path):
+    for rule in ("hidden_reference", "mid_anchor", "headphones"):
+        assert f"exclude has the rule {rule}, but no step" in found(study(tmp_path, {"exclude": [{"name": rule}]}), "error")
+    steps = ["consent", "level", {"name": "mushra", "anchors_hz": [3500]}]
+    lost = found(study(tmp_path, {"steps": steps, "exclude": [{"name": "mid_anchor"}]}), "error")
+    assert "exclude has the rule mid_anchor about 'low-pass 7 kHz', but what is rated is adversarial, clean, low-pass 3.5 kHz." in lost
+    assert found(study(tmp_path, {"steps": steps, "exclude": [{"name": "mid_anchor", "anchor": "low-pass 3.5 kHz"}]}), "error") == ""
 
 
 def test_a_hypothesis_about_trials_that_do_not_exist_is_an_error(tmp_path):

@@ -85,6 +85,85 @@ def test_checks_leave_out_who_fails_one(tmp_path: Path) -> None:
     assert [(e.listener, e.evidence) for e in report.excluded] == [(1, "1 of 1 checks failed (screen 1)")]
 
 
+def test_headphones_counts_the_screens_of_the_headphone_test_alone(tmp_path: Path) -> None:
+    steps = ["headphones", {"name": "attention", "file": "a.wav", "word": "tea", "others": ["milk"]}, {"name": "abx", "trials": 1}]
+    plan = answering.study(steps, exclude=[{"name": "headphones", "most": 1}])
+
+    missed = [0] * 4
+
+    def respond(k: int, s: Screen) -> dict[str, Any]:
+        if s.kind == "attention":
+            return {"answer": "milk"}
+        if s.kind == "abx":
+            return good(k, s)
+        if missed[k] == k:
+            return dict(s.truth)
+        missed[k] += 1
+        return {"answer": "2" if s.truth["answer"] == "1" else "1"}
+
+    report = exclusions(plan, answering.table(plan, tmp_path / "a.db", 4, respond))
+    # listener k misses k of the six; five right answers of six are proof
+    assert [(e.listener, e.evidence[:17]) for e in report.excluded] == [(3, "2 of 6 wrong (scr"), (4, "3 of 6 wrong (scr")]
+    assert report.excluded[0].reason == "more than 1 wrong screen of the headphone test"
+
+
+RATINGS = {"clean": 100, "adversarial": 60, "low-pass 3.5 kHz": 20, "low-pass 7 kHz": 50}
+
+
+def rated(items: int, **how: Any) -> Any:
+    """A study of so many MUSHRA trials, one per item."""
+    return answering.study([{"name": "mushra", "reference": "clean"}], items, **how)
+
+
+def rates(change: Any) -> Any:
+    """Everybody rates like everybody, but for what `change(listener, item)` says by condition."""
+
+    def respond(k: int, s: Screen) -> dict[str, Any]:
+        mine = RATINGS | change(k, int(str(s.facts["item"]).split()[1]))
+        return {"rating": {sound.label: mine[sound.condition] for sound in s.sounds if sound.rated}}
+
+    return respond
+
+
+def test_the_hidden_reference_may_be_rated_below_90_in_15_percent_of_the_trials_and_not_more(tmp_path: Path) -> None:
+    plan = rated(20, exclude=[{"name": "hidden_reference"}])
+    low = rates(lambda k, item: {"clean": 89} if item < (0, 3, 4)[k] else {"clean": 90})
+    report = exclusions(plan, answering.table(plan, tmp_path / "a.db", 3, low))
+    assert [e.listener for e in report.excluded] == [3]  # 3 of 20 are 15 %, 4 are more
+    assert report.excluded[0].reason == "rated the hidden reference below 90 in more than 15 % of the trials"
+    assert report.excluded[0].evidence.startswith("hidden reference below 90 in 4 of 20 trials (screen ")
+    assert report.excluded[0].evidence.count(": 89") == 4
+
+
+@pytest.mark.parametrize(("rule", "left_out"), [
+    ({"score": 89}, []), ({"score": 89.5}, [2]), ({"share": 0.2}, []), ({"share": 0.19}, [2]), ({"share": 0.0}, [1, 2]),
+])  # fmt: skip
+def test_score_and_share_of_the_hidden_reference_are_options(rule: dict[str, Any], left_out: list[int], tmp_path: Path) -> None:
+    plan = rated(20, exclude=[{"name": "hidden_reference", **rule}])
+    low = rates(lambda k, item: {"clean": 89} if item < (1, 4)[k] else {})
+    assert [e.listener for e in exclusions(plan, answering.table(plan, tmp_path / "a.db", 2, low)).excluded] == left_out
+
+
+def test_the_mid_anchor_may_be_rated_above_90_in_15_percent_of_the_trials_and_not_more(tmp_path: Path) -> None:
+    plan = rated(20, exclude=[{"name": "mid_anchor"}])
+    # each for items of their own: no item's anchor is too good for more than a quarter of the listeners
+    high = rates(lambda k, item: {"low-pass 7 kHz": 91 if 4 * k <= item < 4 * k + (3, 4, 0, 0, 0)[k] else 90})
+    report = exclusions(plan, answering.table(plan, tmp_path / "a.db", 5, high))
+    assert [e.listener for e in report.excluded] == [2]
+    assert report.excluded[0].reason == "rated the anchor low-pass 7 kHz above 90 in more than 15 % of the trials"
+    assert report.excluded[0].evidence.startswith("anchor above 90 in 4 of 20 trials (screen ")
+
+
+@pytest.mark.parametrize(("listeners", "left_out"), [(8, [1, 2]), (7, [])])
+def test_nobody_is_left_out_for_an_anchor_that_more_than_a_quarter_take_for_excellent(
+    listeners: int, left_out: list[int], tmp_path: Path
+) -> None:
+    plan = rated(6, exclude=[{"name": "mid_anchor"}])
+    high = rates(lambda k, item: {"low-pass 7 kHz": 95} if k < 2 and item == 0 else {})  # 2 of 8 are a quarter, 2 of 7 are more
+    report = exclusions(plan, answering.table(plan, tmp_path / "a.db", listeners, high))
+    assert [e.listener for e in report.excluded] == left_out
+
+
 def test_too_fast_looks_at_the_median_of_trials(tmp_path: Path) -> None:
     report = excluded(tmp_path, [{"name": "too_fast", "seconds": 1.5}], good, seconds=lambda k: (1.49, 1.5, 3.0)[k])
     assert [(e.listener, e.evidence) for e in report.excluded] == [(1, "median 1.49 s over 7 trials")]

@@ -241,7 +241,7 @@ def test_sounds_are_wav_files_of_equal_length_and_their_hash_is_proof_of_playbac
         with wave.open(io.BytesIO(reply.content)) as file:
             hashes[label] = hashlib.sha256(file.readframes(file.getnframes())).hexdigest()
     assert len(set(hashes.values())) == 3  # not even equal sounds are equal files
-    playback = [{"label": label, "digest": h, "rate_hz": 48000, "plays": 1, "played_s": 0.3} for label, h in hashes.items()]
+    playback = [{"label": label, "digest": h, "rate_hz": 48000, "plays": 1, "switches": 0, "played_s": 0.3} for label, h in hashes.items()]
     playback[0]["digest"] = "0" * 64
     playback[1]["plays"] = 0
     assert send(client, state, playback=playback).status_code == 200

@@ -163,7 +163,8 @@ def test_whoever_only_begins_takes_no_place(store):
     for i in range(10):
         store.append(record(join(store, plan, f"k{i}").id, 0))  # consent, and not a sound heard
     assert store.progress() | {"groups": 0} == {
-        "finished": 0, "active": 0, "dropped": 0, "begun": 10, "left": 0, "groups": 0, "answers": 10, "closed": False,
+        "finished": 0, "active": 0, "dropped": 0, "begun": 10, "left": 0, "declined": 0, "groups": 0, "answers": 10,
+        "closed": False,
         "last_answer_at": store.progress()["last_answer_at"],
     }  # fmt: skip
     for i in range(2):
@@ -216,6 +217,7 @@ def test_whoever_finished_counts_however_long_ago(store):
         **one,
         "groups": {"": one},
         "answers": 1,
+        "declined": 0,
         "last_answer_at": None,
         "closed": False,
     }

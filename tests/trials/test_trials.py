@@ -42,7 +42,7 @@ def test_the_page_learns_neither_file_nor_condition_nor_item_nor_the_right_answe
         public = json.dumps(screen.public())
         assert "SECRET" not in public
         assert "truth" not in public
-        assert set(screen.public()) == {"kind", "role", "title", "text", "sounds", "widgets", "plays", "hear_all"}
+        assert set(screen.public()) == {"kind", "role", "title", "text", "sounds", "widgets", "plays", "switch", "hear_all", "decline"}
         assert all(set(sound) == {"label", "rated"} for sound in screen.public()["sounds"])
         # whatever the right answer is, the page is the same
         assert replace(screen, truth={"answer": "another"}, facts={}, track=None).public() == screen.public()
@@ -138,6 +138,21 @@ def test_confidence_is_a_second_question_that_can_be_left_out():
     assert [w.name for w in made("abx", confidence=[])[0].widgets] == ["answer"]
 
 
+def test_sounds_that_are_compared_can_be_switched_unless_the_study_says_no():
+    assert {name for name in names("trials") if made(name)[0].switch} == {"abx", "preference", "mushra"}
+    assert not made("abx", switch=False)[0].switch
+    assert not made("preference", switch=False)[0].switch
+
+
+@pytest.mark.parametrize(("switch", "plays", "over"), [
+    (False, [2, 2, 2], 0), (False, [3, 0, 1], 1), (False, [4, 3, 0], 3),
+    (True, [6, 0, 0], 0), (True, [3, 2, 1], 0), (True, [3, 3, 1], 1),
+])  # fmt: skip
+def test_plays_of_sounds_that_can_be_switched_belong_to_all_of_them_together(switch, plays, over):
+    assert made("abx", plays=2, switch=switch)[0].over_limit(plays) == over
+    assert made("abx", switch=switch)[0].over_limit(plays) == 0
+
+
 def test_fewer_trials_than_items_go_on_where_the_last_listener_ended():
     heard = Counter(s.facts["item"] for number in range(6) for s in made("abx", number, trials=4))
     assert set(heard.values()) == {2}
@@ -230,6 +245,14 @@ def test_mushra_hides_the_reference_and_its_anchors_among_the_conditions():
     assert by["low-pass 7 kHz"].file == "r.wav"
     (widget,) = screen.widgets
     assert (widget.kind, widget.each_sound, widget.low, widget.high, len(widget.anchors)) == ("slide", True, 0, 100, 5)
+
+
+def test_no_sound_of_mushra_has_the_letter_of_the_loop_or_of_the_reference():
+    item = Item(id="a", files={f"c{k}": "x.wav" for k in range(30)})
+    (screen,) = made("mushra", items=[item])
+    labels = [s.label for s in screen.sounds[1:]]
+    assert len(set(labels)) == 32
+    assert labels[:24] == list("ABCDEFGHIJKMNOPQSTUVWXYZ")
 
 
 # ---- same or different
@@ -333,6 +356,11 @@ def test_consent_has_no_other_answer_than_to_agree():
     assert [c.value for c in widget.choices] == ["agree"]
     assert widget.required
     assert not widget.other
+
+
+def test_only_consent_can_be_declined():
+    assert {name: screen.decline for name in names("trials") for screen in made(name) if screen.decline} == {"consent": "I do not agree"}
+    assert made("consent", decline="No")[0].public()["decline"] == "No"
 
 
 def test_the_headphone_check_plays_every_order_of_three_tones_once():

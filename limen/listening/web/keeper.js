@@ -19,6 +19,10 @@ function write(name, value) {
   } catch { /* kept in memory */ }
 }
 
+/** What a listener set on the page, or null. */
+export const recall = (name) => read(`limen.${name}`);
+export const remember = (name, value) => write(`limen.${name}`, value);
+
 /** The answer that waits to be acknowledged, or null. */
 export const unsent = () => read(UNSENT);
 
@@ -36,6 +40,11 @@ export function release(parcel) {
     write(UNSENT, null);
     write(DRAFT, null);
   }
+}
+
+/** Nothing of this listener stays. */
+export function forget() {
+  for (const name of [UNSENT, DRAFT, AT]) write(name, null);
 }
 
 /** What was done on a screen before a reload: {values, sounds, spent_ms}. */

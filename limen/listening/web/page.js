@@ -1,6 +1,6 @@
 // The way through a study: the server says which screen comes next, the answer is kept here until the server has it.
 
-import { announce, elsewhere, keep, release, unsent } from "./keeper.js";
+import { announce, elsewhere, forget, keep, release, unsent } from "./keeper.js";
 import { call, hurry, persist, under, uuid } from "./net.js";
 import { Screen, paragraphs } from "./screen.js";
 import { make } from "./widgets.js";
@@ -10,6 +10,7 @@ const main = by("screen"), line = by("line"), status = by("status");
 let shown = null;  // the screen on show, or null
 let current = null;  // id of the screen the study is at, as far as this page knows
 let delivering = null;  // the promise of the delivery under way
+let shown_at = 0;  // when the buttons of a page of our own came, in ms
 
 const WORDS = {
   lost: "Connection lost. Your answer is kept on this device; trying again …",
@@ -38,6 +39,7 @@ function show(element, heading, title) {
   shown?.close();
   shown = null;
   main.replaceChildren(element);
+  shown_at = performance.now();
   document.title = [title ?? heading.textContent, by("study").textContent].join(" · ");
   scrollTo(0, 0);
   heading.focus({ preventScroll: true });
@@ -82,7 +84,7 @@ function go(state, note = "") {
   guard();
   by("study").hidden = !state.screen.title;  // it is the heading then
   const next = new Screen(state.screen, {
-    title: state.study.title, send, report, gone: () => { if (shown === next && !next.sending) refresh(); } });
+    title: state.study.title, send, decline, report, gone: () => { if (shown === next && !next.sending) refresh(); } });
   show(next.element, next.heading);
   shown = next;
 }
@@ -98,6 +100,19 @@ function send(given) {
   keep({ attempt: uuid(), ...given });
   say("Saving …");
   deliver();
+}
+
+/** Ends the study for somebody who does not agree. Everything is forgotten here and there, so coming back is beginning. */
+async function decline() {
+  const reply = await persist(() => call("POST", "/api/decline"), waiting);
+  if (reply.status !== 200 && reply.status !== 401) { await refresh(reply.body.error ?? ""); return; }
+  current = null;
+  forget();
+  by("progress").hidden = by("elsewhere").hidden = true;
+  say("");
+  message("You do not take part", ["That is fine. Nothing about you is stored, only that somebody did not agree.",
+    "If another site sent you here, please give back your place there. You can close this page."],
+  make("p", {}, button("I have changed my mind", () => start(), "quiet")));
 }
 
 /** Sends the kept answer until the server has it or refuses it for good; however often it is called, one delivery is under way. */
@@ -139,6 +154,7 @@ function tellRight({ correct, truth_text: truth }, state) {
   const told = make("div", { class: `feedback ${correct ? "right" : "wrong"}` }, heading, ...right, button("Next", () => go(state)));
   shown.settle();
   shown.form.after(told);
+  shown_at = performance.now();
   heading.focus();
   told.scrollIntoView({ block: "nearest" });
 }
@@ -222,6 +238,15 @@ function guard() {
     history.pushState({ limen: "here" }, "");
   }
 }
+
+/** Enter presses the button that leads on; one that comes at once was meant for what stood there before. */
+document.addEventListener("keydown", (event) => {
+  const buttons = main.querySelectorAll("button.go:not([type=submit])");
+  if (event.key !== "Enter" || event.repeat || event.ctrlKey || event.altKey || event.metaKey || buttons.length !== 1) return;
+  if (performance.now() - shown_at < 400 || event.target.closest?.("a, button, summary, input, textarea")) return;
+  event.preventDefault();
+  buttons[0].click();
+});
 
 addEventListener("popstate", () => {
   if (!shown) return;

@@ -1,6 +1,7 @@
 // One screen of a study: words, sounds to press, questions, and a button that sends what is complete.
 
 import { draft, saveDraft } from "./keeper.js";
+import { Keys } from "./keys.js";
 import { Player } from "./player.js";
 import { control, make, scale } from "./widgets.js";
 
@@ -10,10 +11,10 @@ const listed = (words) => (words.length < 2 ? words.join("") : `${words.slice(0,
 export const paragraphs = (text) => text.split(/\n\s*\n/).map((p) => p.trim()).filter(Boolean).map((p) => make("p", {}, p));
 
 export class Screen {
-  /** `send({screen, answer, playback, response_ms})` is called once the screen is complete; `report(kind)` when something is wrong with its
-   * sounds; `gone()` when they are no longer there. */
-  constructor(screen, { title, send, report, gone }) {
-    Object.assign(this, { screen, send, report, asked: false, problem: "", sending: false });
+  /** `send({screen, answer, playback, response_ms})` is called once the screen is complete; `decline()` when the listener does not agree;
+   * `report(kind)` when something is wrong with its sounds; `gone()` when they are no longer there. */
+  constructor(screen, { title, send, decline, report, gone }) {
+    Object.assign(this, { screen, send, decline, report, asked: false, problem: "", sending: false, begun: false });
     this.kept = draft(screen.id);
     this.shown_at = performance.now() - this.kept.spent_ms;
     this.heading = make("h1", { tabindex: "-1" }, screen.title || title);
@@ -22,10 +23,11 @@ export class Screen {
     this.form = make("form", { novalidate: true, "data-kind": screen.kind, class: screen.plays === null ? "" : "limited" });
     this.tiles = [];
     this.player = new Player(screen.sounds, {
-      plays: screen.plays, follow: screen.kind === "mushra", before: this.kept.sounds, gone, changed: (what) => this.sounded(what) });
+      plays: screen.plays, switching: screen.switch, before: this.kept.sounds, gone, changed: (what) => this.sounded(what) });
     const rated = screen.sounds.filter((s) => s.rated);
     this.controls = screen.widgets.flatMap((w, n) => (
       w.each_sound ? rated.map((s, k) => this.control(w, `w${n}-${k}`, s.label)) : [this.control(w, `w${n}`)]));
+    this.keys = new Keys(this);
     this.element = this.build();
     for (const c of this.controls) {
       const value = c.sound ? this.kept.values[c.widget.name]?.[c.sound] : this.kept.values[c.widget.name];
@@ -52,14 +54,12 @@ export class Screen {
       ...(rows.length ? [make("fieldset", { class: "widget each" }, make("legend", {}, listed(each.map((w) => w.question))),
         ...(first.anchors.length ? [make("div", { class: "row scale" }, make("span"), scale(first), make("span"))] : []),
         make("ul", {}, ...rows))] : []),
-      ...(player.follow ? [this.repeat()] : []),
+      ...(player.most > 1 && tiles.length ? [this.transport()] : []),
       ...this.controls.filter((c) => !c.sound).map((c) => c.element),
-      ...this.keys(),
-      make("div", { class: "end" }, this.button, this.hint));
+      this.keys.help,
+      make("div", { class: "end" }, this.button, ...this.refusal(), this.hint));
     this.form.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
-    this.pressed = (event) => this.key(event);
     this.saved = () => { this.player.stop(); this.save(); };
-    document.addEventListener("keydown", this.pressed);
     addEventListener("pagehide", this.saved);
     return make("section", {}, this.heading, make("div", { class: "text" }, ...paragraphs(screen.text)), this.form);
   }
@@ -68,10 +68,13 @@ export class Screen {
     const name = make("span", { class: "name" }, track.label), n = this.tiles.length;
     const state = make("span", { class: "state", id: `state${n}` }), left = make("span", { class: "left", id: `left${n}` });
     const fill = make("span", { class: "fill" });
-    const button = make("button", { type: "button", class: "sound", "aria-describedby": `${state.id} ${left.id}` },
-      make("span", { class: "sign", "aria-hidden": "true" }), name, fill);
+    const letter = this.keys.of(track), shown = letter && letter !== track.label ? [make("kbd", { "aria-hidden": "true" }, letter)] : [];
+    const button = make("button", { type: "button", class: "sound", "aria-describedby": `${state.id} ${left.id}`, "aria-keyshortcuts": letter },
+      make("span", { class: "sign", "aria-hidden": "true" }), name, ...shown, fill);
     const again = make("button", { type: "button", class: "quiet", hidden: true }, "Try again",
       make("span", { class: "visually-hidden" }, ` to load ${track.label}`));
+    // the focus stays where it is when a sound is clicked: Enter still goes on. Tab reaches the button
+    button.addEventListener("mousedown", (event) => event.preventDefault());
     button.addEventListener("click", () => this.player.press(track));
     again.addEventListener("click", () => { button.focus(); this.player.load(track); });
     const element = make("div", { class: "tile" }, button, make("div", {}, state, left), again);
@@ -79,35 +82,27 @@ export class Screen {
     return element;
   }
 
-  repeat() {
-    const box = make("input", { type: "checkbox" });
-    box.addEventListener("change", () => { this.player.loop = box.checked; this.player.stop(); });
-    return make("label", { class: "repeat" }, box, " Repeat until stopped");
+  /** Whether sounds go round, and what is left of the plays that belong to all of them together. */
+  transport() {
+    const { player } = this;
+    this.loop = make("input", { type: "checkbox", "aria-keyshortcuts": "L" });
+    this.loop.addEventListener("change", () => player.repeat(this.loop.checked));
+    this.together = make("p", { class: "note", id: "plays" });
+    const costs = player.limit === null ? "" : " (each time round is a play)";
+    return make("div", { class: "transport" },
+      make("label", { class: "repeat" }, this.loop, make("span", {}, `Repeat${costs}`), make("kbd", { "aria-hidden": "true" }, "L")), this.together);
   }
 
-  /** What the keys do, where there are keys. */
-  keys() {
-    const letters = this.player.tracks.map((t) => t.label).filter((l) => /^[a-z]$/i.test(l));
-    const digits = this.controls.some((c) => c.digit);
-    const says = [letters.length ? `${letters.join(", ")} play` : "", digits ? "1, 2, … choose" : ""].filter(Boolean);
-    return says.length ? [make("p", { class: "keys" }, `Keys: ${says.join("; ")}.`)] : [];
-  }
-
-  key(event) {
-    const typing = event.target.closest?.("textarea, input[type=text], summary");
-    if (event.ctrlKey || event.altKey || event.metaKey || event.repeat || typing || this.sending) return;
-    const track = this.player.tracks.find((t) => t.label.length === 1 && t.label.toLowerCase() === event.key.toLowerCase());
-    if (track && /^[a-z]$/i.test(event.key)) this.player.press(track);
-    else if (/^[1-9]$/.test(event.key)) {
-      // the group that has the focus, or else the first one without an answer
-      const groups = this.controls.filter((c) => c.digit);
-      const group = groups.find((c) => c.element.contains(document.activeElement)) ?? groups.find((c) => c.value() === undefined);
-      if (group?.digit(Number(event.key))) event.preventDefault();
-    }
+  /** The button of those who do not agree. */
+  refusal() {
+    if (!this.screen.decline) return [];
+    const button = make("button", { type: "button", class: "decline" }, this.screen.decline);
+    button.addEventListener("click", () => { if (!this.sending) { this.lock(true, this.button.textContent); this.decline(); } });
+    return [button];
   }
 
   sounded(what) {
-    if (what === "play") this.problem = "";
+    if (what === "play") { this.problem = ""; this.begun = true; }
     this.draw();
     if (what === "trouble") this.say(this.player.trouble);
     if (what === "trouble" || what === "broken") this.report(what === "broken" ? "sound.broken" : "sound.silent");
@@ -116,28 +111,35 @@ export class Screen {
   }
 
   touched() {
+    this.begun = true;
     this.draw();
     this.save();
   }
 
   save() {
     if (this.sending) return;
-    const sounds = Object.fromEntries(this.player.tracks.map(({ label, plays, played_s, spans }) => [label, { plays, played_s, spans }]));
+    const sounds = Object.fromEntries(this.player.tracks.map(({ label, plays, switches, played_s, spans }) => (
+      [label, { plays, switches, played_s, spans }])));
     saveDraft({ screen: this.screen.id, values: this.values(), sounds, spent_ms: Math.round(performance.now() - this.shown_at) });
   }
 
   draw() {
+    const { player } = this, switches = player?.switching && player.voices;  // no player yet: it tells of its own making
     for (const { track, element, button, state, left, again } of this.tiles) {
-      const on = this.player.sounding === track, heard = this.player.heardAll(track);
+      const on = player.sounding === track, heard = player.heardAll(track);
       element.classList.toggle("on", on);
       element.classList.toggle("heard", heard);
       element.classList.toggle("broken", track.state === "broken");
-      button.setAttribute("aria-label", `${on && this.player.limit === null ? "Stop" : "Play"} ${track.label}`);
-      button.setAttribute("aria-disabled", String(!this.player.open(track)));
+      const act = on && player.limit === null ? "Stop" : switches && !on ? "Switch to" : "Play";
+      button.setAttribute("aria-label", `${act} ${track.label}`);
+      button.setAttribute("aria-disabled", String(!player.open(track)));
       again.hidden = track.state !== "broken";
       state.textContent = track.state === "loading" ? "Loading…" : track.state === "broken" ? "This sound could not be loaded."
-        : on ? "Playing" : heard ? "Heard" : this.screen.hear_all ? "Not heard yet" : "";
-      left.textContent = this.player.limit === null ? "" : `${this.player.left(track)} of ${this.player.limit} plays left`;
+        : on ? "Playing" : heard ? "Heard" : !this.screen.hear_all ? "" : track.spans.length ? "Heard in part" : "Not heard yet";
+      left.textContent = player.limit === null || player.switching ? "" : `${player.left(track)} of ${player.most} plays left`;
+    }
+    if (this.together && player.switching && player.limit !== null) {
+      this.together.textContent = `${player.left(player.tracks[0])} of ${player.most} plays left. Switching while it plays uses none.`;
     }
     this.tell();
   }
@@ -197,11 +199,11 @@ export class Screen {
   }
 
   /** While an answer is on its way nothing on the screen can be changed. */
-  lock(on) {
+  lock(on, words = on ? "Saving…" : "Continue") {
     this.sending = on;
     this.form.inert = on;
     this.form.setAttribute("aria-busy", String(on));
-    this.button.textContent = on ? "Saving…" : "Continue";
+    this.button.textContent = words;
   }
 
   /** The answer is stored: it stands, and the sounds can be played again. */
@@ -210,13 +212,13 @@ export class Screen {
     this.form.setAttribute("aria-busy", "false");
     this.controls.forEach((c) => { c.element.inert = true; });
     this.form.querySelector(".end").remove();
-    this.form.querySelector(".keys")?.remove();
+    this.settled = true;
   }
 
   close() {
     this.sending = true;
     this.player.close();
-    document.removeEventListener("keydown", this.pressed);
+    this.keys.close();
     removeEventListener("pagehide", this.saved);
   }
 }
