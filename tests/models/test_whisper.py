@@ -266,21 +266,29 @@ def test_a_text_that_is_the_same_but_for_its_stops_is_decoded_a_few_times_and_ne
 
 
 def test_a_success_of_the_fast_path_that_the_full_one_rejects_does_not_end_the_search(taught, monkeypatch):
-    wanted = {"steps": 40, "budget": {"name": "linf", "eps": 0.05}, "goal": {"name": "transcript", "text": "ok stop"}}
-    honest = attacked(taught, ["ok go now", "ok stop"], **wanted)
-    assert honest.success[1]
-    assert honest.calls.backward[1] > 1
+    # a budget under which a clip is fooled, but not by the random start: weights that were taught here differ from machine to machine
+    budgets = [{"name": "linf", "eps": eps} for eps in (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)]
+    settings = [{"steps": 40, "budget": budget, "goal": "untargeted"} for budget in budgets]
+    settings += [{**setting, "goal": {"name": "transcript", "text": "ok stop"}} for setting in settings]
+    for wanted in settings:
+        honest = attacked(taught, ["ok go now", "ok stop"], **wanted)
+        fooled = honest.success & (honest.calls.backward > 1) & (honest.calls.backward < 20)
+        if fooled.any():
+            break
+    assert fooled.any()
+    row = int(fooled.nonzero()[0])
     said = WhisperTranscripts.says
 
     def hasty(answers, texts, first=None):
-        """The fast path takes the target for written from the start."""
-        return said(answers, texts, first) | (answers.heard.bias is not None)
+        """The fast path takes the goal for reached from the start."""
+        true = said(answers, texts, first)
+        return true if answers.heard.bias is None else torch.full_like(true, wanted["goal"] != "untargeted")
 
     monkeypatch.setattr(WhisperTranscripts, "says", hasty)
     result = attacked(taught, ["ok go now", "ok stop"], **wanted)
-    assert result.success[1]
-    assert 1 < int(result.calls.backward[1]) < 40
-    assert result.calls.forward[1] > result.calls.backward[1]  # a claim that is settled is a pass over the full path
+    assert (result.success | (result.calls.backward == 40)).all()  # only a success leaves early
+    assert int(result.calls.backward[row]) > 1
+    assert result.calls.forward[row] > result.calls.backward[row]  # a claim that is settled is a pass over the full path
 
 
 @pytest.mark.parametrize("fast", [False, True])
