@@ -138,13 +138,14 @@ def write(table: Sequence[Mapping[str, Any]], path: str | Path, declared: Mappin
     assert not undeclared, f"columns that no codebook would explain: {undeclared}"
     content = makers[path.suffix.lower()](table, declared)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_codebook(path, declared)
     before = os.umask(0o077) if private else None
     try:
-        return write_whole(path, content)
+        write_whole(path, content)
     finally:
         if before is not None:
             os.umask(before)
+    write_codebook(path, declared)  # last: a codebook of no table would be left where the disk is full
+    return path
 
 
 def safe(value: Any) -> Any:
