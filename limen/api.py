@@ -99,11 +99,11 @@ def measure(
     if attacked is None:
         return rows_of(Samples(batch, x_adv, rate_hz), applicable(metrics, batch.kind, None, False))
     output = "class" if isinstance(attacked.clean, Tensor) else "transcript"
-    success = attacked.success.tolist()
-    judged = Samples(batch, x_adv, rate_hz, classes or attacked.classes, attacked.clean, attacked.adversarial, {"success": success},
+    credit = {"success": attacked.success.tolist(), "already": attacked.already.tolist()}
+    judged = Samples(batch, x_adv, rate_hz, classes or attacked.classes, attacked.clean, attacked.adversarial, credit,
                      attacked.goal.target)  # fmt: skip
     rows = rows_of(judged, applicable(metrics, batch.kind, output, True))
-    return [{**row, "success": ok} for row, ok in zip(rows, success, strict=True)]
+    return [{**row, **{name: values[i] for name, values in credit.items()}} for i, row in enumerate(rows)]
 
 
 def over_the_air(model: Any, samples: Any, result: Attacked, through: Sequence[Any], *, draws: int = 20, seed: int = 0) -> Tensor:

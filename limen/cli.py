@@ -321,7 +321,7 @@ def _run(
 
     content = load_file(file)
     if is_cradv(content):
-        with Bar(out) as bar:
+        with _going_on_later(folder), Bar(out) as bar:
             where = run_cradv(
                 content, file, mapping=mapping or {}, out=folder, limit=limit, device=device, progress=bar, resume=resume, exact=cradv_exact
             )
@@ -343,10 +343,11 @@ def _run(
 
 
 @contextmanager
-def _going_on_later(where: Path) -> Iterator[None]:
-    """A run that is interrupted, or that the system stops, ends with the command that goes on with it."""
+def _going_on_later(where: Path | None) -> Iterator[None]:
+    """A run that is interrupted, or that the system stops, ends with the command that goes on with it. Without a folder, --resume itself
+    finds the newest one."""
     words = sys.argv[1:]
-    words += [] if any(word.split("=")[0] == "--out" for word in words) else ["--out", str(where)]
+    words += [] if where is None or any(word.split("=")[0] == "--out" for word in words) else ["--out", str(where)]
     words += [] if "--resume" in words else ["--resume"]
     later = f"Finished cells are kept. Go on with:\n  {shlex.join(['limen', *words])}"
     try:
@@ -355,7 +356,8 @@ def _going_on_later(where: Path) -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C changes nothing any more
         _end(f"stopped. {later}", STOPPED)
     except OSError as error:
-        raise UserError(f"{refused(error)}{f' {later}' if (where / 'config.json').is_file() else ''}") from None
+        begun = where is None or (where / "config.json").is_file()
+        raise UserError(f"{refused(error)}{f' {later}' if begun else ''}") from None
 
 
 def _folder(name: str, resume: bool) -> Path:

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from limen.defenses._defended import Defended
 from limen.experiments import _cradv_schema as schema
 from limen.experiments._cradv_tasks import Run
+from limen.images.files import write_picture
 
 
 def samples(run: Run, params: schema.Samples, folder: Path) -> dict[str, Any]:
@@ -25,14 +25,14 @@ def samples(run: Run, params: schema.Samples, folder: Path) -> dict[str, Any]:
             label = run.net.classes[int(batch.y[i])]
             rows.append({"index": first + i + 1, "original_label": label, "clean_confidence": _percent(sure[i])})
             if params.save_clean:
-                _save(clean[i], folder / f"{first + i + 1}_clean.png")
+                write_picture(folder / f"{first + i + 1}_clean.png", clean[i])
         if run.attack is not None:
             logits = run.answers(x_adv, batch, "judge")
             correct += int((logits.argmax(1) == batch.y).sum())
             _adversaries(run, params, folder, rows[first:], logits, run.space.pixels(x_adv), run.space.pixels(x_adv) - clean)
         if params.save_defended and isinstance(run.victim.model, Defended):
             for i, picture in enumerate(_defended(run.victim.model, run.space.pixels(x_adv))):
-                _save(picture, folder / f"{first + i + 1}_defended.png")
+                write_picture(folder / f"{first + i + 1}_defended.png", picture)
     return {"total": len(rows), "correct": correct, "samples": rows}
 
 
@@ -44,10 +44,11 @@ def _adversaries(run: Run, params: schema.Samples, folder: Path, rows: list[dict
         norms = {"pert_norm_0": float((flat != 0).sum()), "pert_norm_2": float(flat.norm()), "pert_norm_inf": float(flat.norm(torch.inf))}
         row |= {"adversary_label": run.net.classes[int(said[i])], "adversary_confidence": _percent(sure[i])} | norms
         if params.save_adversary:
-            _save(x[i], folder / f"{row['index']}_adversary.png")
+            write_picture(folder / f"{row['index']}_adversary.png", x[i])
         if params.save_perturbation:
             largest = change[i].flatten(1).abs().amax(1)[:, None, None]
-            _save(0.5 + 0.5 * change[i] / torch.where(largest > 0, largest, 1), folder / f"{row['index']}_perturbation.png")
+            shown = 0.5 + 0.5 * change[i] / torch.where(largest > 0, largest, 1)
+            write_picture(folder / f"{row['index']}_perturbation.png", shown)
 
 
 def _defended(model: Defended, x: Tensor) -> list[Tensor]:
@@ -58,11 +59,3 @@ def _defended(model: Defended, x: Tensor) -> list[Tensor]:
 
 def _percent(share: Tensor) -> str:
     return f"{100 * float(share):.2f}%"
-
-
-def _save(picture: Tensor, path: Path) -> None:
-    """(C, H, W) in [0, 1] -> an 8-bit PNG."""
-    from PIL import Image
-
-    pixels = (picture.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)).save(path)

@@ -21,6 +21,7 @@ from limen.experiments._cradv_results import Place, folder_of, plot, plot_variab
 from limen.experiments._cradv_samples import samples
 from limen.experiments._cradv_tasks import SEED, Run, accuracy, constrained
 from limen.experiments._cradv_train import train
+from limen.experiments._lock import locked
 from limen.experiments.engine import Progress
 
 
@@ -48,9 +49,12 @@ def run_cradv(content: dict[str, Any], file: Path, *, mapping: dict[str, str], o
     if not exact:
         _tell_differences([cell for _, cell in todo], say)
     progress.begin(len(todo))
-    for number, (key, cell) in enumerate(todo, 1):
-        progress.cell(number, len(todo), cell.words)
-        _Runner(cell, root, opener, limit, exact, progress, say).run(config.safe_mode, lambda path: kept.begin(key, path, exact))  # noqa: B023
+    root.mkdir(parents=True, exist_ok=True)
+    with locked(root, say):
+        for number, (key, cell) in enumerate(todo, 1):
+            progress.cell(number, len(todo), cell.words)
+            runner = _Runner(cell, root, opener, limit, exact, progress, say)
+            runner.run(config.safe_mode, lambda path: kept.begin(key, path, exact))  # noqa: B023
     return root
 
 

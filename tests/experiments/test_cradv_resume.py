@@ -56,16 +56,36 @@ def test_a_stopped_run_goes_on_at_the_next_cell_and_keeps_what_is_finished(at, p
     assert at(content, out=Path("mine"), resume=True)[1].cells == []
 
 
-def test_a_run_that_is_killed_in_the_middle_of_a_cell_is_resumed_from_the_command_line(at, pictures):
+def begun(pictures):
+    """A run from the command line, in the middle of its last cell, and its command."""
     content = task("accuracy", [NOISE, {"attack_name": "carlini_wagner"}], params={"limit_samples": 20})
     Path("long.json").write_text(json.dumps(content))
     command = ["run", "long.json", "--map", f"/srv/pictures={pictures}"]
     own = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    started = subprocess.Popen([sys.executable, "-m", "limen.cli", *command], env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = subprocess.Popen([sys.executable, "-m", "limen.cli", *command], env=own, text=True, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE)  # fmt: skip
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not list(Path("results").glob("*/digits/accuracy_random_noise/result_1.json")):
         assert started.poll() is None
         time.sleep(0.05)
+    return content, command, started
+
+
+def test_ctrl_c_says_how_to_go_on_and_a_second_run_into_the_folder_is_refused(at, pictures):
+    _, command, started = begun(pictures)
+    (root,) = Path("results").iterdir()
+    second = CliRunner().invoke(app, [*command, "--out", str(root)])
+    assert isinstance(second.exception, UserError)
+    assert f"is being written by process {started.pid} on " in str(second.exception)
+    started.send_signal(signal.SIGINT)
+    _, said = started.communicate(timeout=120)
+    assert started.returncode == 130
+    assert said.endswith(f"limen run long.json --map /srv/pictures={pictures} --resume\n"), said
+    assert not (root / ".lock").exists()
+
+
+def test_a_run_that_is_killed_in_the_middle_of_a_cell_is_resumed_from_the_command_line(at, pictures):
+    content, command, started = begun(pictures)
     started.send_signal(signal.SIGKILL)
     started.wait()
     (root,) = Path("results").iterdir()
