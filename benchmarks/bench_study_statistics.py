@@ -9,6 +9,7 @@ is judged as `limen listen analyze` judges it. The words of the page stand in st
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,20 +31,31 @@ ICCS, ITEM_SDS, SHARES, BOUND = (0.0, 0.05, 0.15, 0.3), (0.0, 0.4, 0.8), (0.5, 0
 Design = tuple[np.ndarray, np.ndarray, Crossing]
 
 
-def designs(rng: np.random.Generator) -> dict[str, Design]:
+SAME = ((36, 6), (20, 12), (8, 12))
+"""Listeners and items, everyone hearing all."""
+DRAWN = ((20, 12, 60), (8, 12, 24))
+"""Listeners, the items each hears, and those they are drawn from."""
+OTHER_SAME, OTHER_DRAWN = ((24, 8), (15, 10), (12, 20), (50, 4), (10, 6)), ((30, 8, 40), (14, 10, 30))
+"""Designs that were not looked at when the method was chosen."""
+
+
+def designs(same: Sequence[tuple[int, int]], drawn: Sequence[tuple[int, int, int]], rng: np.random.Generator) -> dict[str, Design]:
     """Who hears what."""
-    found = {}
-    for listeners, items in ((36, 6), (20, 12), (8, 12)):
-        found[f"{listeners} x {items}, the same clips for all"] = simulated.everyone_hears_all(listeners, items)
-    who, place = simulated.everyone_hears_all(36, 6)
-    found["36 x 6, nine groups with 6 clips each"] = who, 6 * (who % 9) + place
-    for listeners, items, pool in ((20, 12, 60), (8, 12, 24)):
-        drawn = np.concatenate([rng.permutation(pool)[:items] for _ in range(listeners)])
+    found = {f"{n} x {items}, the same clips for all": simulated.everyone_hears_all(n, items) for n, items in same}
+    for listeners, items, pool in drawn:
+        some = np.concatenate([rng.permutation(pool)[:items] for _ in range(listeners)])
         found[f"{listeners} x {items}, drawn from {pool} clips"] = (
             np.repeat(np.arange(listeners), items),
-            np.unique(drawn, return_inverse=True)[1],
+            np.unique(some, return_inverse=True)[1],
         )
     return {name: (who, what, Crossing(who, what)) for name, (who, what) in found.items()}
+
+
+def groups_of_their_own() -> Design:
+    """The design of Vadillo and Santana 2022: nine groups, each with clips of its own."""
+    who, place = simulated.everyone_hears_all(36, 6)
+    what = 6 * (who % 9) + place
+    return who, what, Crossing(who, what)
 
 
 def percent(value: float, low: float = -1.0, high: float = 101.0) -> str:
@@ -79,10 +91,22 @@ def shares(name: str, design: Design, studies: int, rng: np.random.Generator) ->
     return lines
 
 
+def ranges(every: dict[str, Design], studies: int, rng: np.random.Generator) -> list[str]:
+    """Smallest and largest over all ICCs and item SDs, of the columns of `shares` that have a goal."""
+    lines = []
+    for name, design in every.items():
+        rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in shares(name, design, studies, rng)]
+        columns = [[float(row[k]) for row in rows] for k in (3, 4, 5, 7, 8, 9, 10)]
+        spans = [f"{percent(min(c) / 100, *goal)}–{percent(max(c) / 100, *goal)}" for c, goal in
+                 zip(columns, [(3, 6)] * 3 + [(93, 97)] * 4, strict=True)]  # fmt: skip
+        lines.append("| " + " | ".join([name, *spans]) + " |")
+    return lines
+
+
 def alternatives(studies: int, rng: np.random.Generator) -> list[str]:
     """Two-sided tests with other variances and degrees of freedom, where everyone hears all: functions of the three mean squares."""
     lines = []
-    for listeners, items in ((36, 6), (20, 12), (8, 12)):
+    for listeners, items in SAME:
         who, what = simulated.everyone_hears_all(listeners, items)
         crossing, n = Crossing(who, what), listeners * items
         dfs = listeners - 1, items - 1, (listeners - 1) * (items - 1)
@@ -207,10 +231,12 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true")
     asked = parser.parse_args()
     began, rng = time.process_time(), np.random.default_rng(0)
-    every = designs(rng)
+    every = designs(SAME, DRAWN, rng)
+    every["36 x 6, nine groups with 6 clips each"] = groups_of_their_own()
     text = (Path(__file__).parent / "study_statistics.md").read_text(encoding="utf-8")
     tables = {
         "SHARES": "\n".join(line for name, design in every.items() for line in shares(name, design, asked.studies, rng)),
+        "OTHERS": "\n".join(ranges(designs(OTHER_SAME, OTHER_DRAWN, rng), asked.studies, rng)),
         "CHOICE": "\n".join(alternatives(asked.studies, rng)),
         "RATINGS": "\n".join(ratings(asked.studies, rng)),
         "POWER": "\n".join(power(every, asked.studies, rng)),
