@@ -99,7 +99,10 @@ def parse(kind: str, spec: Any) -> tuple[Component, Options]:
         spec = {"name": spec}
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
         who = f"{'An' if SINGULAR[kind][0] in 'aeiou' else 'A'} {SINGULAR[kind]}"
-        raise UserError(f"{who} is written {{name: {names(kind)[0]}, ...}} or as its name; got {shown(spec)}.")
+        first = load(kind, names(kind)[0])
+        needs_value = any(field.is_required() for field in first.options.model_fields.values())
+        short = f'"{first.name}:value"' if needs_value else "as its name"
+        raise UserError(f"{who} is written {{name: {first.name}, ...}} or {short}; got {shown(spec)}.")
     name, colon, value = spec["name"].partition(":")
     component = load(kind, name)
     given = {k: v for k, v in spec.items() if k != "name"}

@@ -23,7 +23,7 @@ from limen.options import Options
 from limen.seeds import Streams
 from limen.types import Outputs, select, valid
 
-NO_BUDGET = "needs a budget, but none came. Add one, for example budget: {name: linf, eps: 0.03}; `limen list budgets` shows all."
+NO_BUDGET = "needs a budget and has none. Add one, for example budget: {name: linf, eps: 0.03}; `limen list budgets` shows all."
 
 
 def needs_budget(options: Options) -> bool:

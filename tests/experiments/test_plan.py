@@ -117,10 +117,10 @@ def test_yaml_words_that_are_commands_stay_words_and_exponents_are_numbers(tmp_p
         ({"task": []}, "tasks"),
         ({"tasks": [{"nets": [NET], "metrics": [{"name": "psnr"}]}]}, 'no metric "psnr"'),
         ({"tasks": [{"nets": [NET], "attacks": [{"name": ["pgd"]}]}]}, "tasks.0.attacks.0: An attack is written {name: "),
-        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": 0.1}]}]}, "A budget is written {name: l0, ...} or as its name; got 0.1"),
+        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": 0.1}]}]}, 'A budget is written {name: l0, ...} or "l0:value"; got 0.1'),
         (
             {"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": [0.1]}]}]},
-            "A budget is written {name: l0, ...} or as its name; got [0.1]",
+            'A budget is written {name: l0, ...} or "l0:value"; got [0.1]',
         ),
         ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "goal": 0}]}]}, "A goal is written {name: "),
         (
@@ -162,7 +162,7 @@ def test_the_schema_names_every_component_with_its_options():
 def test_an_attack_that_has_no_budget_and_needs_one_is_refused_before_the_first_cell():
     bare = {"name": "pgd", "steps": 3}
     for attacks in ([bare], [None, {"name": "fgsm"}], [{"name": "cascade"}], [{"name": "uap"}]):
-        with pytest.raises(UserError, match=r"The attack \w+ needs a budget, but none came\. Add one, for example budget: \{name: linf"):
+        with pytest.raises(UserError, match=r"The attack \w+ needs a budget and has none\. Add one, for example budget: \{name: linf"):
             plan(experiment(attacks=attacks))
     for attacks in ([None], [{"name": "deepfool"}], [{"name": "spatial"}], [{"name": "cascade", "attacks": ["deepfool"]}]):
         assert plan(experiment(attacks=attacks))
