@@ -21,7 +21,7 @@ from limen.models._load import load_model
 from limen.models._whisper_transcripts import WhisperTranscripts
 from limen.types import Batch
 
-CLIPS, STEPS, ROUNDS, SNR_DB = 4, 10, 5, 70
+CLIPS, STEPS, ROUNDS, SNR_DB = 4, 40, 3, 70
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_speech.md"
 HEADING = "# A step on Whisper"
 INTRODUCTION = """{heading}
