@@ -30,7 +30,8 @@ Written by `python benchmarks/bench_whisper_gradient.py`: {clips} recorded promp
 of {steps} steps in its default setting at {snr_db} dB, {threads} thread(s) of torch. A step is the time of the whole search, decoding
 and confirmations on the full 30 s included, by the gradients it asked for; bare is the loss and its gradient of the same clips in one
 padded batch, in single precision. Median and range of {rounds} rounds, each with both in turn. A clip that claims success costs one
-forward pass over the full 30 s besides, about as much as four steps.
+forward pass over the full 30 s besides, about as much as four steps. The 40 steps of the default ask at 6 of them; a search of
+only 10 asks at 4, and cost 1.24 of bare on tiny.en.
 
 | model | clips that stayed | bare, s | step, s | step / bare | range |
 |---|---|---|---|---|---|
