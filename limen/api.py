@@ -174,7 +174,7 @@ def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch
 
 def _attacked_samples(samples: Any, result: Attacked) -> Batch:
     """The batch that was attacked, after a check that `samples` are those."""
-    given = samples if isinstance(samples, Batch) else as_batch(samples)
+    given = as_batch(samples)
     if given.x.shape != result.batch.x.shape or not torch.equal(given.x, result.batch.x):
         raise UserError("These samples are not the ones that the result belongs to: give those that were attacked, in the same order.")
     return result.batch

@@ -275,10 +275,13 @@ class Problem:
         """(B,) bool: which samples reach the goal, `outputs` being what the model says of them. What only decoding can tell is decoded,
         and what a stand-in claims is asked of the model as it is judged. With `due` (B,), only claims of these rows are settled in this
         way, and those of others do not count."""
-        reached = self._claimed(outputs)
-        claims = reached.cpu()
-        if self.full is None:
-            claims = claims & (torch.tensor(False) if self.goal.doubtful is None else self.goal.doubtful)
+        reached, doubtful = self._claimed(outputs), self.goal.doubtful
+        if self.full is not None:
+            claims = reached.cpu()
+        elif doubtful is not None:
+            claims = reached.cpu() & doubtful
+        else:
+            return reached
         asked = (claims if due is None else claims & due).nonzero().squeeze(1)
         reached = reached & ~claims.to(reached.device)
         if len(asked):

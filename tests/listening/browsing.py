@@ -4,6 +4,7 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 import uvicorn
 import yaml
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
-from studies import tone
+from studies import tone, write
 
 from limen.listening.guard import Limits
 from limen.listening.server import app
@@ -130,6 +131,20 @@ class Person:
     def kept(self) -> Any:
         """The answer that waits to be acknowledged."""
         return self.page.evaluate("JSON.parse(localStorage.getItem('limen.unsent'))")
+
+
+def serving(folder: Path, seconds: float) -> Iterator[Callable[..., Served]]:
+    """Yields a function that serves a study of the given steps (its sounds last `seconds` by default); stops all servers at the end."""
+    running: list[Served] = []
+
+    def make(*steps: Any, seconds: float = seconds) -> Served:
+        running.append(Served(write(folder, list(steps), seconds=seconds)))
+        return running[-1]
+
+    yield make
+    for server in running:
+        server.stop()
+    assert Person.trouble == []
 
 
 def until(page: Page, condition: str) -> None:

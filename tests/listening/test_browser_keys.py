@@ -5,23 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Person, Served, until
+from browsing import Person, Served, serving, until
 from playwright.sync_api import Browser, expect
-from studies import write
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    running: list[Served] = []
-
-    def make(*steps: Any, seconds: float = 0.3) -> Served:
-        running.append(Served(write(tmp_path, list(steps), seconds=seconds)))
-        return running[-1]
-
-    yield make
-    for server in running:
-        server.stop()
-    assert Person.trouble == []
+    yield from serving(tmp_path, seconds=0.3)
 
 
 def ready(person: Person, sounds: int) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browsing import Person, Served, until
+from browsing import Person, Served, serving, until
 from playwright.sync_api import Browser, Locator, expect
-from studies import RATE_HZ, write
+from studies import RATE_HZ
 from tap import record, recorded, tapped
 
 from limen.listening.design import screens
@@ -22,16 +22,7 @@ PLACE = "Number(document.querySelector('.on .fill')?.style.getPropertyValue('--p
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    running: list[Served] = []
-
-    def make(*steps: Any, seconds: float = SECONDS) -> Served:
-        running.append(Served(write(tmp_path, list(steps), seconds=seconds)))
-        return running[-1]
-
-    yield make
-    for server in running:
-        server.stop()
-    assert Person.trouble == []
+    yield from serving(tmp_path, seconds=SECONDS)
 
 
 def heard(server: Served) -> dict[str, np.ndarray]:
