@@ -4,7 +4,6 @@ import atexit
 import json
 import os
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from rich.table import Table
 from limen import __version__
 from limen.cli_listen import app as listen_app
 from limen.errors import UserError, refused
+from limen.interrupts import one_interrupt
 from limen.whole import write_whole
 
 app = typer.Typer(
@@ -53,6 +53,7 @@ STOPPED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
 
+@one_interrupt()
 def main() -> None:
     """Run the command; mistakes, and what the system refuses, are one message."""
     try:
@@ -65,8 +66,10 @@ def main() -> None:
         _end(refused(error), 2)
     except MemoryError:
         _end("There is not enough memory. Take fewer or smaller samples (--limit, batch_size).", 2)
-    except KeyboardInterrupt:
-        _end("stopped.", STOPPED)
+    except SystemExit as ending:  # what typer makes of a Ctrl-C
+        if ending.code == STOPPED:
+            _end("stopped.", STOPPED)
+        raise
 
 
 def _end(text: str, code: int) -> NoReturn:
@@ -353,7 +356,6 @@ def _going_on_later(where: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C changes nothing any more
         _end(f"stopped. {later}", STOPPED)
     except OSError as error:
         begun = where is None or (where / "config.json").is_file()

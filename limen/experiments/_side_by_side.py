@@ -12,6 +12,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from limen.interrupts import held_back
+
 
 class Watcher(Protocol):
     """What the processes tell whoever watches."""
@@ -72,19 +74,6 @@ def _children_without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """What must not be left half done: a Ctrl-C in here changes nothing."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread gets them
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _work(function: Callable[..., str], item: Any) -> str:
     return function(item, _state["kept"], _state["told"])
 
@@ -96,33 +85,34 @@ def side_by_side(
     context = multiprocessing.get_context("spawn")
     told = context.Queue()
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    with ProcessPoolExecutor(jobs, context, _start, (told, threads, prepare)) as pool:
-        waiting: list[Future[str]] = []
+    others = set(multiprocessing.active_children())
+    with held_back() as check_interrupt, ProcessPoolExecutor(jobs, context, _start, (told, threads, prepare)) as pool:
         try:
             with _children_without_interrupts():
-                waiting = [pool.submit(_work, function, item) for item in items]
+                waiting: list[Future[str]] = [pool.submit(_work, function, item) for item in items]
             named, finished = dict(zip(waiting, words, strict=True)), 0
             while waiting:
-                _pass_on(told, watcher)
+                check_interrupt()
+                _pass_on(told, watcher, check_interrupt)
                 for future in [f for f in waiting if f.done()]:
                     waiting.remove(future)
                     finished += 1
                     watcher.cell(finished, len(items), f"done: {named[future]}")
                     yield future.result()
         except BaseException:
-            with _uninterrupted():  # a second Ctrl-C must not leave a worker behind
-                for process in list(pool._processes.values()):
-                    process.kill()
-                pool.shutdown(wait=True, cancel_futures=True)
+            for process in set(multiprocessing.active_children()) - others:
+                process.kill()
+            pool.shutdown(wait=True, cancel_futures=True)
             raise
 
 
-def _pass_on(told: Any, watcher: Watcher) -> None:
+def _pass_on(told: Any, watcher: Watcher, check_interrupt: Callable[[], None]) -> None:
     """What the workers said since, waiting a moment for more."""
     try:
         kind, value = told.get(timeout=0.1)
         while True:
             getattr(watcher, kind)(value)
+            check_interrupt()
             kind, value = told.get_nowait()
     except queue.Empty:
         pass

@@ -23,6 +23,7 @@ from limen.experiments.estimate import gradient_calls, samples_of
 from limen.experiments.file import Experiment
 from limen.experiments.folder import close_run, done, drop_unfinished, finish_cell, start_cell
 from limen.experiments.plan import Planned, plan
+from limen.interrupts import one_interrupt
 from limen.metrics._apply import Metric, applicable
 from limen.models._ensemble import Ensemble
 from limen.models._load import load_model
@@ -171,6 +172,7 @@ def _facts(cell: Cell) -> dict[str, Any]:
     }
 
 
+@one_interrupt()
 def run(
     experiment: Experiment, folder: Path, *, resume: bool = False, device: str = "cpu", jobs: int = 1, progress: Progress | None = None
 ) -> dict[str, Any]:
