@@ -8,6 +8,7 @@ import limen
 ROOT = Path(limen.__file__).parent
 ORDER = [
     "errors",
+    "interrupts",
     "scripted",
     "seeds",
     "options",
