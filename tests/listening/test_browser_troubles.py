@@ -102,9 +102,8 @@ def test_after_a_reload_the_unsent_answer_goes_first(browser: Browser, serve: Ca
     assert warned == ["beforeunload"]
     expect(person.page.get_by_role("heading", name="One moment")).to_be_visible()
     assert server.answers() == []
-    mended(person)
     lost(person)
-    person.page.get_by_role("button", name="Try now").click()
+    mended(person)
     expect(person.page.locator("#count")).to_have_text("2 of 2", timeout=PATIENCE_MS)
     assert [(row["attempt"], row["answer"]) for row in server.answers()] == [(attempt, {"answer": "B"})]
 
@@ -222,6 +221,19 @@ def test_a_busy_server_is_waited_for_as_long_as_it_asks(browser: Browser, serve:
     expect(person.page.get_by_role("status").last).to_contain_text("Many people are here at once. Your answer is kept")
     expect(person.page.get_by_role("button", name="Try now")).to_be_hidden()
     expect(person.page.get_by_role("heading", level=1)).to_have_text("Part 2", timeout=PATIENCE_MS)
+
+
+def test_a_server_in_trouble_can_be_tried_now_instead_of_later(browser: Browser, serve: Callable[..., Served]) -> None:
+    server = serve(PLAIN)
+    person = Person(browser, server.url).begin()
+    trouble = {"status": 503, "headers": {"Retry-After": "300"}, "json": {"error": "The disk is full."}}
+    person.page.route("**/api/answer", lambda route: route.fulfill(**trouble), times=1)
+    person.press_on()
+    expect(person.page.get_by_role("status").last).to_contain_text("Not stored yet: the server has a problem")
+    assert server.answers() == []
+    person.page.get_by_role("button", name="Try now").click()
+    expect(person.page.get_by_role("heading", level=1)).to_have_text("Part 2", timeout=PATIENCE_MS)
+    assert len(server.answers()) == 1
 
 
 def test_an_answer_the_server_refuses_can_be_mended(browser: Browser, serve: Callable[..., Served]) -> None:
