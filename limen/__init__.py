@@ -9,6 +9,7 @@ table = limen.measure(batch, result)
 With a model and tensors of your own: limen.attack("pgd", net, x, y, budget="linf:0.03", defense="bit_depth:4").
 """
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from limen import budgets as budgets
@@ -16,6 +17,9 @@ from limen import goals as goals
 
 if TYPE_CHECKING:
     from limen.api import attack, defend, load_data, load_model, measure, over_the_air
+
+# MKL reads it at its first matrix product: a row then has the same bits whatever the number of rows, on any processor, as fast as before
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 __version__ = "0.1.0"
 __all__ = ["attack", "budgets", "defend", "goals", "load_data", "load_model", "measure", "over_the_air"]

@@ -181,7 +181,8 @@ def _sparse_step(active: Problem, s: _State) -> Tensor:
 
 def _check_sparse(active: Problem, s: _State, before: Tensor) -> Tensor:
     """The coordinates that the best point changes: as long as they become fewer, steps are long."""
-    now = (s.top != active.x).flatten(1).sum(1).to(s.eta)
+    # a change as small as the rounding error of the projection is none: counted, it would keep steps too wide for ever
+    now = ((s.top - active.x).abs() > 4 * torch.finfo(s.top.dtype).eps).flatten(1).sum(1).to(s.eta)
     fewer = now < 0.95 * before
     radius = active.ball.radius
     s.count, s.eta = (now / 1.5).floor().clamp_min(1), torch.where(fewer, radius, (s.eta / 1.5).maximum(radius / 10))

@@ -94,6 +94,13 @@ def test_apgd_is_exact_for_two_classes_with_and_without_a_target(norm, loss):
         assert not fooled(apgd, options, model, batch, BALL[norm](0.99 * exact), goal).any()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_apgd_takes_no_rounding_error_under_l1_for_a_changed_coordinate(seed):
+    model, batch, weights, gaps = linear(classes=2, n=8, seed=seed)
+    exact = smallest(weights, gaps, batch.y, DUAL["l1"])
+    assert fooled(apgd, APGD(steps=60), model, batch, L1Ball(1.01 * exact), Goal(batch.y, False)).all()
+
+
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_apgd_reaches_a_target_by_the_shortest_way(norm):
     model, batch, weights, gaps = linear(classes=3, n=8)

@@ -1,5 +1,9 @@
 """In which precision a search computes, and that a clip gets the same whatever stands beside it."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -11,6 +15,25 @@ from limen.models._model import Classifier
 
 STEADY = [{"name": "ctc_small"}, {"name": "deepspeech2"}, {"name": "lstm_seq2seq"}, {"name": "transformer_seq2seq", "head": "ctc"}]
 CLIPS = torch.randint(-3000, 3000, (2, 8000), generator=torch.Generator().manual_seed(0)) / 32768
+
+
+PRODUCTS = """
+import limen, torch
+torch.set_num_threads(1)
+draw = torch.Generator().manual_seed(0)
+for dtype in (torch.float32, torch.float64):
+    for inner, out in [(9, 32), (40, 128), (256, 1024), (640, 256)]:
+        x, w = (torch.randn(n, inner, generator=draw).to(dtype) for n in (600, out))
+        y, back = x @ w.T, (x @ w.T) @ w
+        for n in (1, 2, 7, 16, 50, 129, 255, 500):
+            print(torch.equal(x[:n] @ w.T, y[:n]), torch.equal(y[:n] @ w, back[:n]))
+"""
+
+
+def test_a_row_of_a_matrix_product_is_the_same_whatever_the_number_of_rows():
+    environment = {name: value for name, value in os.environ.items() if name != "MKL_CBWR"}
+    said = subprocess.run([sys.executable, "-c", PRODUCTS], capture_output=True, text=True, check=True, env=environment).stdout
+    assert said.split() == ["True"] * 2 * 8 * 8
 
 
 class Swayed(torch.nn.Module):
