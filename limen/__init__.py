@@ -18,7 +18,7 @@ from limen import goals as goals
 if TYPE_CHECKING:
     from limen.api import attack, defend, load_data, load_model, measure, over_the_air
 
-# MKL reads it at its first matrix product: a row then has the same bits whatever the number of rows, on any processor, as fast as before
+# MKL reads it at its first matrix product: in single precision a row then has the same bits among 16 rows or 500, as fast as before
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 __version__ = "0.1.0"
