@@ -397,20 +397,32 @@ def _show_net(net: str, cells: list[dict[str, Any]], unions: list[dict[str, Any]
     for name in ["defense", "attack", *(["varied"] if varied else []), "n", *present]:
         table.add_column(name, no_wrap=True, justify="left" if name in ("defense", "attack", "varied") else "right")
     for cell in cells:
-        failed, values = cell["status"] == "failed", cell["summary"]["columns"]
-        if cell["labels"]["attack"] == "none":  # nothing was tried
-            values = {k: v for k, v in values.items() if k != "fooled"}
-        numbers = [cell["error"][:60]] if failed else [_number(c, values.get(c)) for c in present]
-        who = [cell["labels"]["defense"], cell["labels"]["attack"], *([_varied(cell["variable"])] if varied else [])]
-        table.add_row(*who, "failed" if failed else str(cell["summary"]["n"]), *numbers)
+        for attack, n, values in _lines(cell):
+            who = [cell["labels"]["defense"], attack, *([_varied(cell["variable"])] if varied else [])]
+            if cell["status"] == "failed":
+                table.add_row(*who, "failed", cell["error"][:60])
+            else:
+                table.add_row(*who, str(n), *(_number(c, values.get(c)) for c in present))
     for union in unions:
         under = "" if any("budget" in path for path in union["variable"]) else f", {union['budget']}"
         who = [union["defense"], union["attack"] + under, *([_varied(union["variable"])] if varied else [])]
-        table.add_row(*who, str(union["n"]), *(_number(c, union["columns"].get(c)) for c in present))
+        table.add_row(*who, str(union["n"]), *(_number(c, _typical(union["columns"].get(c))) for c in present))
     out.print(table)
     medians = ", ".join(c for c in present if c not in COUNTED)
     out.print(" " + "; ".join([*(f"{c}: {COUNTED[c]}" for c in present if c in COUNTED), *([f"{medians}: median"] if medians else [])]),
               style="dim", soft_wrap=True)  # fmt: skip
+
+
+def _lines(cell: dict[str, Any]) -> list[tuple[str, int, dict[str, float | None]]]:
+    """Attack, number of samples and column -> number; of a transfer one line per victim, since each answers to all samples."""
+    attack, summary = cell["labels"]["attack"], cell["summary"]
+    victims = summary["result"].get("victims") or {}
+    values = {name: _typical(column) for name, column in summary["columns"].items()}
+    if len(victims) > 1:  # the change is the same for all of them, the answers are not
+        change = {name: value for name, value in values.items() if name not in COUNTED}
+        return [(f"{attack} on {name}", v["n"], {**change, **v, "correct": v.get("accuracy")}) for name, v in victims.items()]
+    # without an attack nothing was tried
+    return [(attack, summary["n"], {k: v for k, v in values.items() if attack != "none" or k != "fooled"})]
 
 
 COUNTED = {"correct": "right, of all n", "success": "at the attack's goal, of those not there before",
@@ -422,10 +434,13 @@ def _varied(variable: dict[str, Any] | None) -> str:
     return ", ".join(f"{k.rsplit('.', 1)[-1]} {v}" for k, v in (variable or {}).items())
 
 
-def _number(name: str, column: dict[str, Any] | None) -> str:
+def _typical(column: dict[str, Any] | None) -> float | None:
     from limen.metrics._summary import typical
 
-    value = typical(column)[1] if column else None
+    return typical(column)[1] if column else None
+
+
+def _number(name: str, value: float | None) -> str:
     if value is None:
         return "-"
     return f"{100 * value:.1f} %" if name in ("correct", "success", "fooled") else f"{value:.3g}"

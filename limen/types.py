@@ -63,6 +63,10 @@ def collate(kind: Kind, samples: Sequence[Sample]) -> Batch:
 class Transcripts(Protocol):
     """What a recogniser answers. Whatever the architecture: a loss of any text, and the text it hears."""
 
+    @property
+    def exact(self) -> bool:
+        """True if `says` is what `texts` writes. Not with a beam search, nor if one text can be written in several sequences of tokens."""
+
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         """(B,) negative log-likelihood of each text, differentiable. A decoder that writes token after token lets the first one count
         1 + first_weight times and keeps the sum of the weights."""

@@ -66,6 +66,8 @@ class ClipNet(Model):
 
 @dataclass
 class Heard:
+    exact = True
+
     log_probs: Tensor
     """(B, frames, 3): blank, a, b."""
     frames: Tensor

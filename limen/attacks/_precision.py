@@ -1,14 +1,13 @@
 """In which precision a search computes.
 
 The path of a search on a recogniser multiplies rounding errors a hundred thousand times in 20 steps, and rounding errors hang on the size
-of the batch. So that a clip gets alone what it gets beside others, such searches run in double precision ("auto"). A recogniser that gives
-a clip the very same bits in any batch (`Model.steady`) is itself asked in single precision, which takes half the time: on points of a grid
-128 times finer than 16-bit audio, so that the last digits of the search, in which a clip alone and beside others differs, are not seen.
-`import limen` asks MKL for matrix products whose rows do not depend on how many there are (MKL_CBWR); it is too late if torch has multiplied
-before, and not every processor obeys.
-So whether a recogniser is steady is measured (`alike`): all of the zoo but wav2vec2_small are, Whisper by taking clip after clip. In one
-padded batch Whisper's gradients differed by up to 7e-5 of their norm from those alone, and with another number of threads by up to 8e-4,
-so a single clip too is searched in one thread.
+of the batch. So that a clip gets alone what it gets beside others, such searches run in double precision ("auto"). A recogniser that
+gives a clip the very same bits in any batch (`Model.steady`) is itself asked in single precision, which takes half the time: on points of
+a grid 128 times finer than 16-bit audio, so that the last digits of the search, in which a clip alone and beside others differs, are not
+seen. `import limen` asks MKL for matrix products whose rows do not depend on how many there are (MKL_CBWR); it is too late if torch has
+multiplied before, and not every processor obeys. So whether a recogniser is steady is measured (`alike`): all of the zoo but
+wav2vec2_small are, Whisper by taking clip after clip. In one padded batch Whisper's gradients differed by up to 7e-5 of their norm from
+those alone, and with another number of threads by up to 8e-4, so a single clip too is searched in one thread.
 """
 
 import copy

@@ -275,7 +275,7 @@ class Problem:
         """(B,) bool: which samples reach the goal, `outputs` being what the model says of them. What only decoding can tell is decoded,
         and what a stand-in claims is asked of the model as it is judged. With `due` (B,), only claims of these rows are settled in this
         way, and those of others do not count."""
-        reached, doubtful = self._claimed(outputs), self.goal.doubtful
+        reached, doubtful = self._claimed(outputs), self.goal.doubtful(outputs)
         if self.full is not None:
             claims = reached.cpu()
         elif doubtful is not None:
@@ -294,7 +294,7 @@ class Problem:
     def _settled(self, outputs: Outputs, x_adv: Tensor) -> Tensor:
         """(B,) bool, the outputs being those of the model that the search asks."""
         # a text of the stand-in costs less than a pass over the full path, so it comes first
-        reached = self.goal.judged(outputs).cpu() if self.goal.doubtful is not None else torch.ones(len(self), dtype=torch.bool)
+        reached = self.goal.judged(outputs).cpu() if self.goal.doubtful(outputs) is not None else torch.ones(len(self), dtype=torch.bool)
         i = reached.nonzero().squeeze(1)
         if self.full is not None and len(i):
             left = self.rows(i)

@@ -60,9 +60,8 @@ class _Garbled(Goal):
     def score(self, outputs: Outputs) -> Tensor:
         return torch.stack([self._rates(one) for one in members(outputs)]).amin(0).clamp_max(1.0)
 
-    @property
-    def doubtful(self) -> None:
-        """Texts are decoded as it is."""
+    def doubtful(self, outputs: Outputs) -> None:
+        """None: `reached` decodes the texts already."""
         return None
 
     def _reached(self, outputs: Tensor | Transcripts) -> Tensor:

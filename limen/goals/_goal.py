@@ -57,11 +57,15 @@ class Goal:
         """(B,) bool, asked at every step of a search, so nothing is decoded; where `doubtful` says so, `judged` may not confirm it."""
         return _across(self._reached, outputs, torch.all)
 
-    @property
-    def doubtful(self) -> Tensor | None:
-        """(B,) bool: where only decoding tells whether a success is one; None: nowhere. A recogniser that does not write the reference
-        letter for letter may write the same words with other stops and capitals, or too few wrong ones."""
-        if self.targeted or not isinstance(self.reference, list):
+    def doubtful(self, outputs: Outputs) -> Tensor | None:
+        """(B,) bool: where only decoding tells whether a success is one; None: nowhere. A beam search may write another text than greedy
+        decoding. A recogniser that does not write the reference letter for letter may write the same words with other punctuation and
+        capitals, or too few wrong ones."""
+        if not isinstance(self.reference, list):
+            return None
+        if not all(isinstance(one, Tensor) or one.exact for one in members(outputs)):
+            return torch.ones(len(self.reference), dtype=torch.bool)
+        if self.targeted:
             return None
         doubtful = [self.at_least > 0 or normalised(r, self.normalise) != r for r in self.reference]
         return torch.tensor(doubtful) if any(doubtful) else None

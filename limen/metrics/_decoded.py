@@ -23,6 +23,10 @@ class Decoded:
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         return self.answers.nll(texts, first_weight)
 
+    @property
+    def exact(self) -> bool:
+        return self.answers.exact
+
     def says(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
         return self.answers.says(texts, first)
 

@@ -71,6 +71,10 @@ class AttentionTranscripts:
     def texts(self) -> list[str]:
         return self._search(self.options.beam or 1)
 
+    @property
+    def exact(self) -> bool:
+        return self.options.beam is None
+
     def says(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
         """Every given token is the likeliest after those before it: exactly when greedy decoding writes the text."""
         logits, tokens = self._teacher_forced(texts)

@@ -62,6 +62,10 @@ class CtcTranscripts:
         paths = zip(self.log_probs.argmax(2).tolist(), self.frames.tolist(), strict=True)
         return [self._spell([s for s, _ in groupby(path[:n]) if s != 0]) for path, n in paths]
 
+    @property
+    def exact(self) -> bool:
+        return self.beam is None
+
     def says(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
         ends = [None] * len(texts) if first is None else [first] * len(texts) if isinstance(first, int) else first
         said = [heard[:k] == text[:k] for heard, text, k in zip(self.greedy(), texts, ends, strict=True)]

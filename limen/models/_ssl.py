@@ -54,6 +54,8 @@ class FeatureTranscripts(CtcTranscripts):
 class Encoded:
     """What a self-supervised encoder without a head answers: features and their quantised targets. It writes nothing."""
 
+    exact = True
+
     def __init__(self, network: Any, extracted: Tensor, frames: Tensor, starts: float, length: int):
         self.network, self.extracted, self.frames = network, extracted, frames
         """Wav2Vec2ForPreTraining, what its convolutions give (B, F, C), and the (B,) frames of each clip."""

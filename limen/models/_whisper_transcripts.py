@@ -59,6 +59,8 @@ class WhisperTranscripts:
     """Implements `limen.types.Transcripts`; with a multilingual Whisper also `language_logits` and `languages`. Whatever a gradient goes
     through is computed for each of the `parts` by itself; only texts are written side by side."""
 
+    exact = False
+
     def __init__(self, network: WhisperNetwork, tokens: Tokens, parts: list[Heard], writing: Writing):
         self.network, self.tokens, self.parts, self.writing = network, tokens, parts, writing
         self.languages = tokens.languages

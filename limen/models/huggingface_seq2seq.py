@@ -31,6 +31,8 @@ class HuggingfaceSeq2seq(RecogniserOptions):
 class TokenTranscripts:
     """Implements `limen.types.Transcripts`. The decoder runs when it is asked, and once for the same texts."""
 
+    exact = False
+
     def __init__(self, model: "Seq2seqCheckpoint", hidden: Tensor, frames: Tensor, inside: Tensor):
         self.model, self.hidden, self.frames, self.inside = model, hidden, frames, inside
         """(B, F, D) encoded frames, the (B,) frames of the filter bank they come from, and (B, F) True on frames that hold the clip."""

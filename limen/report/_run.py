@@ -3,10 +3,11 @@
 import json
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from limen.components import load, names
 from limen.errors import UserError
 from limen.metrics._summary import figure
 
@@ -16,6 +17,12 @@ UNIVERSAL = {"uap", "uap_hc", "patch"}
 """Attacks that use one perturbation for every sample."""
 LIMITS = ("snr_db", "eps", "peak_db")
 """Options by which an attack without a budget of its own limits what it changes."""
+
+
+@cache
+def _seeks_smallest(attack: str) -> bool:
+    """True for attacks whose `eps` is where they begin, not a limit."""
+    return attack in names("attacks") and getattr(load("attacks", attack).options, "minimal", False)
 
 
 @dataclass
@@ -58,8 +65,9 @@ class Cell:
 
     @property
     def limit(self) -> dict[str, Any]:
-        """What the attacker may change: the budget, or the attack's own limit. {} if there is none."""
-        return self.budget or {k: v for k, v in self.attack_spec.items() if k in LIMITS and number(v) is not None}
+        """What the attacker may change: the budget, or the attack's own limit. {} if there is none, as if the smallest change is sought."""
+        own = {} if _seeks_smallest(str(self.attack_spec.get("name"))) else self.attack_spec
+        return self.budget or {k: v for k, v in own.items() if k in LIMITS and number(v) is not None}
 
     @property
     def goal(self) -> dict[str, Any]:

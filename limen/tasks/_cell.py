@@ -11,7 +11,7 @@ from torch import Tensor
 
 from limen import seeds
 from limen.attacks._run import Attack, credited
-from limen.attacks._stored import Store, stored
+from limen.attacks._stored import Store, quantise, stored
 from limen.components import Component
 from limen.data._dataset import Dataset
 from limen.goals._goal import Goal
@@ -81,12 +81,13 @@ class Cell:
     say: Callable[[str], None] = lambda text: None
 
     def batches(self, limit: int | None = None) -> Iterator[Batch]:
+        """The samples as the files of the run hold them: what a listener hears is what was attacked and measured."""
         left = limit
         for batch in self.data.batches(self.batch_size):
             check_fits(self.model, batch)
             if left is not None and len(batch) > left:
                 batch = batch.rows(range(left))
-            yield batch.to(self.device)
+            yield replace(batch, x=quantise(batch.x, self.store)).to(self.device)
             if left is not None:
                 left -= len(batch)
                 if left <= 0:

@@ -30,7 +30,7 @@ for inner, out in [(9, 32), (40, 128), (256, 1024), (640, 256)]:
 
 
 def test_a_row_of_a_matrix_product_is_the_same_among_sixteen_rows_or_more():
-    """In single precision. Some processors take another path for three rows or fewer, or in double precision; no recogniser relies on those."""
+    """In single precision. For three rows or fewer, and in double precision, some processors differ: no recogniser relies on these."""
     environment = {name: value for name, value in os.environ.items() if name != "MKL_CBWR"}
     said = subprocess.run([sys.executable, "-c", PRODUCTS], capture_output=True, text=True, check=True, env=environment).stdout
     assert said.split() == ["True"] * 2 * 4 * 5

@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
+from limen.audio.files import read_clip, write_clip
 from limen.errors import UserError
 from limen.experiments.engine import run
 from limen.experiments.file import Experiment
@@ -63,6 +65,24 @@ def test_a_run_folder_holds_config_environment_rows_summary_examples_and_log(who
     assert cell["summary"]["n"] == 24
     assert 0 <= cell["summary"]["columns"]["success"]["low"] <= cell["summary"]["columns"]["success"]["mean"]
     assert (whole / "cells" / cell["id"] / "examples" / "0_adversarial.png").is_file()
+
+
+def test_the_files_of_a_run_hold_the_very_change_that_was_bounded_and_reported(tmp_path):
+    """Also where the data does not lie on the grid of 16-bit files, because it had to be resampled."""
+    draw = torch.Generator().manual_seed(0)
+    for name in ("down", "go"):
+        for number in range(2):
+            write_clip(tmp_path / "clips" / "test" / name / f"{number}.wav", 0.2 * torch.randn(8000, generator=draw), 8000)
+    net = {"model": {"name": "keyword_cnn", "weights": "random", "classes": ["down", "go"]},
+           "data": {"name": "clip_folder", "path": str(tmp_path / "clips"), "duration_s": 1.0}}  # fmt: skip
+    attacks = [{"name": "random_noise", "budget": {"name": "snr", "snr_db": 70}}]
+    run(Experiment.model_validate({"name": "t", "tasks": [{"nets": [net], "attacks": attacks}], "audit": False}), tmp_path / "run")
+    for examples in (tmp_path / "run").glob("cells/*/examples.json"):
+        for example in json.loads(examples.read_text()):
+            clean, adversarial = (read_clip(examples.parent / example["files"][k], 16000).double() for k in ("clean", "adversarial"))
+            snr_db = 10 * torch.log10(clean.square().sum() / (adversarial - clean).square().sum())
+            assert snr_db >= 70
+            assert example["metrics"]["snr_db"] == pytest.approx(float(snr_db), abs=1e-4)
 
 
 def test_every_row_carries_its_id_and_no_row_is_dropped(whole):

@@ -257,7 +257,7 @@ def test_without_early_stop_a_search_never_decodes(taught, decoded):
 
 def test_a_text_that_is_the_same_but_for_its_stops_is_decoded_a_few_times_and_never_taken_for_a_success(taught, decoded, monkeypatch):
     # as the model would write "ok go now" for the truth "ok go, now": letter for letter another text at every step
-    monkeypatch.setattr(Goal, "doubtful", property(lambda goal: torch.ones(len(goal.reference), dtype=torch.bool)))
+    monkeypatch.setattr(Goal, "doubtful", lambda goal, outputs: torch.ones(len(goal.reference), dtype=torch.bool))
     monkeypatch.setattr(WhisperTranscripts, "says", lambda answers, texts, first=None: torch.zeros(len(texts), dtype=torch.bool))
     result = attacked(taught, ["ok go now", "ok stop"])
     assert result.calls.backward.tolist() == [20, 20]

@@ -105,6 +105,16 @@ def test_an_attack_without_a_budget_counts_where_its_change_fits(tmp_path: Path)
     assert "cw_l2 where its change fits the budget" in build(run.folder).read_text(encoding="utf-8")
 
 
+def test_the_radius_that_an_attack_for_the_smallest_change_begins_with_is_no_budget(tmp_path: Path) -> None:
+    run = Fabricated(tmp_path / "run")
+    picture(run, "pgd", rows({0}))
+    picture(run, "cw", rows({0, 1, 2}, sizes={2: 0.11}), budget=None, eps=0.05)
+    picture(run, "wasserstein", rows({3}), budget=None, eps=0.05)  # this eps is a limit of its own kind
+    (union,) = found(run)
+    assert [c.attack for c in union.cells] == ["pgd", "cw"]
+    assert union.stat("correct")[0] == 6 / 8
+
+
 def test_without_a_column_of_its_size_such_an_attack_is_left_out(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     picture(run, "pgd", rows({0}), budget={"name": "l2", "eps": 1.0})

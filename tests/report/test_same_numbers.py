@@ -83,3 +83,16 @@ def test_rows_keep_what_rates_are_made_of(made: tuple[Path, dict[str, Any]]) -> 
     folder, _ = made
     names = set(pq.read_table(folder / "rows.parquet").column_names)
     assert {"wer", "word_errors", "words", "cer", "character_errors", "characters", "success", "already", "fooled"} <= names
+
+
+def test_the_terminal_gives_every_victim_of_a_transfer_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    victims = [{"model": {"name": "ctc_small"}}, {"model": {"name": "ctc_small", "decoding": "beam"}, "label": "beam"}]
+    task = {"task": {"name": "transfer", "victims": victims}, "nets": [NET], "attacks": [FGSM], "metrics": RATES}
+    summary = run(read_experiment({"tasks": [task], "audit": False}, tmp_path / "a.yaml"), tmp_path / "run")
+    found = summary["cells"][0]["summary"]["result"]["victims"]
+    _show(summary, tmp_path / "run")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if " fgsm on " in line]
+    assert [line[3] for line in lines] == ["ctc_small", "beam"]
+    for line in lines:
+        assert line[4] == "6"
+        assert f"{found[line[3]]['wer']:.3g}" in line

@@ -22,6 +22,8 @@ FRAME = 100
 class Spoken:
     """Implements `limen.types.Transcripts`."""
 
+    exact = True
+
     def __init__(self, levels: Tensor, frames: Tensor, words: Sequence[str], languages: list[str] | None = None):
         self.levels, self.frames, self.words, self.languages = levels, frames, words, languages
         """(B, F) mean level of each frame, in steps of 0.1."""
