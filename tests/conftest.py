@@ -1,6 +1,7 @@
 """What tests of several folders share."""
 
 import shutil
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,12 @@ ARGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as in a job of a shell that runs in the background; programs that tests start inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")
