@@ -41,13 +41,21 @@ class Plan:
 
 def power_detect(n: int, share: float, chance: float, alpha: float, effect: float, df: float, sides: int = 1) -> float:
     """Chance that n answers of this design effect show a share off `chance` when it is `share`; one-sided: above it."""
-    from scipy.stats import nct, t
+    from scipy.stats import t
 
     away = (share - chance) / math.sqrt(effect * share * (1 - share) / n)
     # the test takes the variance at chance, the answers have that at their share
     cut = float(t.ppf(1 - alpha / sides, df)) * math.sqrt(chance * (1 - chance) / (share * (1 - share)))
-    above = float(nct.sf(cut, df, away))
-    return above + (float(nct.cdf(-cut, df, away)) if sides == 2 else 0.0)
+    return _beyond(cut, df, away, sides)
+
+
+def _beyond(cut: float, df: float, away: float, sides: int) -> float:
+    """Chance that a noncentral t is above the cut, or with two sides also below its negative."""
+    from scipy.stats import nct
+
+    # scipy has no number for the far tail
+    below = float(np.nan_to_num(nct.cdf(-cut, df, away))) if sides == 2 else 0.0
+    return float(nct.sf(cut, df, away)) + below
 
 
 def power_equivalence(n: int, bound: float, share: float, chance: float, alpha: float, effect: float, df: float) -> float:
@@ -120,7 +128,7 @@ def listeners_for_shift(
         raise UserError(
             f"listeners_for_shift: got a shift of {shift:g}; expected another than 0, and at least one rating of each condition."
         )
-    from scipy.stats import nct, t
+    from scipy.stats import t
 
     def expected(listeners: int) -> Spread:
         design = _design(listeners, per_condition, items, "nested" if nested else "crossed")
@@ -128,7 +136,7 @@ def listeners_for_shift(
 
     def reach(n: int, found: Spread) -> float:
         cut, away = float(t.ppf(1 - alpha / 2, found.df)), abs(shift) / math.sqrt(found.variance)
-        return float(nct.sf(cut, found.df, away) + nct.cdf(-cut, found.df, away))
+        return _beyond(cut, found.df, away, sides=2)
 
     words = f"shift {shift:g} of a rating's spread, {_words(per_condition, items, icc, item_sd, 'of that spread')} of each condition"
     return _smallest(reach, expected, 2 * per_condition, power, alpha, words)

@@ -136,6 +136,49 @@ def test_a_difference_of_ratings_keeps_its_level_when_each_condition_has_other_c
     assert within_error(float((p < 0.05).mean()), 0.03, 0.06, studies)
 
 
+def latin(listeners: int, items: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Listener, item and condition: everyone hears every item once, half of the items in each condition, and half of the listeners each
+    item in each condition."""
+    who, what = simulated.everyone_hears_all(listeners, items)
+    kept = np.random.default_rng(8).random(len(who)) >= missing
+    return who[kept], what[kept], ((what + who) % 2)[kept]
+
+
+@pytest.mark.parametrize(("listeners", "items"), [(24, 12), (8, 12)])
+def test_what_clips_and_listeners_add_to_both_conditions_alike_is_no_part_of_a_difference_in_a_latin_square(listeners, items):
+    who, what, condition = latin(listeners, items)
+    rng = np.random.default_rng(9)
+    y, crossing = rng.standard_normal(len(who)), Crossing(who, what, condition == 1)
+    plain, moved = crossing.spread(y), crossing.spread(y + 5 * rng.standard_normal(items)[what] + 5 * rng.standard_normal(listeners)[who])
+    assert moved.value == pytest.approx(plain.value)
+    assert moved.variance == pytest.approx(plain.variance)
+    assert moved.df == pytest.approx(plain.df)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_in_a_latin_square_the_variance_of_a_difference_is_right_on_average_and_keeps_the_level(missing):
+    who, what, condition = latin(20, 12, missing)
+    rng = np.random.default_rng(10)
+    studies = 3000
+    y = rng.standard_normal((studies, len(who))) + 0.8 * rng.standard_normal((studies, 12))[:, what]
+    y += 0.5 * rng.standard_normal((studies, 20))[:, who] + 0.3 * rng.standard_normal((studies, 20, 2))[:, who, condition]
+    spread = Crossing(who, what, condition == 1).spread(y)
+    assert spread.variance.mean() == pytest.approx(spread.value.var(), rel=0.12)
+    p = 2 * stats.t.sf(np.abs(spread.value) / np.sqrt(spread.variance), spread.df)
+    assert within_error(float((p < 0.05).mean()), 0.03, 0.06, studies)
+
+
+def test_clips_that_one_listener_hears_in_each_condition_make_a_difference_no_less_sure():
+    """Every clip is heard twice, once in each condition, by two listeners."""
+    rng = np.random.default_rng(11)
+    who, what = np.repeat(np.arange(20), 12), np.concatenate([rng.permutation(120), rng.permutation(120)])
+    condition = np.where(who < 10, what % 2, 1 - what % 2)
+    studies = 3000
+    y = rng.standard_normal((studies, 240)) + 0.8 * rng.standard_normal((studies, 120))[:, what]
+    spread = Crossing(who, what, condition == 1).spread(y)
+    assert spread.variance.mean() == pytest.approx(spread.value.var(), rel=0.2)
+
+
 def test_one_clip_for_a_whole_condition_cannot_be_told_from_the_condition():
     found = sampled_mean([1.0, 2.0, 2.0, 3.0, 1.0, 3.0], [1, 1, 2, 2, 3, 3], list("ababab"), [False, True] * 3)
     assert found.over == "listeners"
