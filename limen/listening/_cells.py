@@ -7,7 +7,7 @@ from typing import Any
 from limen.listening._parts import Estimate, Where
 from limen.listening.columns import factor_columns
 from limen.listening.statistics import sampled_mean, sampled_share
-from limen.listening.study import Study
+from limen.listening.study import Hypothesis, Study
 
 Row = Mapping[str, Any]
 MOST = 40
@@ -17,6 +17,11 @@ MOST = 40
 def keys(study: Study) -> dict[str, str]:
     """What results are sorted by -> its column."""
     return {"condition": "condition", **factor_columns(study), "group": "group"}
+
+
+def key_of(h: Hypothesis) -> str | None:
+    """What a question is asked for each value of. "Do ratings differ by condition?" compares conditions: there is nothing left to split."""
+    return None if (h.kind, h.by) == ("different", "condition") else h.by
 
 
 def value(row: Row, column: str) -> str:
