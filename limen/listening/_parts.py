@@ -12,6 +12,8 @@ class Estimate:
     value: float | None
     low: float | None = None
     high: float | None = None
+    over: str = ""
+    """What the interval holds for beyond those heard: "listeners and items", or fewer where the design cannot tell."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def _shares(part: Choices) -> Table:
         ]
     if detect:
         headings += [
-            ("d′", "sensitivity, negative below chance; 95 % interval over listeners"),
+            ("d′", "sensitivity, negative below chance; 95 % interval from that of the share"),
             ("d′ from 0 up", "the same, 0 below chance: too high on average where nothing is heard"),
             ("Bias c", "0: neither answer is preferred"),
         ]

@@ -31,8 +31,9 @@ METHODS = {
     "Who may hear it": "A listener who hears it detects it in 80 % of trials and guesses in the others. From how many listeners did that "
     "well, a 95 % upper bound of their share among all listeners follows (Clopper-Pearson), if nobody does worse than guess.",
     "d′ and bias": "Signal detection theory, differencing model (every trial brings another clip); shares with Hautus’s log-linear "
-    "correction; the interval comes from drawing listeners with replacement. Below chance d′ is negative, so that its mean is 0 where "
-    "nothing is heard; “from 0 up” has 0 there and is too high on average. Bias c is 0 where neither answer is preferred.",
+    "correction; its interval is that of the share of right answers, over listeners and items, on the scale of d′. Below chance d′ is "
+    "negative, so that its mean is 0 where nothing is heard; “from 0 up” has 0 there and is too high on average. Bias c is 0 where "
+    "neither answer is preferred.",
     "Ratings": "Means and their differences over listeners and items, with Student’s t.",
     "MUSHRA": "Means and differences from the hidden reference over listeners and items, Holm-corrected; beside them Wilcoxon’s "
     "signed-rank test over listeners, which takes the items as the only ones there are.",
