@@ -18,8 +18,8 @@ that of the mirrored shares, with a minus sign; the truncated d', max(d', 0), st
 log-linear correction, which keeps 0 and 1 finite. Hautus 1995, https://doi.org/10.3758/BF03203619.
 
 The interval of d' is that of the share of right answers (`sampled_share`, over listeners and items), taken through the same curve with the
-bias c as it was: with z(H) = e/2 - c and z(F) = -e/2 - c the share is (Phi(e/2 - c) + Phi(e/2 + c)) / 2. It rises with e and is 1/2 where d'
-is 0, so the interval of d' is without 0 exactly where that of the share is without 1/2.
+bias c as it was: with z(H) = e/2 - c and z(F) = -e/2 - c the share is (Phi(e/2 - c) + Phi(e/2 + c)) / 2. It rises with e and is 1/2 where
+d' is 0, so the interval of d' is without 0 exactly where that of the share is without 1/2.
 """
 
 import math

@@ -19,6 +19,7 @@ from functools import cache
 import numpy as np
 
 from limen.errors import UserError
+from limen.listening._betting import bets
 from limen.statistics import LEVEL, clopper_pearson
 
 DETECTED = 0.8
@@ -49,6 +50,15 @@ def hearers(right: Sequence[int], asked: Sequence[int], chance: float = 0.5, sid
     return Hearers(len(k), passed, _right(chance), _bound(passed, len(k), alpha, beta, level))
 
 
+def hearers_at_all_times(right: Sequence[int], asked: Sequence[int], planned: int, chance: float, alpha: float) -> float:
+    """Upper bound of the share of listeners who hear it that may be looked at after every listener (`bets`). Listeners come in the order in
+    which they finished; what makes one pass is chosen for the number `planned`, before any answer is known."""
+    m = np.asarray(asked, int)
+    least, guess, hear = _least(m, chance, 1, LEVEL, planned)
+    top = bets((np.asarray(right, int) >= least).astype(float).tolist(), alpha=alpha).high
+    return min(1.0, max(0.0, top - guess) / (hear - guess)) if hear > guess else 1.0
+
+
 def power_few(asked: Sequence[int], share: float, chance: float, icc: float, sides: int = 1, level: float = LEVEL) -> float:
     """Chance that the bound is at most FEW if all listeners have the same share of right answers, and two answers of one the correlation
     icc (beta-binomial). `asked` are the trials of each listener."""
@@ -68,11 +78,11 @@ def _right(chance: float) -> float:
     return chance + DETECTED * (1 - chance)
 
 
-def _least(m: np.ndarray, chance: float, sides: int, level: float) -> tuple[np.ndarray, float, float]:
+def _least(m: np.ndarray, chance: float, sides: int, level: float, listeners: int | None = None) -> tuple[np.ndarray, float, float]:
     """Right answers that each listener needs to pass, and the mean chances that guessers and hearers do."""
     from scipy.stats import binom
 
-    need = {int(n): _threshold(int(n), len(m), chance, _right(chance), sides, level) for n in np.unique(m)}
+    need = {int(n): _threshold(int(n), listeners or len(m), chance, _right(chance), sides, level) for n in np.unique(m)}
     least = np.asarray([need[int(n)] for n in m])
     alpha = min(1.0, float(np.mean(sides * binom.sf(least - 1, m, chance))))
     return least, alpha, float(np.mean(binom.sf(least - 1, m, _right(chance))))
