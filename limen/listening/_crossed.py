@@ -20,6 +20,7 @@ Two departures, without which tests are too careful where nothing clusters: V is
 and the degrees of freedom never below what listeners alone or items alone would have.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,6 +97,13 @@ class Crossing:
         variance = float(s.expected @ tau @ s.weights)
         alone = (of_listeners + of_items + of_answers) * float((1 / self._sizes).sum())
         return Spread(None, variance, float(self._freedom(np.array(variance), tau)), variance / alone)
+
+    def sign_p(self) -> float:
+        """Two-sided p where all listeners find the same difference: a sign test of those who heard both conditions; if none did, a
+        permutation test of who heard which."""
+        of = [set(self._people[self._side == side].tolist()) for side in (0, 1)]
+        both = len(of[0] & of[1])
+        return min(1.0, 2 * 0.5**both if both else 2 / math.comb(self.listeners, len(of[0])))
 
     def _freedom(self, variance: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """Satterthwaite's degrees of freedom."""

@@ -21,6 +21,9 @@ from limen.listening._assumed import ICC
 from limen.listening._crossed import Crossing
 from limen.statistics import LEVEL
 
+ROUNDING = 1e-9
+"""Standard errors of less than this part of the values are rounding errors."""
+
 
 @dataclass(frozen=True)
 class SampledShare:
@@ -122,8 +125,9 @@ def sampled_mean(
     value, error, df = float(spread.value), math.sqrt(spread.variance), float(spread.df)
     if crossing.listeners < 2:
         return SampledMean(crossing.n, value, None, None, None, None, crossing.over)
-    if not error:  # all answers of a condition are equal: every listener agrees, a sign test
-        p = None if second is None else 1.0 if value == 0 else 2.0 * 0.5**crossing.listeners
+    rounding = ROUNDING * float(np.abs(values).max())
+    if error <= rounding:  # every listener agrees
+        p = None if second is None else 1.0 if abs(value) <= rounding else crossing.sign_p()
         return SampledMean(crossing.n, value, None, None, p, None, crossing.over)
     half = float(t.ppf(0.5 + level / 2, df)) * error
     p = None if second is None else float(2 * t.sf(abs(value) / error, df))

@@ -1,7 +1,7 @@
 """What a running study may already conclude, looked at as often as one likes: anytime-valid tests of its questions about chance.
 
-Listeners are what is counted, so answers of one listener may resemble each other; they are taken to come in random order. What is said holds
-for the clips of the study; whether it does for other clips is judged once, at the end, by `limen listen analyze`.
+Listeners are what is counted, so answers of one listener may resemble each other; they are taken to come in random order. What is said
+holds for the clips of the study; whether it does for other clips is judged once, at the end, by `limen listen analyze`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
 """Shares and means over listeners and items: closed forms, statsmodels, and simulated studies whose truth is known."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -89,6 +90,33 @@ def test_interval_and_tests_are_one_statistic():
         assert (found.p_two_sided < 0.05) == (not found.low < 0.5 < found.high)
         narrow = sampled_share(y, who, what, 0.5, 0.1, level=0.9)
         assert (found.p_equivalent < 0.05) == (narrow.low > 0.4 and narrow.high < 0.6)
+
+
+@pytest.mark.parametrize(("listeners", "items"), [(3, 2), (3, 3), (5, 7), (10, 3)])
+def test_if_every_listener_rates_each_condition_alike_the_difference_is_judged_by_a_sign_test(listeners, items):
+    """Rounding made the variance 1e-33 and p 1e-31."""
+    who, place = simulated.everyone_hears_all(listeners, 2 * items)
+    second = place >= items
+    found = sampled_mean((4.0 - second).tolist(), who, place, second)
+    assert found.value == pytest.approx(-1)
+    assert found.p == pytest.approx(2 * 0.5**listeners)
+    assert (found.low, found.high) == (None, None)
+    if listeners > 3:  # clips that differ for everyone alike change nothing, if both conditions have the same
+        same = sampled_mean(4.0 - second + 0.1 * (place % items), who, place % items, second)
+        assert same.p == pytest.approx(2 * 0.5**listeners)
+    assert sampled_mean(np.full(len(who), 0.1), who, place, second).p == 1.0
+
+
+def test_between_listeners_who_all_agree_the_test_is_one_of_permutations():
+    found = sampled_mean([3.0] * 3 + [4.0] * 3, range(6), list("abcabc"), [False] * 3 + [True] * 3)
+    assert found.p == pytest.approx(2 / math.comb(6, 3))
+
+
+def test_no_answers_left_over_for_an_error_are_no_division_by_zero():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sampled_mean([3.0, 4.0], [1, 2], ["a", "b"], [False, True])
+    assert (found.value, found.p) == (1.0, 1.0)
 
 
 def test_wrong_lengths_and_single_conditions_are_refused():
