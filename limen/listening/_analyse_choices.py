@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from limen.components import parse
 from limen.errors import UserError
-from limen.listening._cells import cells, keys, order, share_of, units, value
+from limen.listening._cells import cells, estimate, keys, order, share_of, units, value
 from limen.listening._parts import Choices, Confusion, Estimate, Independent, Mixed, Share, Sure, Where
 from limen.listening.statistics import (
     Hearers,
@@ -52,12 +53,12 @@ def share(where: Where, rows: Sequence[Row], kind: str, chance: float, bound: fl
     held = sampled_share(right, people, items, chance, bound)
     fits = 0 < bound < min(chance, 1 - chance)
     equal = equivalence(found.successes, found.n, bound, chance).p if fits else None
-    d, truncated, c = _sensitivity(kind, rows, Estimate(found.share, held.low, held.high, held.over))
+    d, truncated, c = _sensitivity(kind, rows, estimate(held))
     return Share(
         where=where,
         n=found.n,
         right=found.successes,
-        share=Estimate(found.share, held.low, held.high, held.over),
+        share=estimate(held),
         listeners=len(set(people)),
         items=len(set(items)),
         over=held.over,
@@ -125,9 +126,9 @@ def _sensitivity(kind: str, rows: Sequence[Row], share: Estimate) -> tuple[Estim
     hits, alarms = (sum(row["choice"] == signal for row in mine) for mine in (signals, noises))
     ends = None if share.low is None or share.high is None else (share.low, share.high)
     found = sensitivity(hits, len(signals), alarms, len(noises), design, interval=ends)  # type: ignore[arg-type]
-    d = Estimate(found.dprime, found.low, found.high, share.over)
+    d = replace(share, value=found.dprime, low=found.low, high=found.high)
     low, high = (None if end is None else max(0.0, end) for end in (found.low, found.high))
-    return d, Estimate(found.truncated, low, high, share.over), found.bias
+    return d, replace(d, value=found.truncated, low=low, high=high), found.bias
 
 
 def _confusion(where: Where, rows: Sequence[Row], all_rows: Sequence[Row], listed: Sequence[str]) -> Confusion:

@@ -118,8 +118,18 @@ class Crossing:
 
     @property
     def over(self) -> str:
-        """What the estimate may be generalised to."""
-        return " and ".join(self._named) or "answers"
+        """What the estimate may be generalised to: ways that cluster, and those of which every answer (to each condition) is another one,
+        so that their variance is part of that of single answers."""
+        return " and ".join(name for name in WAYS if name in self._named or self._all_different(name)) or "answers"
+
+    @property
+    def fewest_items(self) -> int:
+        """Of the conditions."""
+        return min(len(np.unique(self._things[self._side == side])) for side in range(len(self._sizes)))
+
+    def _all_different(self, name: str) -> bool:
+        within = len(np.unique(self._by_side(name)))
+        return within == len(self._side) > len(self._sizes)
 
     @cached_property
     def _named(self) -> tuple[str, ...]:

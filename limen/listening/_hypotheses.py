@@ -11,7 +11,7 @@ from typing import Any
 from limen.listening._analyse_choices import chance_of, hearers_of
 from limen.listening._analyse_ratings import compare, contrast
 from limen.listening._analyse_words import rivals
-from limen.listening._cells import key_of, keys, split_by
+from limen.listening._cells import estimate, key_of, keys, split_by
 from limen.listening._hearers import Hearers
 from limen.listening._parts import Estimate, Rated, Where
 from limen.listening._power import power_detect, power_equivalence
@@ -103,7 +103,7 @@ def _against_chance(h: Hypothesis, rows: Sequence[Row], right: Sequence[bool], c
     if found.low is None or found.high is None or found.design_effect is None or found.df is None:
         return "answers of one listener say nothing about others"
     plain, effect, df = proportion(k, n, chance), found.design_effect, found.df
-    interval = Estimate(found.value, found.low, found.high)
+    interval = estimate(found)
     words = f"{k} of {n} {what}, {100 * found.value:.1f} % ({100 * found.low:.1f}–{100 * found.high:.1f})"
     over = f"over {found.over}"
     if h.kind == "different":
@@ -151,7 +151,7 @@ def _shares_differ(study: Study, rows: Sequence[Row], seed: int) -> _Test | str:
     right = [[float(bool(r["correct"])) for r in part] for part in (first, second)]
     held = contrast(first, second, right[0] + right[1])
     plain = compare_ratings(right[0], right[1], seed).p
-    gap = Estimate(held.value, held.low, held.high)
+    gap = estimate(held)
     shares = ", ".join(f"{name} {int(sum(v))} of {len(v)} right" for name, v in zip((a, b), right, strict=True))
     words = f"{shares}; {b} less {a}: {_size(gap, 100, '+.1f')} points"
     return _Test(held.p, plain, gap, words, f"difference of shares over {held.over}")

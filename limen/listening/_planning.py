@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from limen.errors import UserError
+from limen.listening._assumed import FEW_ITEMS
 from limen.listening._cells import key_of
 from limen.listening.design import screens
 from limen.listening.statistics import Plan, listeners_for_equivalence, listeners_for_shift, listeners_to_detect
@@ -42,7 +43,16 @@ def said(study: Study, planned: Mapping[str, Sequence[Screen]], icc: float, item
     """Level and text of what `limen listen check` says about the hypotheses. `planned` are the first listener's screens of every group."""
     heard = [_items(study, h) for h in study.hypotheses]
     together = sum(len(values) for values in heard)
-    return [_said(study, h, planned, values, together, icc, item_sd) for h, values in zip(study.hypotheses, heard, strict=True)]
+    out = [_said(study, h, planned, values, together, icc, item_sd) for h, values in zip(study.hypotheses, heard, strict=True)]
+    return [*out, *(found for h, values in zip(study.hypotheses, heard, strict=True) for found in _few_items(h, values))]
+
+
+def _few_items(h: Hypothesis, heard: Heard) -> list[tuple[Level, str]]:
+    fewest = min((len(ids) for by_condition in heard.values() for ids in by_condition.values()), default=FEW_ITEMS)
+    if fewest >= FEW_ITEMS:
+        return []
+    of = "one item, which it cannot be told from" if fewest == 1 else f"{fewest} items: what items differ by is then hardly known"
+    return [("note", f'hypothesis "{h.name}": some answers to it come from only {of}. Five or more keep the test at its level.')]
 
 
 def _said(
