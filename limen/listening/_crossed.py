@@ -22,7 +22,7 @@ and the degrees of freedom never below what listeners alone or items alone would
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -67,6 +67,7 @@ class Crossing:
         self._people, self._things, self._side = cells
         self._sizes = np.bincount(side, minlength=self._side.max() + 1)
         self._weight = self._counts / self._sizes[self._side]  # sums to 1 in each condition
+        self._fits: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[Fit, int]] = {}
         self._signed = self._weight * (np.where(self._side == 1, 1, -1) if second is not None else 1)
 
     def spread(self, y: np.ndarray) -> Spread:
@@ -138,7 +139,7 @@ class Crossing:
         if self._paired:
             return ("listeners", *(name for name in found if name == "items"))
         for drop in reversed(WAYS):  # nothing is left to compare them with: items go first
-            if drop in found and self._left_over([self._by_side(name) for name in found])[1] < 1:
+            if drop in found and self._left_over(tuple(found), ())[1] < 1:
                 found.remove(drop)
         return tuple(found)
 
@@ -164,29 +165,34 @@ class Crossing:
     def _spanning(self) -> tuple[str, ...]:
         """Ways whose clusters occur in both conditions; one that is not among the named only if answers are left over without it."""
         spanning = [name for name in WAYS if 1 < len(np.unique(self._way(name))) <= self._by_side(name).max()]
-        within = [self._by_side(name) for name in self._named]
-        spare = {name: not self._paired and self._left_over([*within, self._way(name)])[1] > 0 for name in spanning}
-        return tuple(name for name in spanning if name in self._named or spare[name])
+        spare = lambda name: not self._paired and self._left_over(self._named, (name,))[1] > 0  # noqa: E731
+        return tuple(name for name in spanning if name in self._named or spare(name))
 
-    @cached_property
+    @property
     def _unexplained(self) -> tuple[Fit, int]:
         """What listeners and items (and conditions) explain, and the degrees of freedom they leave to single answers."""
-        within = [self._by_side(name) for name in self._named]
-        return self._left_over([*within, *(self._way(name) for name in self._spanning if name not in self._named)])
+        return self._left_over(self._named, tuple(name for name in self._spanning if name not in self._named))
 
-    def _left_over(self, blocks: list[np.ndarray]) -> tuple[Fit, int]:
-        fit = Fit([self._side, *blocks], np.ones(len(self._side)))
-        return fit, len(self._side) - fit.rank
+    def _left_over(self, within: tuple[str, ...], alike: tuple[str, ...]) -> tuple[Fit, int]:
+        """By ways within each condition, and by ways that add the same to both."""
+        if (within, alike) not in self._fits:
+            blocks = [*(self._by_side(name) for name in within), *(_compact(self._way(name)) for name in alike)]
+            fit = Fit(blocks or [self._side], np.ones(len(self._side)))
+            self._fits[within, alike] = fit, len(self._side) - fit.rank
+        return self._fits[within, alike]
 
     @cached_property
     def _system(self) -> Moments:
         codes = {name: _compact(self._way(name)) for name in WAYS}
         conditions = Fit([self._side], self._weight)
-        # what a cluster adds to both conditions alike: where it mostly cancels it is taken out of the answers before they are summed
+        signed = [Way(name, codes[name], self._signed, conditions) for name in self._named]
+        # what a cluster adds to both conditions alike: where it mostly cancels in the estimate, but not in the sums of squares, it is taken
+        # out of the answers before they are summed
         out = [name for name in self._spanning if 2 * self._uncancelled(codes[name]) < self._uncancelled(self._by_side(name))]
-        fit = Fit([self._side, *(codes[name] for name in out)], self._weight) if out else conditions
-        fit = fit if len(self._side) - fit.rank > 1 else conditions
-        signed = [Way(name, codes[name], self._signed, fit) for name in self._named]
+        if any(np.abs(way.through(codes[name])).max() > NONE for way in signed for name in out):
+            fit = Fit([self._side, *(codes[name] for name in out)], self._weight)
+            if len(self._side) - fit.rank > 1:
+                signed = [replace(way, fit=fit) for way in signed]
         shared = [Way(name, codes[name], self._weight, conditions) for name in self._spanning if self._uncancelled(codes[name]) > NONE]
         told = [(name, self._by_side(name)) for name in self._named if not (self._paired and name == "listeners")]
         return moments(signed, shared, told, self._signed, None if self._paired else float(self._unexplained[1]))

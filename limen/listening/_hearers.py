@@ -89,11 +89,17 @@ def _least(m: np.ndarray, chance: float, sides: int, level: float, listeners: in
 
 
 def _bound(passed: int, listeners: int, alpha: float, beta: float, level: float) -> float:
-    if beta <= alpha:
-        return 1.0
-    # one-sided at this level
-    top, least = (clopper_pearson(k, listeners, 2 * level - 1)[1] for k in (passed, 0))
-    return min(1.0, max(least, (top - alpha) / (beta - alpha)))
+    return max(_corrected(passed, listeners, alpha, beta, level), _top(0, listeners, level))
+
+
+def _corrected(passed: int, listeners: int, alpha: float, beta: float, level: float) -> float:
+    """Less what guessers, and plus what unlucky hearers make up."""
+    return 1.0 if beta <= alpha else min(1.0, max(0.0, (_top(passed, listeners, level) - alpha) / (beta - alpha)))
+
+
+def _top(passed: int, listeners: int, level: float) -> float:
+    """One-sided at this level."""
+    return clopper_pearson(passed, listeners, 2 * level - 1)[1]
 
 
 @cache
@@ -106,7 +112,7 @@ def _threshold(trials: int, listeners: int, chance: float, h: float, sides: int,
         alpha, beta = min(1.0, float(sides * binom.sf(need - 1, trials, chance))), float(binom.sf(need - 1, trials, h))
         counts = np.unique(binom.ppf([0.05, 0.25, 0.5, 0.75, 0.95], listeners, alpha))
         weights = binom.pmf(counts, listeners, alpha)
-        expected = float(np.average([_bound(int(n), listeners, alpha, beta, level) for n in counts], weights=weights))
+        expected = float(np.average([_corrected(int(n), listeners, alpha, beta, level) for n in counts], weights=weights))
         if expected < best:
             best, found = expected, need
     return found

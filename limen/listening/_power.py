@@ -26,8 +26,8 @@ from limen.listening._hearers import FEW, power_few
 
 MOST = 2000
 """Listeners that are thought of."""
-STEP = 12
-"""As many listeners more must not have less power."""
+STEPS = 12
+"""Listeners more from whom on another one may pass: between them power of equivalence falls a little."""
 LARGEST_DESIGN = 400
 """Listeners up to which the design is worked out; beyond, degrees of freedom no longer grow with listeners that matter."""
 
@@ -131,7 +131,7 @@ def listeners_for_equivalence(
 
     may = f"at most {100 * FEW:.0f} % of listeners who may {'have a clear preference' if sides == 2 else 'hear it'}"
     words = f"share {true:g} within {bound:g} of {chance:g} and {may}, {_words(per_listener, items, icc, item_sd, 'log odds')}"
-    return _smallest(reach, _of_shares(true, per_listener, items, icc, item_sd), per_listener, power, alpha, words)
+    return _smallest(reach, _of_shares(true, per_listener, items, icc, item_sd), per_listener, power, alpha, words, STEPS)
 
 
 def listeners_for_shift(
@@ -205,9 +205,15 @@ def _design(listeners: int, per_listener: int, items: int, conditions: str) -> C
 
 
 def _smallest(
-    power_at: Callable[[int, Spread], float], expected: Callable[[int], Spread], per_listener: int, power: float, alpha: float, words: str
+    power_at: Callable[[int, Spread], float],
+    expected: Callable[[int], Spread],
+    per_listener: int,
+    power: float,
+    alpha: float,
+    words: str,
+    steps: int = 0,
 ) -> Plan:
-    """By halving: power grows with listeners, but for small steps down between numbers of listeners that are allowed to pass."""
+    """By halving: power grows with listeners. Where it has steps down, as many listeners more must not have less of it."""
 
     def found(listeners: int) -> tuple[Spread, float]:
         spread = expected(min(listeners, LARGEST_DESIGN))
@@ -225,7 +231,8 @@ def _smallest(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if found(middle)[1] < power else (low, middle)
-    high = max((n + 1 for n in range(high, high + STEP) if found(n)[1] < power), default=high)
+    spread = found(high)[0]  # so few listeners more change nothing about how alike answers are
+    high = max((n + 1 for n in range(high, high + steps) if power_at(n * per_listener, spread) < power), default=high)
     spread, reached = found(high)
     return Plan(high, high * per_listener, high * per_listener / spread.design_effect, reached, alpha, words)
 
