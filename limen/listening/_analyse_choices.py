@@ -150,7 +150,7 @@ def _agreement(kind: str, rows: Sequence[Row], seed: int) -> Estimate:
         )
     except UserError:  # nobody heard what somebody else heard
         return Estimate(None)
-    return Estimate(found.value, found.low, found.high)
+    return Estimate(found.value, found.low, found.high, "items")
 
 
 def _mixed(study: Study, rows: Sequence[Row]) -> Mixed | None:

@@ -119,4 +119,4 @@ def _agreement(rows: Sequence[Row], scale: Any, seed: int) -> Estimate:
         found = krippendorff_alpha(units(rows, lambda row: float(row["rating"])), scale, seed=seed)
     except UserError:  # nobody heard what somebody else heard
         return Estimate(None)
-    return Estimate(found.value, found.low, found.high)
+    return Estimate(found.value, found.low, found.high, "items")

@@ -38,7 +38,7 @@ def preference(study: Study, kind: str, rows: Sequence[Row], seed: int) -> Prefe
             who += [str(row["listener"])] * 2
     people = set(who)
     scale = bradley_terry(winners, losers, who, seed=seed) if len(people) > 1 else ()
-    worth = tuple((s.item, Estimate(s.strength, s.low, s.high)) for s in scale)
+    worth = tuple((s.item, Estimate(s.strength, s.low, s.high, "listeners")) for s in scale)
     return Preference(kind, len(rows), tuple(_pair(*pair, mine) for pair, mine in pairs.items()), worth)
 
 

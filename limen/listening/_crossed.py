@@ -125,7 +125,7 @@ class Crossing:
 
     @property
     def fewest_items(self) -> int:
-        """Of the conditions."""
+        """Different items in the condition that has fewer."""
         return min(len(np.unique(self._things[self._side == side])) for side in range(len(self._sizes)))
 
     def _all_different(self, name: str) -> bool:

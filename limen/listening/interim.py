@@ -30,7 +30,7 @@ class Interim:
     """Confidence sequence of the mean share of right answers, for the clips of this study: holds at all times at once."""
     high: float
     may_hear: float | None
-    """Of equivalence: upper bound, at all times, of the share of listeners who may hear it."""
+    """Upper bound, at all times, of the share of listeners who may hear it; only for equivalence."""
     decided: bool
     """The question is answered with yes, for the clips of this study: listening may stop for it. Equivalence needs both: the mean within
     the bound, and few listeners who may hear it. To be wrong, one of the two must be, so neither level has to be split."""

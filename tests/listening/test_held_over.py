@@ -109,6 +109,8 @@ def test_intervals_of_these_items_or_these_listeners_say_so_where_they_are_read(
     assert "95 % intervals from drawing listeners, of these items." in text
     assert "it holds for other items, but only for these listeners" in text
     assert "95 % credible intervals over listeners, of these items" in " ".join(sentences(found))
+    assert found.thresholds[0].axes[0].threshold.over == found.preference[0].worth[0][1].over == "listeners"
+    assert found.choices[0].agreement.over == "items"
     assert "only for these items" in thresholds(found.thresholds[0])[0]["caption"]
     assert "only for these items" in preference(found.preference[0])[1]["caption"]
 
