@@ -177,7 +177,7 @@ class Crossing:
         """By ways within each condition, and by ways that add the same to both."""
         if (within, alike) not in self._fits:
             blocks = [*(self._by_side(name) for name in within), *(_compact(self._way(name)) for name in alike)]
-            fit = Fit(blocks or [self._side], np.ones(len(self._side)))
+            fit = Fit([self._side, *blocks], np.ones(len(self._side)))
             self._fits[within, alike] = fit, len(self._side) - fit.rank
         return self._fits[within, alike]
 
