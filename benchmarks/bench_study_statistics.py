@@ -10,9 +10,12 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+import yaml
 from scipy import stats
 
 ROOT = Path(__file__).parent.parent
@@ -24,7 +27,9 @@ from limen.listening._crossed import Crossing  # noqa: E402
 from limen.listening._hearers import FEW  # noqa: E402
 from limen.listening._power import expected_of_share, power_detect, power_equivalence  # noqa: E402
 from limen.listening._samples import judged, p_above, p_within, share_interval  # noqa: E402
-from limen.listening.statistics import dprime, equivalence, hearers, proportion  # noqa: E402
+from limen.listening.design import screens  # noqa: E402
+from limen.listening.statistics import dprime, hearers, proportion, sensitivity  # noqa: E402
+from limen.listening.study import Study  # noqa: E402
 
 PAGE = ROOT / "docs" / "benchmarks_statistics.md"
 ICCS, ITEM_SDS, SHARES, BOUND = (0.0, 0.05, 0.15, 0.3), (0.0, 0.4, 0.8), (0.5, 0.6, 0.75, 0.9), 0.1
@@ -141,29 +146,82 @@ def alternatives(studies: int, rng: np.random.Generator) -> list[str]:
     return lines
 
 
-def ratings(studies: int, rng: np.random.Generator) -> list[str]:
-    """Differences between two conditions with clips of their own, rated in steps of 1 to 5."""
-    lines = []
+def layouts() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Listener, item and condition of every answer."""
+    found = {}
     for listeners, each in ((36, 6), (20, 12), (8, 12)):
         who, place = simulated.everyone_hears_all(listeners, 2 * each)
-        condition = place // each
-        kinds = {"the same clips for all": place}
+        name = f"{listeners} x {each} of each"
+        found[f"{name}, the same clips for all"] = who, place, place // each
         if listeners == 36:
-            kinds["nine groups with clips of their own"] = 2 * each * (who % 9) + place
-        kinds["the same clips in both conditions"] = place % each
-        for kind, what in kinds.items():
-            crossing = Crossing(who, what, condition == 1)
-            for spreads in ((0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (0.5, 0.0, 0.4), (0.5, 0.0, 0.8), (0.5, 0.3, 0.8)):
-                latent = 3 + spreads[0] * rng.standard_normal((studies, listeners))[:, who]
-                latent += spreads[1] * rng.standard_normal((studies, listeners, 2))[:, who, condition]
-                latent += spreads[2] * rng.standard_normal((studies, what.max() + 1))[:, what] + rng.standard_normal((studies, len(who)))
-                given = np.clip(np.round(latent), 1, 5)
+            found[f"{name}, nine groups with clips of their own"] = who, 2 * each * (who % 9) + place, place // each
+            # half of a group hears a clip clean, the other half adversarial
+            found[f"{name}, nine groups, each clip in both conditions"] = who, 2 * each * (who % 9) + place, (place // each + who // 9) % 2
+        found[f"{name}, the same clips in both conditions"] = who, place % each, place // each
+    for listeners, items in ((36, 12), (24, 12), (20, 12), (8, 12)):
+        who, what = simulated.everyone_hears_all(listeners, items)
+        found[f"{listeners} x {items // 2} of each, Latin square"] = who, what, (who + what) % 2
+    kept = np.random.default_rng(0).random(36 * 6) < 0.8
+    who, what = (v[kept] for v in simulated.everyone_hears_all(36, 6))
+    found["36 x 3 of each, Latin square, a fifth of the answers missing"] = who, what, (who + what) % 2
+    return found | {"seed000 as `limen listen new` makes it, 36 x 6 of each": seed000()}
+
+
+def seed000() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    content = yaml.safe_load((ROOT / "limen" / "listening" / "templates" / "seed000.yaml").read_text(encoding="utf-8"))
+    files = {condition: f"{condition}.wav" for condition in ("clean", "adversarial")}
+    content["items"] = [
+        {"id": f"{group}-{k}", "files": files, "answer": f"word {k}", "group": f"group {group}",
+         "factors": {"part": 1 if k < 12 else 2, "loudness": "low"}}
+        for group in range(9) for k in range(18)
+    ]  # fmt: skip
+    study = Study.model_validate(content)
+    rows = [
+        (f"{group} {number}", screen.facts["item"], screen.facts["condition"] == "adversarial")
+        for group in study.cells for number in range(4) for screen in screens(study, group, number)
+        if (screen.role, screen.kind) == ("trial", "naturalness")
+    ]  # fmt: skip
+    who, what, condition = (np.unique(column, return_inverse=True)[1] for column in zip(*rows, strict=True))
+    return who, what, condition
+
+
+def ratings(studies: int, rng: np.random.Generator) -> list[str]:
+    """Differences between two conditions, rated in steps of 1 to 5: where there is none, and where it is a quarter of a step."""
+    lines = []
+    for name, (who, what, condition) in layouts().items():
+        crossing = Crossing(who, what, condition == 1)
+        for spreads in ((0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (0.5, 0.0, 0.4), (0.5, 0.0, 0.8), (0.5, 0.3, 0.8)):
+            latent = 3 + spreads[0] * rng.standard_normal((studies, who.max() + 1))[:, who]
+            latent += spreads[1] * rng.standard_normal((studies, who.max() + 1, 2))[:, who, condition]
+            latent += spreads[2] * rng.standard_normal((studies, what.max() + 1))[:, what] + rng.standard_normal((studies, len(who)))
+            cells = []
+            for shift, goal in ((0.0, (3, 6)), (0.25, ())):
+                given = np.clip(np.round(latent + shift * condition), 1, 5)
                 spread = crossing.spread(given)
                 p = 2 * stats.t.sf(np.abs(spread.value) / np.sqrt(spread.variance), spread.df)
-                plain = stats.ttest_ind(given[:, condition == 0], given[:, condition == 1], axis=1).pvalue
-                row = [f"{listeners} x {each} of each, {kind}", *(f"{s:g}" for s in spreads), percent((p < 0.05).mean(), 3, 6)]
-                lines.append("| " + " | ".join([*row, percent((plain < 0.05).mean())]) + " |")
+                cells.append(percent((p < 0.05).mean(), *goal))
+                if not shift:
+                    plain = stats.ttest_ind(given[:, condition == 0], given[:, condition == 1], axis=1).pvalue
+            row = [name, *(f"{s:g}" for s in spreads), cells[0], percent((plain < 0.05).mean()), cells[1]]
+            lines.append("| " + " | ".join(row) + " |")
     print(lines[-1], flush=True)
+    return lines
+
+
+def few_items(studies: int, rng: np.random.Generator) -> list[str]:
+    """Two-sided tests of chance where all hear the same few clips."""
+    lines = []
+    for listeners in (36, 100):
+        cells = []
+        for items in (2, 3, 4, 5, 6):
+            who, what = simulated.everyone_hears_all(listeners, items)
+            crossing = Crossing(who, what)
+            rates = []
+            for icc, item_sd in ((0.0, 0.0), (0.0, 0.4), (0.0, 0.8), (0.15, 0.8)):
+                above = p_above(*judged(crossing, simulated.right(who, what, 0.5, icc, item_sd, studies, rng)), crossing.n, 0.5)
+                rates.append((2 * np.minimum(above, 1 - above) < 0.05).mean())
+            cells.append(f"{percent(min(rates), 3, 6)}–{percent(max(rates), 3, 6)}")
+        lines.append(f"| {listeners} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -173,7 +231,6 @@ def power(all_designs: dict[str, Design], studies: int, rng: np.random.Generator
     for name, (who, what, crossing) in all_designs.items():
         n, m = crossing.n, crossing.n // crossing.listeners
         exact = np.array([proportion(k, n).p_two_sided for k in range(n + 1)])
-        within = np.array([equivalence(k, n, BOUND + 0.05).p for k in range(n + 1)])
         for icc, item_sd in ((0.0, 0.0), (0.05, 0.2), (0.15, 0.4)):
             cells = []
             for share in (0.6, 0.65):
@@ -185,12 +242,25 @@ def power(all_designs: dict[str, Design], studies: int, rng: np.random.Generator
                 cells.append(percent((exact[right.sum(1)] < 0.05).mean()) if not icc else "")
             right = simulated.right(who, what, 0.5, icc, item_sd, studies, rng)
             planned = expected_of_share(0.5, crossing.listeners, m, crossing.items, icc, item_sd)
-            cells.append(percent((p_within(*judged(crossing, right), n, 0.5, BOUND + 0.05) < 0.05).mean()))
-            cells.append(percent(power_equivalence(n, BOUND + 0.05, 0.5, 0.5, 0.05, planned.design_effect, planned.df)))
-            cells.append(percent((within[right.sum(1)] < 0.05).mean()) if not icc else "")
+            within_bound = p_within(*judged(crossing, right), n, 0.5, BOUND + 0.05) < 0.05
+            few = np.array([few_hear(k, m) for k in right.reshape(studies, -1, m).sum(2)])
+            cells += [percent(within_bound.mean()), percent((within_bound & few).mean())]
+            design = planned.design_effect, planned.df
+            cells.append(percent(power_equivalence([m] * crossing.listeners, BOUND + 0.05, 0.5, 0.5, 0.05, *design, icc)))
             lines.append("| " + " | ".join([name, f"{icc:g}", f"{item_sd:g}", *cells]) + " |")
     print(lines[0], flush=True)
     return lines
+
+
+def few_hear(right: np.ndarray, trials: int) -> bool:
+    """Whether the bound lets it be called inaudible; equal counts of passing listeners are asked for once."""
+    return _few(tuple(np.bincount(right, minlength=trials + 1).tolist()), trials)
+
+
+@cache
+def _few(listeners: tuple[int, ...], trials: int) -> bool:
+    right = np.repeat(np.arange(trials + 1), listeners)
+    return hearers(right.tolist(), [trials] * len(right)).high <= FEW
 
 
 def who_hears(studies: int, rng: np.random.Generator) -> list[str]:
@@ -214,14 +284,31 @@ def who_hears(studies: int, rng: np.random.Generator) -> list[str]:
 
 
 def sensitivities(studies: int, rng: np.random.Generator) -> list[str]:
+    """d' of answers of as many clips for each truth; the interval that of the share."""
     lines = []
-    for listeners, trials in ((36, 6), (20, 12), (8, 12)):
-        for share in (0.5, 0.6, 0.75):
-            half = listeners * trials // 2
-            hits, alarms = rng.binomial(half, share, studies), rng.binomial(half, 1 - share, studies)
-            d = dprime((hits + 0.5) / (half + 1), (alarms + 0.5) / (half + 1))
-            true = float(dprime(share, 1 - share))
-            lines.append(f"| {listeners} x {trials} | {true:.2f} | {d.mean():+.2f} | {np.maximum(d, 0).mean():+.2f} |")
+    for (listeners, trials), (icc, item_sd) in product(SAME, ((0.0, 0.0), (0.0, 0.8), (0.15, 0.8), (0.3, 0.0))):
+        who, what = simulated.everyone_hears_all(listeners, trials)
+        crossing, signal = Crossing(who, what), what % 2 == 0
+        half = crossing.n // 2
+        for share in (0.5, 0.6, 0.75) if not (icc or item_sd) else (0.5,):
+            right = simulated.right(who, what, share, icc, item_sd, studies, rng)
+            hits, alarms = right[:, signal].sum(1), half - right[:, ~signal].sum(1)
+            ends = np.stack(share_interval(*judged(crossing, right), crossing.n), 1).tolist()
+            found = [
+                sensitivity(h, half, f, half, interval=tuple(e))
+                for h, f, e in zip(hits.tolist(), alarms.tolist(), ends, strict=True)
+            ]  # fmt: skip
+            d, true = np.array([f.dprime for f in found]), float(dprime(share, 1 - share))
+            held = np.mean([f.low <= true <= f.high for f in found])
+            row = [
+                f"{listeners} x {trials}",
+                f"{icc:g}",
+                f"{item_sd:g}",
+                f"{true:.2f}",
+                f"{d.mean():+.2f}",
+                f"{np.maximum(d, 0).mean():+.2f}",
+            ]
+            lines.append("| " + " | ".join([*row, percent(held, 93, 97)]) + " |")
     return lines
 
 
@@ -241,7 +328,8 @@ def main() -> None:
         "RATINGS": "\n".join(ratings(asked.studies, rng)),
         "POWER": "\n".join(power(every, asked.studies, rng)),
         "HEARERS": "\n".join(who_hears(asked.studies // 5, rng)),
-        "SENSITIVITY": "\n".join(sensitivities(asked.studies, rng)),
+        "FEWITEMS": "\n".join(few_items(asked.studies, rng)),
+        "SENSITIVITY": "\n".join(sensitivities(asked.studies // 5, rng)),
         "STUDIES": f"{asked.studies:,}",
         "SECONDS": f"{time.process_time() - began:.0f}",
     }

@@ -175,7 +175,8 @@ def monitor(place: Place, database: Database = None, simulated: SimulatedOnes = 
     for look in found:
         says = "answered with yes, listening may stop for it" if look.decided else "still open"
         share = f"{look.right} of {look.n} right, {look.listeners} listeners, between {100 * look.low:.0f} and {100 * look.high:.0f} %"
-        out.print(f"{look.hypothesis} {look.where}: {says} ({share} at all times, for these clips)", markup=False, soft_wrap=True)
+        may = "" if look.may_hear is None else f"; up to {100 * look.may_hear:.0f} % of listeners may hear it"
+        out.print(f"{look.hypothesis} {look.where}: {says} ({share}{may}; at all times, for these clips)", markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from limen.components import parse
 from limen.errors import UserError
-from limen.listening._cells import cells, keys, order, share_of, units, value
+from limen.listening._cells import cells, estimate, keys, order, share_of, units, value
 from limen.listening._parts import Choices, Confusion, Estimate, Independent, Mixed, Share, Sure, Where
 from limen.listening.statistics import (
     Hearers,
@@ -33,7 +34,7 @@ def choices(study: Study, kind: str, rows: Sequence[Row], bound: float, seed: in
     chance = chance_of(study, kind, rows)
     levels = _confidences(study, rows)
     sorted_ = cells(study, rows)
-    shares = tuple(share(where, mine, kind, chance, bound, levels, seed) for where, mine in sorted_ if mine)
+    shares = tuple(share(where, mine, kind, chance, bound, levels) for where, mine in sorted_ if mine)
     confusions: tuple[Confusion, ...] = ()
     others: tuple[tuple[str, int], ...] = ()
     if kind not in SIGNAL:
@@ -45,19 +46,19 @@ def choices(study: Study, kind: str, rows: Sequence[Row], bound: float, seed: in
     return Choices(kind, shares, confusions, _mixed(study, rows), _agreement(kind, rows, seed), others)
 
 
-def share(where: Where, rows: Sequence[Row], kind: str, chance: float, bound: float, levels: Sequence[str], seed: int) -> Share:
+def share(where: Where, rows: Sequence[Row], kind: str, chance: float, bound: float, levels: Sequence[str]) -> Share:
     right = [bool(row["correct"]) for row in rows]
     found = proportion(sum(right), len(right), chance)
     people, items = [row["listener"] for row in rows], [row["item"] for row in rows]
     held = sampled_share(right, people, items, chance, bound)
     fits = 0 < bound < min(chance, 1 - chance)
     equal = equivalence(found.successes, found.n, bound, chance).p if fits else None
-    d, truncated, c = _sensitivity(kind, rows, seed)
+    d, truncated, c = _sensitivity(kind, rows, estimate(held))
     return Share(
         where=where,
         n=found.n,
         right=found.successes,
-        share=Estimate(found.share, held.low, held.high),
+        share=estimate(held),
         listeners=len(set(people)),
         items=len(set(items)),
         over=held.over,
@@ -114,23 +115,20 @@ def _sure(rows: Sequence[Row], levels: Sequence[str]) -> tuple[Sure, ...]:
     return tuple(out)
 
 
-def _sensitivity(kind: str, rows: Sequence[Row], seed: int) -> tuple[Estimate, Estimate, float | None]:
-    """d', the same with 0 below chance, and bias."""
+def _sensitivity(kind: str, rows: Sequence[Row], share: Estimate) -> tuple[Estimate, Estimate, float | None]:
+    """d', the same with 0 below chance, and bias. Its interval comes from that of the share."""
     if kind not in SIGNAL:
         return Estimate(None), Estimate(None), None
     signal, design = SIGNAL[kind]
-    people: dict[Any, list[int]] = {}
-    for row in rows:
-        mine = people.setdefault(row["listener"], [0, 0, 0, 0])
-        which = 0 if row["truth"] == signal else 2
-        mine[which] += row["choice"] == signal
-        mine[which + 1] += 1
-    hits, signals, alarms, noises = zip(*people.values(), strict=True)
-    if not sum(signals) or not sum(noises):
+    signals, noises = ([row for row in rows if (row["truth"] == signal) == is_signal] for is_signal in (True, False))
+    if not signals or not noises:
         return Estimate(None), Estimate(None), None
-    found = sensitivity(hits, signals, alarms, noises, design, seed=seed)  # type: ignore[arg-type]
-    d = Estimate(found.dprime, found.low, found.high)
-    return d, Estimate(found.truncated, max(0.0, found.low), max(0.0, found.high)), found.bias
+    hits, alarms = (sum(row["choice"] == signal for row in mine) for mine in (signals, noises))
+    ends = None if share.low is None or share.high is None else (share.low, share.high)
+    found = sensitivity(hits, len(signals), alarms, len(noises), design, interval=ends)  # type: ignore[arg-type]
+    d = replace(share, value=found.dprime, low=found.low, high=found.high)
+    low, high = (None if end is None else max(0.0, end) for end in (found.low, found.high))
+    return d, replace(d, value=found.truncated, low=low, high=high), found.bias
 
 
 def _confusion(where: Where, rows: Sequence[Row], all_rows: Sequence[Row], listed: Sequence[str]) -> Confusion:
@@ -152,7 +150,7 @@ def _agreement(kind: str, rows: Sequence[Row], seed: int) -> Estimate:
         )
     except UserError:  # nobody heard what somebody else heard
         return Estimate(None)
-    return Estimate(found.value, found.low, found.high)
+    return Estimate(found.value, found.low, found.high, "items")
 
 
 def _mixed(study: Study, rows: Sequence[Row]) -> Mixed | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from limen.components import parse
 from limen.errors import UserError
-from limen.listening._cells import cells, mean_of, share_of, split_by, units
+from limen.listening._cells import cells, estimate, mean_of, share_of, split_by, units
 from limen.listening._parts import Comparison, Estimate, Rated, Ratings, Where
 from limen.listening.statistics import SampledMean, compare_ratings, holm, krippendorff_alpha, mushra, mushra_rejected, sampled_mean
 from limen.listening.study import Study
@@ -104,7 +104,7 @@ def _comparison(
     where: Where, names: tuple[str, str], first: Sequence[Row], second: Sequence[Row], p: float, error: float, method: str
 ) -> Comparison:
     held = contrast(first, second, [r["rating"] for r in (*first, *second)])
-    return Comparison(where, names, Estimate(held.value, held.low, held.high), held.p, held.df, held.over, p, error, method)
+    return Comparison(where, names, estimate(held), held.p, held.df, held.over, p, error, method)
 
 
 def contrast(first: Sequence[Row], second: Sequence[Row], values: Sequence[float]) -> SampledMean:
@@ -119,4 +119,4 @@ def _agreement(rows: Sequence[Row], scale: Any, seed: int) -> Estimate:
         found = krippendorff_alpha(units(rows, lambda row: float(row["rating"])), scale, seed=seed)
     except UserError:  # nobody heard what somebody else heard
         return Estimate(None)
-    return Estimate(found.value, found.low, found.high)
+    return Estimate(found.value, found.low, found.high, "items")

@@ -45,8 +45,8 @@ def _person(axis: str, listener: int, fit: Posterior) -> Threshold:
     return Threshold(axis, listener, fit.trials, _estimate(fit.threshold), _estimate(fit.slope), fit.best)
 
 
-def _estimate(e: psychometric.Estimate) -> Estimate:
-    return Estimate(e.mean, e.low, e.high)
+def _estimate(e: psychometric.Estimate, over: str = "") -> Estimate:
+    return Estimate(e.mean, e.low, e.high, over)
 
 
 def _axis(axis: str, rows: Sequence[Row], fits: Sequence[Posterior], prior: Prior) -> Axis:
@@ -64,8 +64,8 @@ def _axis(axis: str, rows: Sequence[Row], fits: Sequence[Posterior], prior: Prio
         axis=axis,
         listeners=whole.listeners,
         trials=len(rows),
-        threshold=_estimate(whole.mean),
-        spread=_estimate(whole.spread),
+        threshold=_estimate(whole.mean, "listeners"),
+        spread=_estimate(whole.spread, "listeners"),
         false_alarms=_share(equal) if equal else Estimate(None),
         levels=tuple(Level(float(strength), len(found), _share(found)) for strength, found in sorted(bins.items())),
         curve=tuple(zip(at, *lines, strict=True)),

@@ -1,15 +1,15 @@
 """Preferences between conditions, and what listeners typed against what was said."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limen.edits import edits
-from limen.listening._cells import cells, order, share_of
+from limen.listening._cells import cells, estimate, mean_of, order, share_of
 from limen.listening._parts import Estimate, Pair, Preference, Transcribed, Transcriptions, Where
 from limen.listening.statistics import bradley_terry, proportion, sampled_share
 from limen.listening.study import Study
-from limen.statistics import pooled
 from limen.text import normalised
 
 Row = Mapping[str, Any]
@@ -38,7 +38,7 @@ def preference(study: Study, kind: str, rows: Sequence[Row], seed: int) -> Prefe
             who += [str(row["listener"])] * 2
     people = set(who)
     scale = bradley_terry(winners, losers, who, seed=seed) if len(people) > 1 else ()
-    worth = tuple((s.item, Estimate(s.strength, s.low, s.high)) for s in scale)
+    worth = tuple((s.item, Estimate(s.strength, s.low, s.high, "listeners")) for s in scale)
     return Preference(kind, len(rows), tuple(_pair(*pair, mine) for pair, mine in pairs.items()), worth)
 
 
@@ -51,15 +51,15 @@ def _pair(first: str, second: str, rows: Sequence[Row]) -> Pair:
     chose = [row for row in rows if row["chosen"] is not None]
     held = sampled_share([row["chosen"] == first for row in chose], [r["listener"] for r in chose], [r["item"] for r in chose])
     exact = proportion(won, won + lost).p_two_sided
-    share = Estimate(held.value, held.low, held.high)
+    share = estimate(held)
     return Pair(first, second, len(rows), ties, won + ties / 2, share, held.p_two_sided, exact)
 
 
-def transcriptions(study: Study, kind: str, rows: Sequence[Row], seed: int) -> Transcriptions:
+def transcriptions(study: Study, kind: str, rows: Sequence[Row]) -> Transcriptions:
     counted = [{**row, **_errors(row)} for row in rows]
     mistakes = Counter((str(row["truth"]), str(row["text"])) for row in counted if row["errors"])
     worst = tuple((said, typed, n) for (said, typed), n in mistakes.most_common(20))
-    return Transcriptions(kind, tuple(_transcribed(where, mine, seed) for where, mine in cells(study, counted) if mine), worst)
+    return Transcriptions(kind, tuple(_transcribed(where, mine) for where, mine in cells(study, counted) if mine), worst)
 
 
 def _errors(row: Row) -> dict[str, int]:
@@ -67,12 +67,10 @@ def _errors(row: Row) -> dict[str, int]:
     return {"errors": edits(said, typed).errors, "words": len(said)}
 
 
-def _transcribed(where: Where, rows: Sequence[Row], seed: int) -> Transcribed:
-    people: dict[Any, list[int]] = {}
-    for row in rows:
-        mine = people.setdefault(row["listener"], [0, 0])
-        mine[0] += row["errors"]
-        mine[1] += row["words"]
-    rate = pooled([e for e, _ in people.values()], [w for _, w in people.values()], seed=seed)
+def _transcribed(where: Where, rows: Sequence[Row]) -> Transcribed:
+    """The word error rate is a ratio of sums: judged as the mean of what each answer adds to it (linearised)."""
+    errors, words = (sum(row[name] for row in rows) for name in ("errors", "words"))
+    rate = errors / max(words, 1)
+    added = [rate + (row["errors"] - rate * row["words"]) * len(rows) / max(words, 1) for row in rows]
     exact = share_of(rows, [row["errors"] == 0 for row in rows])
-    return Transcribed(where, len(rows), exact, Estimate(rate["mean"], rate["low"], rate["high"]))
+    return Transcribed(where, len(rows), exact, mean_of(added, rows, within=(0.0, math.inf)))

@@ -6,8 +6,8 @@ from typing import Any
 
 from limen.listening._parts import Estimate, Where
 from limen.listening.columns import factor_columns
-from limen.listening.statistics import sampled_mean, sampled_share
-from limen.listening.study import Study
+from limen.listening.statistics import SampledMean, SampledShare, sampled_mean, sampled_share
+from limen.listening.study import Hypothesis, Study
 
 Row = Mapping[str, Any]
 MOST = 40
@@ -17,6 +17,11 @@ MOST = 40
 def keys(study: Study) -> dict[str, str]:
     """What results are sorted by -> its column."""
     return {"condition": "condition", **factor_columns(study), "group": "group"}
+
+
+def key_of(h: Hypothesis) -> str | None:
+    """What a question is asked for each value of. "Do ratings differ by condition?" compares conditions: there is nothing left to split."""
+    return None if (h.kind, h.by) == ("different", "condition") else h.by
 
 
 def value(row: Row, column: str) -> str:
@@ -66,13 +71,17 @@ def too_many(study: Study, rows: Sequence[Row]) -> list[str]:
 def share_of(rows: Sequence[Row], right: Sequence[bool]) -> Estimate:
     """Share of the rows for which it is true, with its interval over listeners and items."""
     found = sampled_share(right, *_who_and_what(rows))
-    return Estimate(found.value, found.low, found.high)
+    return estimate(found)
 
 
 def mean_of(values: Sequence[float], rows: Sequence[Row], within: tuple[float, float] | None = None) -> Estimate:
     """Mean of a value per row with its interval over listeners and items; `within` are the ends of the scale."""
     found = sampled_mean(values, *_who_and_what(rows), within=within or (-math.inf, math.inf))
-    return Estimate(found.value, found.low, found.high)
+    return estimate(found)
+
+
+def estimate(found: SampledShare | SampledMean) -> Estimate:
+    return Estimate(found.value, found.low, found.high, found.over, found.items)
 
 
 def _who_and_what(rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:

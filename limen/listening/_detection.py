@@ -16,17 +16,19 @@ and for equal pairs. A listener cannot do worse than guess, so d' is taken from 
 negative, or the mean over studies in which nothing is heard would be above 0 (0.24 for 36 listeners with 6 ABX trials). Below chance d' is
 that of the mirrored shares, with a minus sign; the truncated d', max(d', 0), stands beside it. Shares are (hits + 1/2) / (trials + 1): the
 log-linear correction, which keeps 0 and 1 finite. Hautus 1995, https://doi.org/10.3758/BF03203619.
+
+The interval of d' is that of the share of right answers (`sampled_share`, over listeners and items), taken through the same curve with the
+bias c as it was: with z(H) = e/2 - c and z(F) = -e/2 - c the share is (Phi(e/2 - c) + Phi(e/2 + c)) / 2. It rises with e and is 1/2 where
+d' is 0, so the interval of d' is without 0 exactly where that of the share is without 1/2.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from limen.errors import UserError
-from limen.statistics import LEVEL, RESAMPLES
 
 Design = Literal["abx", "same-different", "yes-no"]
 Model = Literal["differencing", "independent"]
@@ -38,7 +40,6 @@ LARGEST = 12.0
 class Sensitivity:
     design: str
     model: str | None
-    listeners: int
     trials: int
     hit_rate: float
     false_alarm_rate: float
@@ -48,11 +49,10 @@ class Sensitivity:
     """Negative below chance: its mean is 0 where nothing is heard."""
     truncated: float
     """0 below chance."""
-    low: float
-    """Of `dprime`."""
-    high: float
+    low: float | None
+    """Lower end of the interval of `dprime`; none without one of the share."""
+    high: float | None
     bias: float
-    interval: Literal["bootstrap over listeners", "parametric bootstrap"]
 
 
 def dprime(
@@ -101,41 +101,36 @@ def inverse(rising, values: np.ndarray) -> np.ndarray:
 
 
 def sensitivity(
-    hits: Sequence[int],
-    signals: Sequence[int],
-    false_alarms: Sequence[int],
-    noises: Sequence[int],
+    hits: int,
+    signals: int,
+    false_alarms: int,
+    noises: int,
     design: Design = "abx",
     model: Model = "differencing",
-    level: float = LEVEL,
-    seed: int = 0,
+    interval: tuple[float, float] | None = None,
 ) -> Sensitivity:
-    """d' and c of all listeners together; one entry per listener in each list. The interval comes from drawing listeners with replacement;
-    of a single listener, from drawing answers with the shares seen. Fewer than about ten listeners give too narrow an interval."""
-    from limen.seeds import number
-
-    counts = np.asarray([hits, signals, false_alarms, noises], float)
-    h, s, f, n = counts
-    if not counts.size or (counts < 0).any() or (h > s).any() or (f > n).any() or s.sum() == 0 or n.sum() == 0:
+    """d' and c of all answers together. `interval` is that of the share of right answers."""
+    if min(hits, false_alarms) < 0 or hits > signals or false_alarms > noises or not signals or not noises:
         raise UserError(
-            f"sensitivity: hits {list(hits)} of {list(signals)} and false alarms {list(false_alarms)} of {list(noises)} came; "
+            f"sensitivity: got hits {hits} of {signals} and false alarms {false_alarms} of {noises}; "
             "expected no more hits than signal trials, and at least one trial of each kind."
         )
-    rng = np.random.default_rng(number(seed, "sensitivity"))
-    if len(h) > 1:
-        drawn = counts[:, rng.integers(0, len(h), (RESAMPLES, len(h)))].sum(2)
-        drawn = drawn[:, (drawn[1] > 0) & (drawn[3] > 0)]
-    else:
-        shares = _corrected(h.sum(), s.sum()), _corrected(f.sum(), n.sum())
-        again = [rng.binomial(int(of[0]), share, RESAMPLES) for of, share in ((s, shares[0]), (n, shares[1]))]
-        drawn = np.stack([again[0], np.full(RESAMPLES, s[0]), again[1], np.full(RESAMPLES, n[0])])
-    low, high = np.quantile(dprime(_corrected(*drawn[:2]), _corrected(*drawn[2:]), design, model), [(1 - level) / 2, (1 + level) / 2])
-    hit, alarm = float(_corrected(h.sum(), s.sum())), float(_corrected(f.sum(), n.sum()))
+    hit, alarm = float(_corrected(hits, signals)), float(_corrected(false_alarms, noises))
     d, share, c = float(dprime(hit, alarm, design, model)), *_unbiased(hit, alarm)
-    how: Literal["bootstrap over listeners", "parametric bootstrap"] = "bootstrap over listeners" if len(h) > 1 else "parametric bootstrap"
-    named = None if design == "yes-no" else model
-    trials = int(s.sum() + n.sum())
-    return Sensitivity(design, named, len(h), trials, hit, alarm, share, d, max(d, 0.0), float(low), float(high), c, how)
+    trials, low, high = signals + noises, None, None
+    if interval is not None:
+        ends = dprime(*_rates((np.asarray(interval) * trials + 1) / (trials + 2), c), design, model)
+        # of unequal numbers of signals and noises the share may lie a little beside that of the rates
+        low, high = min(d, float(ends[0])), max(d, float(ends[1]))
+    return Sensitivity(design, None if design == "yes-no" else model, trials, hit, alarm, share, d, max(d, 0.0), low, high, c)
+
+
+def _rates(share: np.ndarray, c: float) -> tuple[np.ndarray, np.ndarray]:
+    """Hit and false alarm rates of this bias with which a share of answers is right, of as many signals as noises."""
+    from scipy.special import ndtr
+
+    away = inverse(lambda e: (ndtr(e / 2 - c) + ndtr(e / 2 + c)) / 2, np.maximum(share, 1 - share)) * np.sign(share - 0.5)
+    return tuple(np.clip(ndtr(sign * away / 2 - c), 1e-12, 1 - 1e-12) for sign in (1, -1))  # type: ignore[return-value]
 
 
 def _corrected(count, n):

@@ -3,14 +3,15 @@
 Every p, verdict and interval holds for other listeners and other items (`limen.listening._samples`); the plain exact test stands beside it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from limen.listening._analyse_choices import chance_of, hearers_of
 from limen.listening._analyse_ratings import compare, contrast
 from limen.listening._analyse_words import rivals
-from limen.listening._cells import keys, split_by
+from limen.listening._cells import estimate, key_of, keys, split_by
 from limen.listening._hearers import Hearers
 from limen.listening._parts import Estimate, Rated, Where
 from limen.listening._power import power_detect, power_equivalence
@@ -19,6 +20,8 @@ from limen.listening.statistics import compare_ratings, equivalence, holm, propo
 from limen.listening.study import Hypothesis, Study
 
 Row = Mapping[str, Any]
+MOST_ALIKE = 0.9
+"""Correlation of two answers of one listener that power is worked out with, at most."""
 FEWEST = 2
 """Listeners that anything can be said from about others."""
 
@@ -32,25 +35,28 @@ class _Test:
     interval: Estimate
     words: str
     method: str
-    power: float | None = None
+    power: Callable[[float], float] | None = None
+    """At a level: that of the correction is known once all questions are."""
     hearers: Hearers | None = None
 
 
 def answered(study: Study, rows: Mapping[str, Sequence[Row]], rated: Sequence[Rated], seed: int) -> tuple[Answered, ...]:
     """`rows` are the trials that count, by trial type."""
     out: list[Answered] = []
+    powers: dict[int, Callable[[float], float]] = {}
     for h in study.hypotheses:
         if h.by is not None and h.by not in keys(study):
             out.append(_none(h, Where((h.by,), ("?",)), f"no item has a factor {h.by}"))
             continue
-        # "do ratings differ by condition?" compares conditions: there is nothing left to split
-        by = None if (h.kind, h.by) == ("different", "condition") else h.by
-        for where, part in split_by(study, rows.get(h.trial, ()), by) or [(Where(), [])]:
+        for where, part in split_by(study, rows.get(h.trial, ()), key_of(h)) or [(Where(), [])]:
             found = _one(study, h, where, part, rated, seed)
+            if not isinstance(found, str) and found.power:
+                powers[len(out)] = found.power
             out.append(_none(h, where, found) if isinstance(found, str) else _answer(h, where, len(part), found))
     known = [k for k, a in enumerate(out) if a.p is not None]
     for k, p in zip(known, holm([float(out[k].p or 0.0) for k in known]).p, strict=True):
-        out[k] = replace(out[k], p_corrected=p, holds=p < out[k].alpha)
+        power = powers[k](out[k].alpha / len(known)) if k in powers else None
+        out[k] = replace(out[k], p_corrected=p, holds=p < out[k].alpha, power=power)
     return tuple(out)
 
 
@@ -59,7 +65,7 @@ def _none(h: Hypothesis, where: Where, why: str) -> Answered:
 
 
 def _answer(h: Hypothesis, where: Where, n: int, t: _Test) -> Answered:
-    return Answered(h.name, h.kind, h.trial, where, n, t.p, None, t.p_independent, h.alpha, None, t.power, t.words, t.interval, t.method,
+    return Answered(h.name, h.kind, h.trial, where, n, t.p, None, t.p_independent, h.alpha, None, None, t.words, t.interval, t.method,
                     t.hearers)  # fmt: skip
 
 
@@ -96,17 +102,20 @@ def _against_chance(h: Hypothesis, rows: Sequence[Row], right: Sequence[bool], c
     found = sampled_share(right, [r["listener"] for r in rows], [r["item"] for r in rows], chance, h.bound)
     if found.low is None or found.high is None or found.design_effect is None or found.df is None:
         return "answers of one listener say nothing about others"
-    plain, known = proportion(k, n, chance), (found.design_effect, found.df)
-    interval = Estimate(found.value, found.low, found.high)
+    plain, effect, df = proportion(k, n, chance), found.design_effect, found.df
+    interval = estimate(found)
     words = f"{k} of {n} {what}, {100 * found.value:.1f} % ({100 * found.low:.1f}–{100 * found.high:.1f})"
     over = f"over {found.over}"
     if h.kind == "different":
         return _Test(found.p_two_sided, plain.p_two_sided, interval, words, f"share {over}, two-sided")
     if h.kind == "above_chance":
-        power = power_detect(n, h.effect, chance, h.alpha, *known) if h.effect > chance else None
-        return _Test(found.p_greater, plain.p_greater, interval, words, f"share {over}, one-sided", power)
-    heard = hearers_of(rows, right, chance, 2 if h.trial == "preference" else 1)
-    power = power_equivalence(n, h.bound, chance, chance, h.alpha, *known)
+        to_detect = (lambda alpha: power_detect(n, h.effect, chance, alpha, effect, df)) if h.effect > chance else None
+        return _Test(found.p_greater, plain.p_greater, interval, words, f"share {over}, one-sided", to_detect)
+    sides, asked = 2 if h.trial == "preference" else 1, list(Counter(r["listener"] for r in rows).values())
+    heard = hearers_of(rows, right, chance, sides)
+    # as if only listeners made answers alike
+    icc = min(max((effect - 1) * len(asked) / max(n - len(asked), 1), 0.0), MOST_ALIKE)
+    power = lambda alpha: power_equivalence(asked, h.bound, chance, chance, alpha, effect, df, icc, sides)  # noqa: E731
     exact, method = equivalence(k, n, h.bound, chance, h.alpha).p, f"two one-sided tests {over}, bound {100 * h.bound:.0f} points"
     may = "have a clear preference" if h.trial == "preference" else "hear it"
     words += f"; up to {100 * heard.high:.0f} % of listeners may {may}"
@@ -142,7 +151,7 @@ def _shares_differ(study: Study, rows: Sequence[Row], seed: int) -> _Test | str:
     right = [[float(bool(r["correct"])) for r in part] for part in (first, second)]
     held = contrast(first, second, right[0] + right[1])
     plain = compare_ratings(right[0], right[1], seed).p
-    gap = Estimate(held.value, held.low, held.high)
+    gap = estimate(held)
     shares = ", ".join(f"{name} {int(sum(v))} of {len(v)} right" for name, v in zip((a, b), right, strict=True))
     words = f"{shares}; {b} less {a}: {_size(gap, 100, '+.1f')} points"
     return _Test(held.p, plain, gap, words, f"difference of shares over {held.over}")

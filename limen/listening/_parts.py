@@ -12,6 +12,10 @@ class Estimate:
     value: float | None
     low: float | None = None
     high: float | None = None
+    over: str = ""
+    """What the interval holds for beyond those heard: "listeners and items", or fewer where the design cannot tell."""
+    items: int | None = None
+    """Different items that it comes from, of two conditions in that with fewer."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Sure:
     """Share of all answers."""
     right: int
     share: Estimate
-    """Share of right answers among them, over listeners and items."""
+    """Share of right answers among them."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,7 @@ class Transcribed:
     exact: Estimate
     """Share typed word for word, over listeners and items."""
     wer: Estimate
-    """Word errors over words said; bootstrap over listeners, of these items."""
+    """Word errors over words said, over listeners and items."""
 
 
 @dataclass(frozen=True)

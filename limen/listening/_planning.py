@@ -1,4 +1,8 @@
-"""How many listeners the questions of a study file take: the power of the tests that its analysis will run, for its own design."""
+"""How many listeners the questions of a study file take: the power of the verdicts that its analysis will give, for its own design.
+
+The analysis corrects all questions together by Holm. Its worst case, alpha divided by their number, is what is planned with: it holds
+whatever the answers to the other questions are. Each value of a question's key is a question of its own.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -6,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from limen.errors import UserError
+from limen.listening._assumed import FEW_ITEMS
+from limen.listening._cells import key_of
 from limen.listening.design import screens
 from limen.listening.statistics import Plan, listeners_for_equivalence, listeners_for_shift, listeners_to_detect
 from limen.listening.study import Hypothesis, Study
@@ -24,46 +30,97 @@ class Needed:
     listeners: int
     plan: Plan
     value: str
-    """Of the hypothesis' key: that which fewest answers are about."""
+    """The value of the hypothesis' key that takes most listeners."""
+    tests: int
+    """Tests that are corrected together."""
 
 
-def needed(study: Study, hypothesis: Hypothesis, planned: Mapping[str, Sequence[Screen]], icc: float, item_sd: float) -> Needed | None:
-    """None if no step has such trials; a UserError if no number of listeners is enough. `planned` are the first listener's screens of every
-    group."""
-    # condition tells what is compared where ratings differ, and is no reason to look at half of the answers
-    by = None if hypothesis.kind == "different" else hypothesis.by
-    counts = {group: Counter(_value(s, by) for s in _about(hypothesis, found)) for group, found in planned.items()}
-    heard = _items(study, hypothesis, by)
+Heard = dict[str, dict[str, set[str]]]
+"""Value of a hypothesis' key -> condition -> items that are heard."""
+
+
+def said(study: Study, planned: Mapping[str, Sequence[Screen]], icc: float, item_sd: float) -> list[tuple[Level, str]]:
+    """Level and text of what `limen listen check` says about the hypotheses. `planned` are the first listener's screens of every group."""
+    heard = [_items(study, h) for h in study.hypotheses]
+    together = sum(len(values) for values in heard)
+    out = [_said(study, h, planned, values, together, icc, item_sd) for h, values in zip(study.hypotheses, heard, strict=True)]
+    return [*out, *(found for h, values in zip(study.hypotheses, heard, strict=True) for found in _few_items(h, values))]
+
+
+def _few_items(h: Hypothesis, heard: Heard) -> list[tuple[Level, str]]:
+    fewest = min((len(ids) for by_condition in heard.values() for ids in by_condition.values()), default=FEW_ITEMS)
+    if fewest >= FEW_ITEMS:
+        return []
+    of = "one item, which it cannot be told from" if fewest == 1 else f"{fewest} items: what items differ by is then hardly known"
+    return [("note", f'hypothesis "{h.name}": some answers to it come from only {of}. Five or more keep the test at its level.')]
+
+
+def _said(
+    study: Study, h: Hypothesis, planned: Mapping[str, Sequence[Screen]], heard: Heard, together: int, icc: float, item_sd: float
+) -> tuple[Level, str]:
+    asked = f'hypothesis "{h.name}"'
+    try:
+        found = needed(study, h, planned, heard, together, icc, item_sd)
+    except UserError as error:
+        return "warning", f"{asked}: {error}"
+    if found is None:
+        return "error", f"{asked}: no step has any {h.trial} trial."
+    of = f" for {h.by} {found.value}" if found.value else ""
+    enough = study.listeners >= found.listeners
+    level = f"alpha {h.alpha:g}" + (f" / {found.tests}: Holm's correction over {found.tests} tests at its worst" if found.tests > 1 else "")
+    return "note" if enough else "warning", (
+        f"{asked}: {found.listeners} listeners find it with {found.plan.power:.0%} power{of} ({found.plan.assumes}; {level}); "
+        f"{study.listeners} are planned{'' if enough else ', too few'}."
+    )
+
+
+def needed(
+    study: Study, h: Hypothesis, planned: Mapping[str, Sequence[Screen]], heard: Heard, together: int, icc: float, item_sd: float
+) -> Needed | None:
+    """None if no step has such trials; a UserError if no number of listeners is enough."""
+    by = key_of(h)
+    counts = {group: Counter(_value(s, by) for s in _about(h, screens_)) for group, screens_ in planned.items()}
     found = []
     for value in sorted({value for count in counts.values() for value in count}):
         each = [count[value] for count in counts.values() if count[value]]
         trials, part = max(1, round(sum(each) / len(each))), len(each) / len(counts)
-        chance = _chance(next(s for group in planned.values() for s in _about(hypothesis, group)))
-        plan = _plan(hypothesis, trials, heard[value], chance, icc, item_sd)
+        chance = _chance(next(s for group in planned.values() for s in _about(h, group)))
+        tests = together * _pairs(study, h, heard[value])
+        plan = _plan(h, trials, heard[value], chance, h.alpha / tests, icc, item_sd)
         # only some groups hear it: the others are needed besides
-        found.append(Needed(plan.listeners if part == 1 else -int(-plan.listeners // part), plan, value))
+        found.append(Needed(plan.listeners if part == 1 else -int(-plan.listeners // part), plan, value, tests))
     return max(found, key=lambda n: n.listeners, default=None)
 
 
-def _plan(h: Hypothesis, trials: int, items: Mapping[str, set[str]], chance: float, icc: float, item_sd: float) -> Plan:
+def _plan(h: Hypothesis, trials: int, items: Mapping[str, set[str]], chance: float, alpha: float, icc: float, item_sd: float) -> Plan:
     several = len(set().union(*items.values()))
+    sides = 2 if h.trial == "preference" else 1
     if h.kind == "equivalent":
-        return listeners_for_equivalence(h.bound, trials, several, None, chance, icc, item_sd, h.power, h.alpha)
+        return listeners_for_equivalence(h.bound, trials, several, None, chance, icc, item_sd, h.power, alpha, sides)
     if h.kind == "above_chance" or h.trial == "preference":
-        sides = 2 if h.kind == "different" else 1
-        return listeners_to_detect(h.effect, trials, several, chance, icc, item_sd, h.power, h.alpha, sides)
+        return listeners_to_detect(h.effect, trials, several, chance, icc, item_sd, h.power, alpha, sides if h.kind == "different" else 1)
     # a screen that plays all conditions has none of its own
     nested = len(items) > 1 and several == sum(len(ids) for ids in items.values())
     fewest = min(len(ids) for ids in items.values())
-    return listeners_for_shift(SHIFT_SD, max(1, trials // len(items)), fewest, nested, icc, item_sd, h.power, h.alpha)
+    return listeners_for_shift(SHIFT_SD, max(1, trials // len(items)), fewest, nested, icc, item_sd, h.power, alpha)
 
 
-def _items(study: Study, hypothesis: Hypothesis, by: str | None) -> dict[str, dict[str, set[str]]]:
-    """Value -> condition -> items that are heard."""
-    out: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+def _pairs(study: Study, h: Hypothesis, items: Mapping[str, set[str]]) -> int:
+    """Comparisons of conditions of which the smallest corrected p decides. Sliders are compared with the reference; anchors are not
+    counted, as they are made to be heard."""
+    if h.kind != "different" or h.trial == "preference":
+        return 1
+    if h.trial == "mushra":
+        return max(1, len({condition for item in study.items for condition in item.files}) - 1)
+    return max(1, len(items) * (len(items) - 1) // 2)
+
+
+def _items(study: Study, h: Hypothesis) -> Heard:
+    by = key_of(h)
+    out: Heard = defaultdict(lambda: defaultdict(set))
     for group in study.cells:
         for number in range(min(LOOKED_AT, study.listeners)):
-            for screen in _about(hypothesis, screens(study, group, number)):
+            for screen in _about(h, screens(study, group, number)):
                 out[_value(screen, by)][str(screen.facts.get("condition", ""))].add(str(screen.facts["item"]))
     return out
 
@@ -80,20 +137,3 @@ def _chance(screen: Screen) -> float:
     """Of guessing right: one in so many choices."""
     asked = [w for w in screen.widgets if w.name in screen.truth] or [w for w in screen.widgets if w.choices]
     return 1 / max(2, len(asked[0].choices)) if asked else 0.5
-
-
-def said(study: Study, hypothesis: Hypothesis, planned: Mapping[str, Sequence[Screen]], icc: float, item_sd: float) -> tuple[Level, str]:
-    """Level and text of what `limen listen check` says about a hypothesis."""
-    asked = f'hypothesis "{hypothesis.name}"'
-    try:
-        found = needed(study, hypothesis, planned, icc, item_sd)
-    except UserError as error:
-        return "warning", f"{asked}: {error}"
-    if found is None:
-        return "error", f"{asked}: no step has any {hypothesis.trial} trial."
-    of = f" for {hypothesis.by} {found.value}" if found.value else ""
-    enough = study.listeners >= found.listeners
-    return "note" if enough else "warning", (
-        f"{asked}: {found.listeners} listeners find it with {found.plan.power:.0%} power{of} ({found.plan.assumes}); "
-        f"{study.listeners} are planned{'' if enough else ', too few'}."
-    )

@@ -6,12 +6,13 @@ worked out for its design (`Crossing.expected`); the power is then that of Stude
 
     P( T > t ),     T ~ noncentral t,  (p - chance) / sqrt(D p (1 - p) / n)  from 0
 
-Simulated studies stand beside it in docs/benchmarks_statistics.md. Items are as many as the study has: more listeners do not make up for
-few items.
+Equivalence is answered with yes only if few listeners may hear it, so its power is that of the two one-sided tests times the chance that
+the bound of listeners says so (`limen.listening._hearers.power_few`). Simulated studies stand beside all of it in
+docs/benchmarks_statistics.md. Items are as many as the study has: more listeners do not make up for few items.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,9 +22,12 @@ import numpy as np
 from limen.errors import UserError
 from limen.listening._assumed import ICC, ITEM_SD
 from limen.listening._crossed import Crossing, Spread
+from limen.listening._hearers import FEW, power_few
 
 MOST = 2000
 """Listeners that are thought of."""
+STEPS = 12
+"""Listeners more from whom on another one may pass: between them power of equivalence falls a little."""
 LARGEST_DESIGN = 400
 """Listeners up to which the design is worked out; beyond, degrees of freedom no longer grow with listeners that matter."""
 
@@ -41,26 +45,46 @@ class Plan:
 
 def power_detect(n: int, share: float, chance: float, alpha: float, effect: float, df: float, sides: int = 1) -> float:
     """Chance that n answers of this design effect show a share off `chance` when it is `share`; one-sided: above it."""
-    from scipy.stats import nct, t
+    from scipy.stats import t
 
     away = (share - chance) / math.sqrt(effect * share * (1 - share) / n)
     # the test takes the variance at chance, the answers have that at their share
     cut = float(t.ppf(1 - alpha / sides, df)) * math.sqrt(chance * (1 - chance) / (share * (1 - share)))
-    above = float(nct.sf(cut, df, away))
-    return above + (float(nct.cdf(-cut, df, away)) if sides == 2 else 0.0)
+    return _beyond(cut, df, away, sides)
 
 
-def power_equivalence(n: int, bound: float, share: float, chance: float, alpha: float, effect: float, df: float) -> float:
-    """Chance that n answers of this design effect show a share within `bound` of chance, when it is `share`."""
+def _beyond(cut: float, df: float, away: float, sides: int) -> float:
+    """Chance that a noncentral t is above the cut, or with two sides also below its negative."""
+    from scipy.stats import nct
+
+    # scipy has no number for the far tail
+    below = float(np.nan_to_num(nct.cdf(-cut, df, away))) if sides == 2 else 0.0
+    return float(nct.sf(cut, df, away)) + below
+
+
+def power_equivalence(
+    asked: Sequence[int],
+    bound: float,
+    share: float,
+    chance: float,
+    alpha: float,
+    effect: float,
+    df: float,
+    icc: float = ICC,
+    sides: int = 1,
+) -> float:
+    """Chance that answers of this design effect are called inaudible when the share of right ones is `share`: shown to be within `bound` of
+    chance, with few listeners who may hear it. `asked` are the trials of each listener; two sides: a preference for either."""
     from scipy.stats import chi2, norm, t
 
-    low, high = chance - bound, chance + bound
+    n, low, high = sum(asked), chance - bound, chance + bound
     # over what the estimate of the variance may be: quantiles of chi-square
     wrong = np.sqrt(chi2.ppf((np.arange(400) + 0.5) / 400, df) / df) * float(t.ppf(1 - alpha, df))
     error = math.sqrt(effect * share * (1 - share) / n)
     above = low + wrong * math.sqrt(effect * low * (1 - low) / n)
     below = high - wrong * math.sqrt(effect * high * (1 - high) / n)
-    return float(np.maximum(norm.cdf((below - share) / error) - norm.cdf((above - share) / error), 0.0).mean())
+    within = float(np.maximum(norm.cdf((below - share) / error) - norm.cdf((above - share) / error), 0.0).mean())
+    return within * power_few(asked, share, chance, icc, sides)
 
 
 def listeners_to_detect(
@@ -93,14 +117,21 @@ def listeners_for_equivalence(
     item_sd: float = ITEM_SD,
     power: float = 0.8,
     alpha: float = 0.05,
+    sides: int = 1,
 ) -> Plan:
-    """Listeners to show that the share of right answers is within `bound` of chance, when it is `share` (chance itself for none)."""
+    """Listeners to call it inaudible: to show that the share of right answers is within `bound` of chance, when it is `share` (chance
+    itself for none), and that few listeners may hear it. Two sides: a preference for either."""
     true = chance if share is None else share
     if not abs(true - chance) < bound < min(chance, 1 - chance):
         raise UserError(f"listeners_for_equivalence: got a bound of {bound:g}; expected more than the true share ({true:g}) is off chance.")
-    reach = lambda n, found: power_equivalence(n, bound, true, chance, alpha, found.design_effect, found.df)  # noqa: E731
-    words = f"share {true:g} within {bound:g} of {chance:g}, {_words(per_listener, items, icc, item_sd, 'log odds')}"
-    return _smallest(reach, _of_shares(true, per_listener, items, icc, item_sd), per_listener, power, alpha, words)
+
+    def reach(n: int, found: Spread) -> float:
+        asked = [per_listener] * (n // per_listener)
+        return power_equivalence(asked, bound, true, chance, alpha, found.design_effect, found.df, icc, sides)
+
+    may = f"at most {100 * FEW:.0f} % of listeners who may {'have a clear preference' if sides == 2 else 'hear it'}"
+    words = f"share {true:g} within {bound:g} of {chance:g} and {may}, {_words(per_listener, items, icc, item_sd, 'log odds')}"
+    return _smallest(reach, _of_shares(true, per_listener, items, icc, item_sd), per_listener, power, alpha, words, STEPS)
 
 
 def listeners_for_shift(
@@ -120,7 +151,7 @@ def listeners_for_shift(
         raise UserError(
             f"listeners_for_shift: got a shift of {shift:g}; expected another than 0, and at least one rating of each condition."
         )
-    from scipy.stats import nct, t
+    from scipy.stats import t
 
     def expected(listeners: int) -> Spread:
         design = _design(listeners, per_condition, items, "nested" if nested else "crossed")
@@ -128,7 +159,7 @@ def listeners_for_shift(
 
     def reach(n: int, found: Spread) -> float:
         cut, away = float(t.ppf(1 - alpha / 2, found.df)), abs(shift) / math.sqrt(found.variance)
-        return float(nct.sf(cut, found.df, away) + nct.cdf(-cut, found.df, away))
+        return _beyond(cut, found.df, away, sides=2)
 
     words = f"shift {shift:g} of a rating's spread, {_words(per_condition, items, icc, item_sd, 'of that spread')} of each condition"
     return _smallest(reach, expected, 2 * per_condition, power, alpha, words)
@@ -174,9 +205,15 @@ def _design(listeners: int, per_listener: int, items: int, conditions: str) -> C
 
 
 def _smallest(
-    power_at: Callable[[int, Spread], float], expected: Callable[[int], Spread], per_listener: int, power: float, alpha: float, words: str
+    power_at: Callable[[int, Spread], float],
+    expected: Callable[[int], Spread],
+    per_listener: int,
+    power: float,
+    alpha: float,
+    words: str,
+    steps: int = 0,
 ) -> Plan:
-    """By halving: power grows with listeners."""
+    """By halving: power grows with listeners. Where it has steps down, as many listeners more must not have less of it."""
 
     def found(listeners: int) -> tuple[Spread, float]:
         spread = expected(min(listeners, LARGEST_DESIGN))
@@ -194,6 +231,8 @@ def _smallest(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if found(middle)[1] < power else (low, middle)
+    spread = found(high)[0]  # so few listeners more change nothing about how alike answers are
+    high = max((n + 1 for n in range(high, high + steps) if power_at(n * per_listener, spread) < power), default=high)
     spread, reached = found(high)
     return Plan(high, high * per_listener, high * per_listener / spread.design_effect, reached, alpha, words)
 

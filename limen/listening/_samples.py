@@ -21,6 +21,9 @@ from limen.listening._assumed import ICC
 from limen.listening._crossed import Crossing
 from limen.statistics import LEVEL
 
+ROUNDING = 1e-9
+"""Standard errors of less than this part of the values are rounding errors."""
+
 
 @dataclass(frozen=True)
 class SampledShare:
@@ -39,6 +42,8 @@ class SampledShare:
     df: float | None
     over: str
     """What it holds for beyond those heard: listeners and items, listeners (one item), ..."""
+    items: int
+    """Different items."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class SampledMean:
     p: float | None
     df: float | None
     over: str
+    items: int
+    """Different items, of two conditions in that with fewer."""
 
 
 def sampled_share(
@@ -64,15 +71,16 @@ def sampled_share(
 ) -> SampledShare:
     """One entry per answer. `bound`: of equivalence with chance."""
     crossing = _crossing("sampled_share", right, listeners, items)
-    n, over = crossing.n, crossing.over
+    n, over, items_ = crossing.n, crossing.over, crossing.fewest_items
     if crossing.listeners < 2:
-        return SampledShare(n, float(np.mean(np.asarray(right, float))), None, None, None, None, None, None, None, over)
-    share, effect, df = (float(v) for v in judged(crossing, np.asarray(right, float)))
+        return SampledShare(n, float(np.mean(np.asarray(right, float))), None, None, None, None, None, None, None, over, items_)
+    effect, df = (float(v) for v in judged(crossing, np.asarray(right, float))[1:])
+    share = float(np.mean(np.asarray(right, float)))
     low, high = share_interval(share, effect, df, n, level)
     fits = bound is not None and 0 < bound < min(chance, 1 - chance)
     p_equivalent = float(p_within(share, effect, df, n, chance, bound or 0.0)) if fits else None
     above = float(p_above(share, effect, df, n, chance))
-    return SampledShare(n, share, float(low), float(high), above, 2 * min(above, 1 - above), p_equivalent, effect, df, over)
+    return SampledShare(n, share, float(low), float(high), above, 2 * min(above, 1 - above), p_equivalent, effect, df, over, items_)
 
 
 def judged(crossing: Crossing, right: np.ndarray) -> tuple[Any, Any, Any]:
@@ -121,13 +129,16 @@ def sampled_mean(
     spread = crossing.spread(np.asarray(values, float))
     value, error, df = float(spread.value), math.sqrt(spread.variance), float(spread.df)
     if crossing.listeners < 2:
-        return SampledMean(crossing.n, value, None, None, None, None, crossing.over)
-    if not error:  # all answers of a condition are equal: every listener agrees, a sign test
-        p = None if second is None else 1.0 if value == 0 else 2.0 * 0.5**crossing.listeners
-        return SampledMean(crossing.n, value, None, None, p, None, crossing.over)
+        return SampledMean(crossing.n, value, None, None, None, None, crossing.over, crossing.fewest_items)
+    rounding = ROUNDING * float(np.abs(values).max())
+    if error <= rounding:  # every listener agrees
+        p = None if second is None else 1.0 if abs(value) <= rounding else crossing.sign_p()
+        return SampledMean(crossing.n, value, None, None, p, None, crossing.over, crossing.fewest_items)
     half = float(t.ppf(0.5 + level / 2, df)) * error
     p = None if second is None else float(2 * t.sf(abs(value) / error, df))
-    return SampledMean(crossing.n, value, max(within[0], value - half), min(within[1], value + half), p, df, crossing.over)
+    return SampledMean(
+        crossing.n, value, max(within[0], value - half), min(within[1], value + half), p, df, crossing.over, crossing.fewest_items
+    )
 
 
 def _crossing(

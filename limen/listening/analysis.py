@@ -99,7 +99,7 @@ def _analyse_kind(study: Study, kind: str, rows: Sequence[Row], seed: int, found
     if kind == "preference":
         found["preference"].append(preference(study, kind, rows, seed))
     if kind == "transcription" and (typed := [row for row in rows if row["truth"] is not None]):
-        found["transcriptions"].append(transcriptions(study, kind, typed, seed))
+        found["transcriptions"].append(transcriptions(study, kind, typed))
     if unjudged := len([row for row in rows if row["choice"] is not None and row["truth"] is None and kind == "identification"]):
         notes.append(f"{kind}: {unjudged} answers to items without `answer` have no right or wrong.")
 

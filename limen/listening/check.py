@@ -135,8 +135,7 @@ def _design(study: Study, heard: dict[str, Heard], icc: float, item_sd: float) -
     yield from _balance(planned)
     yield from confounds(study, heard)
     yield from _rules(study, [s for found in planned.values() for s in found])
-    for hypothesis in study.hypotheses:
-        yield Finding(*said(study, hypothesis, planned, icc, item_sd))
+    yield from (Finding(*found) for found in said(study, planned, icc, item_sd))
 
 
 def _shifts(study: Study, folder: Path) -> Iterator[Finding]:

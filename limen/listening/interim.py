@@ -1,7 +1,7 @@
 """What a running study may already conclude, looked at as often as one likes: anytime-valid tests of its questions about chance.
 
-Listeners are what is counted, so answers of one listener may resemble each other. What is said holds for the clips of the study; whether it
-does for other clips is judged once, at the end, by `limen listen analyze`.
+Listeners are what is counted, so answers of one listener may resemble each other; they are taken to come in random order. What is said
+holds for the clips of the study; whether it does for other clips is judged once, at the end, by `limen listen analyze`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,7 @@ from typing import Any
 
 from limen.listening._analyse_choices import chance_of
 from limen.listening._cells import keys, split_by
+from limen.listening._hearers import FEW, hearers_at_all_times
 from limen.listening.exclusions import by_listener, exclusions
 from limen.listening.statistics import bets
 from limen.listening.study import Hypothesis, Study
@@ -28,8 +29,11 @@ class Interim:
     low: float
     """Confidence sequence of the mean share of right answers, for the clips of this study: holds at all times at once."""
     high: float
+    may_hear: float | None
+    """Upper bound, at all times, of the share of listeners who may hear it; only for equivalence."""
     decided: bool
-    """The question is answered with yes, for the clips of this study: listening may stop for it."""
+    """The question is answered with yes, for the clips of this study: listening may stop for it. Equivalence needs both: the mean within
+    the bound, and few listeners who may hear it. To be wrong, one of the two must be, so neither level has to be split."""
 
 
 def interim(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[Interim]:
@@ -49,8 +53,9 @@ def interim(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[Interim]:
 
 def _look(study: Study, h: Hypothesis, where: str, rows: Sequence[Mapping[str, Any]]) -> Interim:
     by = sorted(by_listener(rows).values(), key=lambda mine: max(str(r["received_at"]) for r in mine))
-    shares = [sum(bool(r["correct"]) for r in mine) / len(mine) for mine in by]
-    found = bets(shares, chance_of(study, h.trial, rows), h.alpha, h.bound if h.kind == "equivalent" else None)
-    decided = found.detected if h.kind == "above_chance" else bool(found.equivalent)
-    right = sum(bool(r["correct"]) for r in rows)
-    return Interim(h.name, where, right, len(rows), len(by), found.low, found.high, decided)
+    right, asked = [sum(bool(r["correct"]) for r in mine) for mine in by], [len(mine) for mine in by]
+    chance, equal = chance_of(study, h.trial, rows), h.kind == "equivalent"
+    found = bets([k / m for k, m in zip(right, asked, strict=True)], chance, h.alpha, h.bound if equal else None)
+    may_hear = hearers_at_all_times(right, asked, study.listeners, chance, h.alpha) if equal else None
+    decided = found.detected if may_hear is None else bool(found.equivalent) and may_hear <= FEW
+    return Interim(h.name, where, sum(right), len(rows), len(by), found.low, found.high, may_hear, decided)

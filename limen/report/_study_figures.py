@@ -53,7 +53,7 @@ def shares(part: Choices, name: str) -> list[Figure]:
         panels.append(
             (f"by {words}", interval_plot(rows, series, title=title, x_label="right answers, %", rule=(mine[0].chance, "chance")))
         )
-    caption = "Share of right answers with 95 % intervals over listeners and items. The line is what guessing gives."
+    caption = "Share of right answers with 95 % intervals; the table says what they hold for. The line is what guessing gives."
     return [Figure(f"{name}: right answers", caption, panels, _key(drawn))] if panels else []
 
 
@@ -79,8 +79,8 @@ def confidence(part: Choices, name: str, by: tuple[str, ...]) -> list[Figure]:
         width=520,
     )
     caption = (
-        "Left: of the answers given with each confidence, the share that was right, with 95 % intervals over listeners and items. A "
-        "listener who knows what they hear is right more often when sure. Right: how often each confidence was given."
+        "Left: of the answers given with each confidence, the share that was right, with 95 % intervals (the table says what they hold "
+        "for). A listener who knows what they hear is right more often when sure. Right: how often each confidence was given."
     )
     return [Figure(f"{name}: confidence", caption, [("right answers by confidence", accuracy), ("confidence given", given)], tones(levels))]
 
@@ -132,7 +132,7 @@ def _sliders(part: Rated, name: str, rows: Sequence[Mapping[str, Any]]) -> list[
                 names, series, title=f"{name}: means by {words}", x_label="mean rating", span=(0.0, 100.0), text=lambda v: fmt(v, "0f")
             )
             panels.append((f"by {words}", chart))
-    caption = "Means with 95 % intervals over listeners and items."
+    caption = "Means with 95 % intervals; the table says what they hold for."
     return [*out, Figure(f"{name}: means", caption, panels, _key(drawn))] if panels else out
 
 
@@ -151,7 +151,10 @@ def worth(part: Preference, name: str) -> list[Figure]:
         rule=(0.0, "mean"),
         text=lambda v: fmt(v, "1f"),
     )
-    caption = "Bradley-Terry: the odds that one condition is preferred to another are the ratio of their worths. 95 % intervals."
+    caption = (
+        "Bradley-Terry: the odds that one condition is preferred to another are the ratio of their worths. 95 % intervals from drawing "
+        "listeners, of these items."
+    )
     return [Figure(f"{name}: scale", caption, [("", chart)], Markup(""))]
 
 

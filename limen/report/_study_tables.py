@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
+from limen.listening._assumed import FEW_ITEMS
 from limen.listening._parts import Choices, Estimate, Preference, Rated, Share, Thresholds, Transcriptions, Where
 from limen.report import _study_words as words
 from limen.report._words import DASH, fmt, listed
 
 Table = dict[str, Any]
+
+
+BOTH = "listeners and items"
 
 
 def table(title: str, headings: list[tuple[str, str]], rows: list[list[Any]], caption: str = "", names: int = 1) -> Table:
@@ -55,34 +59,46 @@ def _shares(part: Choices) -> Table:
         ("n", "answers"),
         ("Right", ""),
         ("Share", ""),
-        ("95 % interval", "over listeners and items"),
-        ("p better", "over listeners and items, one-sided: better than chance"),
-        ("p two-sided", "over listeners and items: other than chance"),
+        ("95 % interval", "what it holds for stands below"),
+        ("p better", "one-sided: better than chance"),
+        ("p two-sided", "other than chance"),
     ]
     if equal:
         within = f"p within ±{100 * part.shares[0].bound:.0f}"
         headings += [
-            (within, "over listeners and items: equivalence with chance, two one-sided tests"),
+            (within, "equivalence with chance, two one-sided tests"),
             ("May hear it, up to", "share of listeners: 95 % upper bound"),
         ]
     if detect:
         headings += [
-            ("d′", "sensitivity, negative below chance; 95 % interval over listeners"),
+            ("d′", "sensitivity, negative below chance; 95 % interval from that of the share"),
             ("d′ from 0 up", "the same, 0 below chance: too high on average where nothing is heard"),
             ("Bias c", "0: neither answer is preferred"),
         ]
-    caption = f"Chance is {fmt(part.shares[0].chance, '%')}. {_held(part.shares)}"
+    caption = f"Chance is {fmt(part.shares[0].chance, '%')}. {held([(str(s.where), s.share) for s in part.shares])}"
     return table("Right answers", headings, [_share(s, detect, equal) for s in part.shares], caption, names=2)
 
 
-def _held(shares: Sequence[Share]) -> str:
-    """What the intervals hold for, and what they cannot."""
-    fewer = [s for s in shares if s.over != "listeners and items" and s.design_effect is not None]
-    out = "Intervals and p hold for other listeners and other items"
-    if not fewer:
-        return f"{out}."
-    which = listed([str(s.where) for s in fewer[:6]]) + (", ..." if len(fewer) > 6 else "")
-    return f"{out}, but of {which} only over {listed(list(dict.fromkeys(s.over for s in fewer)))}: the design tells no more."
+def held(estimates: Sequence[tuple[str, Estimate]], what: str = "Intervals and p") -> str:
+    """What the intervals hold for, and what they cannot. Each estimate comes with its name."""
+    known = [(name, e) for name, e in estimates if e.low is not None]
+    fewer = [(name, e) for name, e in known if e.over != BOTH]
+    few = [name for name, e in known if e.over == BOTH and e.items is not None and e.items < FEW_ITEMS]
+    out = f"{what} hold for other listeners and other items"
+    if fewer:
+        over = listed(list(dict.fromkeys(e.over for _, e in fewer)))
+        out += f", but of {_some([name for name, _ in fewer])} only over {over}: the design tells no more"
+    if few:
+        out += (
+            f". Of {_some(few)} there are fewer than five items, so what items differ by is hardly known: a test at 5 % may find what is "
+            "not there in up to 11 % of studies"
+        )
+    return f"{out}."
+
+
+def _some(names: Sequence[str]) -> str:
+    names = list(dict.fromkeys(names))
+    return listed(names[:6]) + (", ..." if len(names) > 6 else "")
 
 
 def _independent(part: Choices) -> Table:
@@ -157,9 +173,11 @@ def _confidence(part: Choices) -> Table:
         ("Of all answers", ""),
         ("Right", ""),
         ("Share right", ""),
-        ("95 % interval", "over listeners and items"),
+        ("95 % interval", "what it holds for stands below"),
     ]
-    return table("Confidence and accuracy", headings, rows, "Of the answers of each confidence, the share that was right.", names=3)
+    sure = [(f"{s.where}, {c.confidence}", c.share) for s in part.shares for c in s.sure]
+    caption = f"Of the answers of each confidence, the share that was right. {held(sure, 'Intervals')}"
+    return table("Confidence and accuracy", headings, rows, caption, names=3)
 
 
 def notes(part: Choices) -> list[str]:
@@ -170,14 +188,14 @@ def rated(part: Rated) -> list[Table]:
     steps = [(fmt(level), f"ratings of {fmt(level)}") for level in part.levels]
     headings = [("By", ""), ("Value", ""), ("n", ""), *steps, ("Mean", "95 % interval in brackets")]
     headings += [] if steps else [("Median", ""), ("Quartiles", "")]
-    headings += [(f"≥ {fmt(part.good_from)}", "95 % interval over listeners and items in brackets"), (f"≤ {fmt(part.bad_to)}", "")]
+    headings += [(f"≥ {fmt(part.good_from)}", "95 % interval in brackets"), (f"≤ {fmt(part.bad_to)}", "")]
     rows = [
         [*_where(r.where), fmt(r.n, "n"), *r.counts, words.number_interval(r.mean, "2f" if steps else "1f"),
          *([] if steps else [fmt(r.median), f"{fmt(r.quartiles[0])}{DASH}{fmt(r.quartiles[1])}"]),
          words.percent_interval(r.good), fmt(r.bad_n / r.n, "%")]
         for r in part.ratings
     ]  # fmt: skip
-    out = [table("Ratings", headings, rows, "Intervals hold for other listeners and other items.", names=2)]
+    out = [table("Ratings", headings, rows, held([(str(r.where), r.mean) for r in part.ratings], "Intervals"), names=2)]
     return [*out, _comparisons(part)] if part.comparisons else out
 
 
@@ -209,7 +227,8 @@ def _comparisons(part: Rated) -> Table:
         if part.levels
         else "It is Holm-corrected over conditions. The last two columns take the items as the only ones there are."
     )
-    caption = f"p asks whether means differ, for other listeners and other items. {plain}"
+    of = [(f"{c.where}, {c.conditions[1]} against {c.conditions[0]}", c.difference) for c in part.comparisons]
+    caption = f"p asks whether means differ. {held(of)} {plain}"
     return table("Do conditions differ?", headings, rows, caption, names=2)
 
 
@@ -232,16 +251,16 @@ def preference(part: Preference) -> list[Table]:
         ("For the first", "a tie counts half"),
         ("Ties", ""),
         ("Share", "of those who chose"),
-        ("p two-sided", "over listeners and items"),
+        ("p two-sided", "what it holds for stands below"),
         ("p if independent", "exact binomial, if answers were independent"),
     ]
-    caption = "Shares are of those who chose one of the two. Intervals and p hold for other listeners and other items."
+    of = [(f"{p.first} against {p.second}", p.share) for p in part.pairs]
+    caption = f"Shares are of those who chose one of the two. {held(of)}"
     out = [table("Pairs", headings, rows, caption)]
     if part.worth:
         worth = [[name, words.number_interval(e, "2f")] for name, e in part.worth]
-        out.append(
-            table("Bradley-Terry scale", [("Condition", ""), ("Log worth", "95 % interval over listeners")], worth, "0 is the mean of all.")
-        )
+        caption = "0 is the mean of all. Intervals come from drawing listeners: they hold for other listeners, but only for these items."
+        out.append(table("Bradley-Terry scale", [("Condition", ""), ("Log worth", "95 % interval")], worth, caption))
     return out
 
 
@@ -255,16 +274,18 @@ def transcriptions(part: Transcriptions) -> list[Table]:
         ]
         for c in part.cells
     ]
-    headings = [("By", ""), ("Value", ""), ("n", ""), ("Word for word", "95 % interval over listeners and items"),
-                ("Word error rate", "95 % interval over listeners, of these items")]  # fmt: skip
-    out = [table("Transcripts", headings, rows, "Lower case, only letters, digits and apostrophes are compared.", names=2)]
+    headings = [("By", ""), ("Value", ""), ("n", ""), ("Word for word", "95 % interval in brackets"),
+                ("Word error rate", "95 % interval in brackets")]  # fmt: skip
+    of = [(str(c.where), e) for c in part.cells for e in (c.exact, c.wer)]
+    caption = f"Lower case, only letters, digits and apostrophes are compared. {held(of, 'Intervals')}"
+    out = [table("Transcripts", headings, rows, caption, names=2)]
     if part.worst:
         out.append(table("Most frequent mistakes", [("Said", ""), ("Typed", ""), ("Times", "")], [list(w) for w in part.worst], names=2))
     return out
 
 
 def thresholds(part: Thresholds) -> list[Table]:
-    headings = [("Axis", ""), ("Listeners", ""), ("Trials", ""), ("Threshold", "strength heard half the time; 95 % interval"),
+    headings = [("Axis", ""), ("Listeners", ""), ("Trials", ""), ("Threshold", "strength heard half the time; 95 % credible interval"),
                 ("Spread", "standard deviation between listeners"), ("False alarms", "“different” of equal clips")]  # fmt: skip
     rows = [
         [
@@ -277,4 +298,8 @@ def thresholds(part: Thresholds) -> list[Table]:
         ]
         for a in part.axes
     ]
-    return [table("Thresholds", headings, rows, "Strengths go from 0 (unchanged) to 100. Intervals are credible intervals.")]
+    caption = (
+        "Strengths go from 0 (unchanged) to 100. Intervals of thresholds and spreads are credible intervals: they hold for other "
+        f"listeners, but only for these items. {held([(a.axis, a.false_alarms) for a in part.axes], 'Intervals of false alarms')}"
+    )
+    return [table("Thresholds", headings, rows, caption)]

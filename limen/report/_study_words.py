@@ -160,16 +160,21 @@ def comparison(c: Comparison) -> str:
 
 def preference(part: Preference) -> list[str]:
     shown = [
-        f"{p.first} was preferred to {p.second} in {fmt(p.wins)} of {p.n} comparisons, {percent_interval(p.share)}, {p_text(p.p_two_sided)}"
+        f"{p.first} was preferred to {p.second} in {fmt(p.wins)} of {p.n} comparisons, {percent_interval(p.share)}{_tested(p.p_two_sided)}"
         for p in sorted(part.pairs, key=lambda p: 1.0 if p.p_two_sided is None else p.p_two_sided)[:3]
     ]
     return [f"{name_of(part.kind)}: {'; '.join(shown)}."] if shown else []
 
 
+def _tested(p: float | None) -> str:
+    return " (without a test: one listener says nothing about others)" if p is None else f", {p_text(p)}"
+
+
 def thresholds(part: Thresholds) -> list[str]:
     return [
         f"{name_of(part.kind)}, {a.axis}: a difference is heard half the time at a strength of {number_interval(a.threshold)} of 100 "
-        f"({many(a.listeners, 'listener')}, {many(a.trials, 'trial')}; listeners spread by {number_interval(a.spread)})."
+        f"({many(a.listeners, 'listener')}, {many(a.trials, 'trial')}; listeners spread by {number_interval(a.spread)}; 95 % "
+        "credible intervals over listeners, of these items)."
         for a in part.axes
     ]
 
@@ -185,7 +190,10 @@ def transcriptions(part: Transcriptions) -> list[str]:
 
 
 def agreement(e: Estimate) -> str:
-    return f"Agreement between listeners (Krippendorff’s alpha): {number_interval(e, '2f')}; 1 is perfect, 0 is chance."
+    return (
+        f"Agreement between listeners (Krippendorff’s alpha): {number_interval(e, '2f')}; 1 is perfect, 0 is chance. The 95 % "
+        "interval comes from drawing items: it holds for other items, but only for these listeners."
+    )
 
 
 def hypotheses(answers: Sequence[Answered]) -> str:

@@ -11,6 +11,7 @@ from limen.audio.files import write_clip
 from limen.errors import UserError
 from limen.listening._alignment import best_shift
 from limen.listening.check import check_study
+from limen.listening.new import new_study
 
 RATE_HZ = 16000
 TEMPLATES = Path(str(files("limen.listening"))) / "templates"
@@ -161,6 +162,36 @@ def test_too_few_listeners_for_the_effect_asked_for_are_warned_of_with_the_numbe
     few, many = ({"hypotheses": asked, "listeners": n} for n in (5, 60))
     assert "5 are planned, too few" in found(study(tmp_path, few), "warning")
     assert "60 are planned." in found(study(tmp_path, many), "note")
+
+
+def test_equivalence_is_planned_with_the_bound_of_listeners_who_may_hear_it(tmp_path):
+    asked = [{"name": "h", "trial": "abx", "kind": "equivalent", "bound": 0.3}]
+    few = {"hypotheses": asked, "listeners": 13, "steps": ["consent", "level", {"name": "abx", "trials": 12}]}
+    said = found(study(tmp_path, few, items=12), "warning")
+    assert "at most 20 % of listeners who may hear it" in said
+    assert "13 are planned, too few" in said
+
+
+def test_questions_are_planned_with_holms_worst_case_of_all_that_are_corrected_together(tmp_path):
+    one, two = ({"name": name, "trial": "abx", "effect": 0.65} for name in ("h", "g"))
+    by = {"name": "by", "trial": "abx", "effect": 0.65, "by": "condition"}
+    listeners, trials = [], {"listeners": 200, "steps": ["consent", "level", {"name": "abx", "trials": 8}]}
+    for asked in ([one], [one, two], [one, two, by]):
+        path = study(tmp_path, {**trials, "hypotheses": asked}, items=16)
+        (said,) = [line for line in found(path, "note").splitlines() if '"h"' in line]
+        listeners.append(int(said.split(": ")[1].split()[0]))
+        assert ("Holm" in said) == (len(asked) > 1)
+    assert listeners[0] < listeners[1] < listeners[2]
+    # the last is asked once for the two conditions that every trial has
+    assert "alpha 0.05 / 3: Holm's correction over 3 tests at its worst" in said
+
+
+@pytest.mark.parametrize("name", ["abx", "identification", "mushra", "naturalness", "preference", "same_different_jnd"])
+def test_a_template_asks_for_as_many_listeners_as_its_questions_take(name, tmp_path):
+    """Not seed000, which has the listeners of the published study."""
+    path = new_study(tmp_path / name, name)
+    assert "too few" not in found(path, "warning")
+    assert "same_different" in name or "listeners find it with" in found(path, "note")
 
 
 def test_consent_level_and_completion_code_are_missed_when_they_are_missing(tmp_path):

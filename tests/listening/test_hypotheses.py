@@ -114,6 +114,23 @@ def test_with_nobody_who_hears_it_among_60_the_answer_is_yes_and_says_how_many_m
     assert "too many" not in said
 
 
+def test_power_is_that_of_the_verdict_when_the_correction_of_all_questions_is_at_its_worst():
+    who, what = simulated.everyone_hears_all(40, 12)
+    right = simulated.right(who, what, 0.5, 0.05, 0.2, 1, np.random.default_rng(12))[0]
+    rows = [row("abx", w, i, correct=bool(y)) for w, i, y in zip(who, what, right, strict=True)]
+    asked = [{"name": "q", "kind": kind, "trial": "abx"} for kind in ("above_chance", "equivalent")]
+    plan = lambda questions: answering.study([{"name": "abx"}], 12, hypotheses=questions)  # noqa: E731
+    detect, equal = answered(plan(asked), {"abx": rows}, [], 0)
+    (alone,) = answered(plan(asked[:1]), {"abx": rows}, [], 0)
+    (halved,) = answered(plan([asked[0] | {"alpha": 0.025}]), {"abx": rows}, [], 0)
+    assert detect.power == pytest.approx(halved.power)
+    assert detect.power < alone.power
+    # with 12 of these listeners the bound of those who hear it is never a fifth or less
+    few = [r for r in rows if r["listener"] < 12]
+    assert answered(plan([asked[1] | {"bound": 0.3}]), {"abx": few}, [], 0)[0].power == 0.0
+    assert equal.power > 0.1
+
+
 def test_d_prime_below_chance_is_negative_and_the_truncated_one_stands_beside_it(tmp_path):
     table, results = abx(tmp_path, 0, listeners=8, trials=4, seed=13)
     share = results.choices[0].shares[0]

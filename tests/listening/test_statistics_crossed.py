@@ -1,6 +1,7 @@
 """Shares and means over listeners and items: closed forms, statsmodels, and simulated studies whose truth is known."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -91,6 +92,33 @@ def test_interval_and_tests_are_one_statistic():
         assert (found.p_equivalent < 0.05) == (narrow.low > 0.4 and narrow.high < 0.6)
 
 
+@pytest.mark.parametrize(("listeners", "items"), [(3, 2), (3, 3), (5, 7), (10, 3)])
+def test_if_every_listener_rates_each_condition_alike_the_difference_is_judged_by_a_sign_test(listeners, items):
+    """Rounding made the variance 1e-33 and p 1e-31."""
+    who, place = simulated.everyone_hears_all(listeners, 2 * items)
+    second = place >= items
+    found = sampled_mean((4.0 - second).tolist(), who, place, second)
+    assert found.value == pytest.approx(-1)
+    assert found.p == pytest.approx(2 * 0.5**listeners)
+    assert (found.low, found.high) == (None, None)
+    if listeners > 3:  # clips that differ for everyone alike change nothing, if both conditions have the same
+        same = sampled_mean(4.0 - second + 0.1 * (place % items), who, place % items, second)
+        assert same.p == pytest.approx(2 * 0.5**listeners)
+    assert sampled_mean(np.full(len(who), 0.1), who, place, second).p == 1.0
+
+
+def test_between_listeners_who_all_agree_the_test_is_one_of_permutations():
+    found = sampled_mean([3.0] * 3 + [4.0] * 3, range(6), list("abcabc"), [False] * 3 + [True] * 3)
+    assert found.p == pytest.approx(2 / math.comb(6, 3))
+
+
+def test_no_answers_left_over_for_an_error_are_no_division_by_zero():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sampled_mean([3.0, 4.0], [1, 2], ["a", "b"], [False, True])
+    assert (found.value, found.p) == (1.0, 1.0)
+
+
 def test_wrong_lengths_and_single_conditions_are_refused():
     with pytest.raises(UserError, match="got 2 answers, 1 listeners"):
         sampled_share([True, False], [1], ["a", "b"])
@@ -134,6 +162,49 @@ def test_a_difference_of_ratings_keeps_its_level_when_each_condition_has_other_c
     p = 2 * stats.t.sf(np.abs(spread.value) / np.sqrt(spread.variance), spread.df)
     assert crossing.over == "listeners and items"
     assert within_error(float((p < 0.05).mean()), 0.03, 0.06, studies)
+
+
+def latin(listeners: int, items: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Listener, item and condition: everyone hears every item once, half of the items in each condition, and half of the listeners each
+    item in each condition."""
+    who, what = simulated.everyone_hears_all(listeners, items)
+    kept = np.random.default_rng(8).random(len(who)) >= missing
+    return who[kept], what[kept], ((what + who) % 2)[kept]
+
+
+@pytest.mark.parametrize(("listeners", "items"), [(24, 12), (8, 12)])
+def test_what_clips_and_listeners_add_to_both_conditions_alike_is_no_part_of_a_difference_in_a_latin_square(listeners, items):
+    who, what, condition = latin(listeners, items)
+    rng = np.random.default_rng(9)
+    y, crossing = rng.standard_normal(len(who)), Crossing(who, what, condition == 1)
+    plain, moved = crossing.spread(y), crossing.spread(y + 5 * rng.standard_normal(items)[what] + 5 * rng.standard_normal(listeners)[who])
+    assert moved.value == pytest.approx(plain.value)
+    assert moved.variance == pytest.approx(plain.variance)
+    assert moved.df == pytest.approx(plain.df)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_in_a_latin_square_the_variance_of_a_difference_is_right_on_average_and_keeps_the_level(missing):
+    who, what, condition = latin(20, 12, missing)
+    rng = np.random.default_rng(10)
+    studies = 3000
+    y = rng.standard_normal((studies, len(who))) + 0.8 * rng.standard_normal((studies, 12))[:, what]
+    y += 0.5 * rng.standard_normal((studies, 20))[:, who] + 0.3 * rng.standard_normal((studies, 20, 2))[:, who, condition]
+    spread = Crossing(who, what, condition == 1).spread(y)
+    assert spread.variance.mean() == pytest.approx(spread.value.var(), rel=0.12)
+    p = 2 * stats.t.sf(np.abs(spread.value) / np.sqrt(spread.variance), spread.df)
+    assert within_error(float((p < 0.05).mean()), 0.03, 0.06, studies)
+
+
+def test_clips_that_one_listener_hears_in_each_condition_make_a_difference_no_less_sure():
+    """Every clip is heard twice, once in each condition, by two listeners."""
+    rng = np.random.default_rng(11)
+    who, what = np.repeat(np.arange(20), 12), np.concatenate([rng.permutation(120), rng.permutation(120)])
+    condition = np.where(who < 10, what % 2, 1 - what % 2)
+    studies = 3000
+    y = rng.standard_normal((studies, 240)) + 0.8 * rng.standard_normal((studies, 120))[:, what]
+    spread = Crossing(who, what, condition == 1).spread(y)
+    assert spread.variance.mean() == pytest.approx(spread.value.var(), rel=0.2)
 
 
 def test_one_clip_for_a_whole_condition_cannot_be_told_from_the_condition():

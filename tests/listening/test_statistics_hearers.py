@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from limen.errors import UserError
-from limen.listening._hearers import FEW
+from limen.listening._hearers import FEW, power_few
 from limen.listening.statistics import hearers
 
 STUDIES = 300
@@ -33,6 +33,22 @@ def test_of_many_listeners_none_of_whom_hears_it_few_may():
     rng = np.random.default_rng(9)
     bounds = [hearers(rng.binomial(12, 0.5, 100).tolist(), [12] * 100).high for _ in range(100)]
     assert np.median(bounds) < 0.06
+
+
+@pytest.mark.parametrize(("listeners", "trials"), [(30, 2), (8, 4), (8, 5), (30, 12)])
+def test_chance_never_shows_that_fewer_may_hear_it_than_none_who_pass_would(listeners, trials):
+    """Fewer pass than guessing makes: once that said 0 %."""
+    found = hearers([trials // 2] * listeners, [trials] * listeners)
+    assert found.passed == 0
+    assert found.high >= 1 - 0.05 ** (1 / listeners) - 1e-12
+
+
+def test_the_chance_of_few_is_that_of_simulated_studies():
+    rng = np.random.default_rng(10)
+    seen = np.mean([hearers(rng.binomial(12, 0.5, 30).tolist(), [12] * 30).high <= FEW for _ in range(STUDIES)])
+    assert power_few([12] * 30, 0.5, 0.5, 0.0) == pytest.approx(seen, abs=0.09)
+    assert power_few([12] * 13, 0.5, 0.5, 0.0) == 0.0
+    assert power_few([12] * 30, 0.5, 0.5, 0.3) < power_few([12] * 30, 0.5, 0.5, 0.1) < seen + 0.09
 
 
 def test_two_sides_count_those_who_are_always_wrong_and_unequal_trials_are_fine():

@@ -8,9 +8,10 @@ from statsmodels.stats.power import TTestPower
 
 from limen.errors import UserError
 from limen.listening._crossed import Crossing
+from limen.listening._hearers import FEW
 from limen.listening._power import expected_of_share, item_variance, power_detect, power_equivalence
 from limen.listening._samples import judged, p_above, p_within
-from limen.listening.statistics import listeners_for_equivalence, listeners_for_shift, listeners_to_detect
+from limen.listening.statistics import hearers, listeners_for_equivalence, listeners_for_shift, listeners_to_detect
 
 STUDIES = 2000
 
@@ -30,14 +31,61 @@ def test_power_is_that_of_simulated_studies(listeners, items, icc, item_sd):
     assert two == pytest.approx((2 * np.minimum(above, 1 - above) < 0.05).mean(), abs=0.06)
     share, effect, df = judged(crossing, simulated.right(who, what, 0.5, icc, item_sd, STUDIES, rng))
     planned = expected_of_share(0.5, listeners, items, items, icc, item_sd)
-    shown = power_equivalence(n, 0.15, 0.5, 0.5, 0.05, planned.design_effect, planned.df)
-    assert shown == pytest.approx((p_within(share, effect, df, n, 0.5, 0.15) < 0.05).mean(), abs=0.08)
+    asked = [items] * listeners
+    shown = power_equivalence(asked, 0.15, 0.5, 0.5, 0.05, planned.design_effect, planned.df, icc)
+    assert shown == pytest.approx(inaudible(who, what, items, 0.15, icc, item_sd), abs=0.08)
+
+
+def inaudible(who, what, trials, bound, icc, item_sd, sides=1):
+    """Share of simulated studies, in which no listener hears anything, whose verdict is yes."""
+    right = simulated.right(who, what, 0.5, icc, item_sd, STUDIES, np.random.default_rng(6))
+    crossing = Crossing(who, what)
+    within = p_within(*judged(crossing, right), crossing.n, 0.5, bound) < 0.05
+    few = {}
+    counts = np.sort(right.reshape(STUDIES, -1, trials).sum(2), axis=1)
+    for study in {tuple(line) for line in counts[within].tolist()}:
+        few[study] = hearers(study, [trials] * len(study), sides=sides).high <= FEW
+    return np.mean([ok and few[tuple(line)] for ok, line in zip(within, counts.tolist(), strict=True)])
+
+
+@pytest.mark.parametrize(("listeners", "bound"), [(8, 0.2), (16, 0.15), (34, 0.1)])
+def test_power_of_equivalence_counts_that_few_listeners_may_hear_it(listeners, bound):
+    """Two one-sided tests alone are significant in 81 to 96 % of these studies."""
+    who = np.repeat(np.arange(listeners), 12)
+    what = np.arange(len(who)) % 16
+    planned = expected_of_share(0.5, listeners, 12, 16)
+    shown = power_equivalence([12] * listeners, bound, 0.5, 0.5, 0.05, planned.design_effect, planned.df)
+    found = inaudible(who, what, 12, bound, 0.05, 0.2)
+    assert found < 0.7
+    assert shown == pytest.approx(found, abs=0.06)
+
+
+def test_a_preference_for_either_side_takes_more_listeners_to_rule_out():
+    one, two = (listeners_for_equivalence(0.15, 12, 16, sides=sides).listeners for sides in (1, 2))
+    assert 14 < one < two
+
+
+def test_no_bound_is_reached_with_fewer_listeners_than_could_show_that_few_hear_it():
+    # 1 - 0.05^(1/13) is 20.6 %
+    assert listeners_for_equivalence(0.3, 40, 40, icc=0.0, item_sd=0.0).listeners >= 14
+
+
+def test_more_listeners_than_planned_have_no_less_power():
+    for trials in (6, 12):
+        plan = listeners_for_equivalence(0.1, trials, 24, icc=0.0, item_sd=0.0)
+        for n in range(plan.listeners, plan.listeners + 12):
+            s = expected_of_share(0.5, n, trials, 24, 0.0, 0.0)
+            assert power_equivalence([trials] * n, 0.1, 0.5, 0.5, 0.05, s.design_effect, s.df, 0.0) >= 0.8
 
 
 def test_the_planned_number_keeps_its_power_and_one_listener_less_does_not():
     for plan, share, reach in (
         (listeners_to_detect(0.65, 6, 24), 0.65, lambda n, s: power_detect(n, 0.65, 0.5, 0.05, s.design_effect, s.df)),
-        (listeners_for_equivalence(0.1, 6, 24), 0.5, lambda n, s: power_equivalence(n, 0.1, 0.5, 0.5, 0.05, s.design_effect, s.df)),
+        (
+            listeners_for_equivalence(0.1, 6, 24),
+            0.5,
+            lambda n, s: power_equivalence([6] * (n // 6), 0.1, 0.5, 0.5, 0.05, s.design_effect, s.df),
+        ),
     ):
         power = lambda n, share=share, reach=reach: reach(6 * n, expected_of_share(share, n, 6, 24))  # noqa: E731
         assert power(plan.listeners) == pytest.approx(plan.power)
