@@ -4,6 +4,7 @@ Whatever a call is given (a torch module, tensors, a budget as text) becomes her
 validated options. A mistake is a `UserError`, with the sentence that an experiment file would get.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,8 @@ from limen.errors import UserError
 from limen.metrics._apply import applicable
 from limen.metrics._apply import measure as rows_of
 from limen.models import _load
-from limen.models._model import Model, check_fits, check_samples, evaluating
+from limen.models._model import Model, check_fits, check_samples, evaluating, inner
+from limen.models._trial import check_answers, width
 from limen.models.torch_module import Wrapping, wrap
 from limen.options import parse_options
 from limen.types import Batch, Kind, Samples, predictions
@@ -35,7 +37,7 @@ def load_model(model: str | Mapping[str, Any] | nn.Module, **options: Any) -> Mo
     if isinstance(model, Model):
         return model
     if isinstance(model, nn.Module):
-        return wrap(model, parse_options(Wrapping, options, "load_model")).train(model.training)
+        return wrap(model, parse_options(Wrapping, options, "load_model"))
     return _load.load_model({**({"name": model} if isinstance(model, str) else model), **options})
 
 
@@ -77,10 +79,15 @@ def attack(
     """
     configured = Attack.parse({**_spec(name), "goal": goal, "budget": budget, **options})
     seen, batch = _prepared(model, samples, y, seed)
-    victim = seen if defense is None else behind(seen, list(defense) if isinstance(defense, list | tuple) else [defense])
+    victim = seen
+    if defense is not None:
+        victim = behind(seen, list(defense) if isinstance(defense, list | tuple) else [defense])
+        check_answers(victim, batch, f"{_called(seen)} behind its defence")
     seen = victim if attack_on_defense else seen
     configured.craft(seen, batch if crafting is None else _prepared(seen, crafting, None, seed)[1], seed=seed)
-    return configured(seen, batch, seed=seed, victim=victim, store=stored_as(store, batch.kind))
+    attacked = configured(seen, batch, seed=seed, victim=victim, store=stored_as(store, batch.kind))
+    _warn_if_blind(attacked)
+    return attacked
 
 
 def measure(
@@ -139,25 +146,15 @@ def as_batch(samples: Any, y: Any = None) -> Batch:
 
 
 def as_model(model: Any, batch: Batch) -> Model:
-    """The model, one by name, or a torch module that is tried on the first sample to learn how many classes it knows."""
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, str | Mapping):
-        return load_model(model)
+    """The model, one by name, or a torch module, tried on two of the samples; what a module answers says how many classes it knows."""
+    if isinstance(model, Model | str | Mapping):
+        known = load_model(model)
+        check_answers(known, batch, _called(known))
+        return known
     if not isinstance(model, nn.Module):
         raise UserError(f"A model is one of Limen's, the name of one, or a torch.nn.Module from x to logits; got {type(model).__name__}.")
-    first = batch.x[:1] if batch.lengths is None else batch.x[:1, : int(batch.lengths[0])]
-    try:
-        with torch.no_grad(), evaluating(model):
-            logits = model(first)
-    except Exception as error:  # whatever the module makes of samples that it was not made for
-        raise UserError(f"{type(model).__name__} cannot take x of shape {tuple(first.shape)}, {first.dtype} on {first.device}: "
-                        f"{str(error).splitlines()[0] if str(error) else type(error).__name__}.") from error  # fmt: skip
-    if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != 1 or logits.shape[1] < 2:
-        got = f"{tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
-        raise UserError(f"{type(model).__name__} must answer with logits of shape (B, classes), got {got} for one sample. "
-                        "Wrap it in a module that returns the logits.")  # fmt: skip
-    return load_model(model, kind=batch.kind, classes=logits.shape[1])
+    wrapped = load_model(model, kind=batch.kind, classes=2)
+    return load_model(model, kind=batch.kind, classes=width(wrapped, batch, type(model).__name__))
 
 
 def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch]:
@@ -170,6 +167,21 @@ def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch
         batch = replace(batch, y=said)
     check_fits(model, batch)
     return model, batch
+
+
+def _called(model: Model) -> str:
+    """What a message calls a model: the name of the class that the user knows."""
+    return type(inner(model)).__name__
+
+
+def _warn_if_blind(attacked: Attacked) -> None:
+    """A search that never got a gradient it could use has found nothing out."""
+    calls = attacked.calls
+    if bool(calls.backward.any()) and torch.equal(calls.dead, calls.backward):
+        warnings.warn("Every gradient of the model was zero or not finite, so the attack searched blindly and its result says nothing of "
+                      "the model's robustness. Let gradients through the module (no torch.no_grad, detach or rounding between x and "
+                      "logits), name a transform that has none as the defense bpda, or use an attack without gradients (square).",
+                      stacklevel=3)  # fmt: skip
 
 
 def _attacked_samples(samples: Any, result: Attacked) -> Batch:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from limen.components import from_path
 from limen.errors import UserError
 from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
-from limen.options import Options
+from limen.options import Options, shown
 from limen.types import BOUNDS, Kind
 
 
@@ -72,7 +72,7 @@ class Ranged(nn.Module):
 
     def __init__(self, network: nn.Module, scale: float, offset: float):
         super().__init__()
-        self.network, self.scale, self.offset = network, scale, offset
+        self.network, self.scale, self.offset, self.training = network, scale, offset, network.training
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network(self.scale * x + self.offset)
@@ -113,7 +113,14 @@ def _script(path: str) -> nn.Module:
 
 
 def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:
-    network = from_path(factory, "model torch_module: factory")(**arguments)
+    make = from_path(factory, "model torch_module: factory")
+    try:
+        network = make(**arguments)
+    except UserError:
+        raise
+    except Exception as error:  # code of the user's fails in its own ways
+        raise UserError(f"model torch_module: {factory} failed ({type(error).__name__}: {error}). Its keyword arguments stand under "
+                        f"`arguments`, here {shown(arguments)}.") from error  # fmt: skip
     if not isinstance(network, nn.Module):
-        raise UserError(f"model torch_module: {factory} should return a torch.nn.Module, but {type(network).__name__} came.")
+        raise UserError(f"model torch_module: {factory} should return a torch.nn.Module, got {type(network).__name__}.")
     return network

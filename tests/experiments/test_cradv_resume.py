@@ -194,7 +194,7 @@ def test_pictures_of_another_size_are_refused_before_the_first_cell(at, pictures
         at(content, out=Path("mine"))
     content["tasks"][0]["defenses"] = []
     content["tasks"][0]["nets"] = [net(path=str(tmp_path / "wide"))]
-    with pytest.raises(UserError, match="1 x 90 x 90"):
+    with pytest.raises(UserError, match=r"pictures of shape \(1, 90, 90\)"):
         at(content, out=Path("mine"))
     assert not Path("mine").exists()
 
