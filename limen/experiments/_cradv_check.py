@@ -42,6 +42,9 @@ class _Checker:
         for attack in cell.attacks:
             if attack is not None:
                 self._attack(attack, net, known)
+                name, values = cell.variable or ("", [])
+                for one in [attack, *(attack.varied(**{name: value}) for value in values)]:
+                    _check_targets(one, net, known)
 
     def _net(self, cell: plan.Cell, net: Opened) -> int:
         known, there = self._asked(net.model, net, f"the model {cell.net.model}", None), len(net.data.classes or [])
@@ -76,3 +79,16 @@ class _Checker:
         if key not in self.classes:
             self.classes[key] = width(model, net.data.first(2).to(net.device), f"net {net.spec.id}: {who}")
         return self.classes[key]
+
+
+def _check_targets(attack: plan.Attack, net: Opened, known: int) -> None:
+    """A UserError if the attack aims at a class that the net does not tell apart."""
+    params, wanted = attack.params, dict[str, list[int]]()
+    if isinstance(params, schema.AdversarialSticker) and params.adv_target is not None:
+        wanted["adv_target"] = [params.adv_target]
+    if isinstance(params, schema.CarliniWagner) and params.target_class == "random" and params.random_classes:
+        wanted["random_classes"] = [int(c) for c in params.random_classes.split()]
+    for key, classes in wanted.items():
+        if (most := max(classes)) >= known:
+            raise UserError(f"The attack {attack.name}: {key} has class {most}, but the net {net.spec.id} tells only {known} classes "
+                            f"apart, 0 to {known - 1}.")  # fmt: skip
