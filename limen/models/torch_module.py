@@ -43,6 +43,20 @@ class Wrapping(Options):
             raise ValueError("mean and std go together")
         if self.kind == "clip" and self.mean is not None:
             raise ValueError("mean and std are for pictures; a model of clips has none")
+        if self.mean is not None and self.std is not None:
+            if not self.mean or len(self.mean) != len(self.std):
+                raise ValueError(f"mean and std need one number per channel each, got {len(self.mean)} and {len(self.std)}")
+            if min(self.std) <= 0:
+                raise ValueError(f"every std must be above 0, got {self.std}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_form(self) -> "Wrapping":
+        if (self.classes if isinstance(self.classes, int) else len(self.classes)) < 2:
+            raise ValueError(f"classes must be 2 or more, or as many names, got {self.classes}")
+        if self.shape is not None and (len(self.shape) != (3 if self.kind == "picture" else 1) or min(self.shape) < 1):
+            wanted = "[C, H, W]" if self.kind == "picture" else "[T]"
+            raise ValueError(f"the shape of one {self.kind} is {wanted}, each 1 or more, got {self.shape}")
         return self
 
 
