@@ -1,5 +1,6 @@
 """What a call from Python is given (tensors, arrays, tuples, numbers, one or a list of them) as what the rest of Limen knows."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from torch import Tensor
 from limen.attacks._run import check_range
 from limen.errors import UserError
 from limen.models._model import check_samples
+from limen.options import Options
 from limen.types import Batch, Kind
 
 UNKNOWN: list[str] = []
@@ -41,11 +43,13 @@ def as_batch(samples: Any, y: Any = None) -> Batch:
 
 
 def listed(values: Any) -> list[Any]:
-    """One or several."""
-    return list(values) if isinstance(values, list | tuple) else [values]
+    """A list of several values, or of the one that was given."""
+    one = isinstance(values, str | Mapping | Options) or not isinstance(values, Iterable)
+    return [values] if one else list(values)
 
 
 def whole(value: Any, name: str, least: int | None = None) -> int:
+    """The value of an argument that counts something."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or (least is not None and value < least):
         raise UserError(f"{name} must be a whole number{'' if least is None else f' of at least {least}'}, got {value!r}.")
     return int(value)

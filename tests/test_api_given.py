@@ -7,6 +7,7 @@ from torch import nn
 
 import limen
 from limen.errors import UserError
+from limen.types import Batch
 
 torch.manual_seed(0)
 NET = nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(16, 3)).eval()
@@ -50,6 +51,7 @@ MISTAKES = {
     "lengths of pictures": (lambda: attacked((X, Y, [1.0] * 4), None), "lengths are for clips"),
     "a sparse tensor": (lambda: attacked(X.to_sparse()), r"x must be a dense tensor.*x\.to_dense\(\)"),
     "a meta tensor": (lambda: attacked(X.to("meta")), "x must be a dense tensor, got a meta tensor"),
+    "a batch without samples": (lambda: attacked(Batch("picture", [], X[:0], Y[:0]), None), "A batch of pictures has the shape"),
     "a list of tensors": (lambda: attacked(list(X)), r"x must be one tensor, got 4 in a list.*torch\.stack\(x\)"),
     "an array of objects": (lambda: attacked(np.array([None] * 4)), "x must be a tensor or an array, got ndarray of object"),
     "16-bit sound": (lambda: attacked(torch.zeros(2, 100, dtype=torch.int16)), r"Of 16-bit sound: x\.float\(\) / 32768"),
@@ -79,7 +81,8 @@ def test_odd_arrays_hold_the_same_numbers(form):
 
 def test_one_transform_or_metric_needs_no_list():
     assert torch.equal(over_the_air(through="jitter"), over_the_air(through=["jitter"]))
-    assert limen.measure(X, X, "l2") == limen.measure(X, X, ["l2"])
+    for one in ("l2", {"name": "l2"}, iter(["l2"])):
+        assert limen.measure(X, X, one) == limen.measure(X, X, ["l2"])
 
 
 @pytest.mark.parametrize(("make", "meant"), [(lambda: limen.budgets.linff(0.1), "linf"), (lambda: limen.goals.untargetted(), "untargeted")])

@@ -105,6 +105,12 @@ def test_all_that_does_not_fit_is_listed_at_once(tmp_path):
         run(Experiment.model_validate(given), tmp_path / "run")
 
 
+def test_a_victim_of_a_transfer_is_tried_before_the_attack(tmp_path):
+    victims = {"name": "transfer", "victims": [{"model": module(answer="pair"), "label": "x"}]}
+    with pytest.raises(UserError, match=r"The victim x cannot judge these samples\. This model must answer with .* got tuple"):
+        run(Experiment.model_validate(content(attacks=[PGD], task=victims)), tmp_path / "run")
+
+
 def test_in_safe_mode_the_other_cells_run(tmp_path):
     given = {**content(attacks=[*on({**MLP, "classes": 5}), None]), "safe_mode": True}
     summary = run(Experiment.model_validate(given), tmp_path / "run")
