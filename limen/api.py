@@ -4,6 +4,7 @@ Whatever a call is given (a torch module, tensors, a budget as text) becomes her
 validated options. A mistake is a `UserError`, with the sentence that an experiment file would get.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,21 +13,20 @@ import torch
 from torch import Tensor, nn
 
 from limen import seeds
-from limen.attacks._run import Attack, Attacked, check_range, stored_as
+from limen.attacks._run import Attack, Attacked, stored_as
 from limen.attacks._through import OverTheAir, behind
 from limen.attacks._through import over_the_air as share_over_the_air
 from limen.components import parse
 from limen.errors import UserError
+from limen.given import UNKNOWN, as_batch, listed, whole
 from limen.metrics._apply import applicable
 from limen.metrics._apply import measure as rows_of
 from limen.models import _load
-from limen.models._model import Model, check_fits, check_samples, evaluating
+from limen.models._model import Model, check_fits, evaluating, inner
+from limen.models._trial import check_answers, width
 from limen.models.torch_module import Wrapping, wrap
 from limen.options import parse_options
-from limen.types import Batch, Kind, Samples, predictions
-
-UNKNOWN: list[str] = []
-"""The answers of samples that came without any."""
+from limen.types import Batch, Samples, predictions
 
 
 def load_model(model: str | Mapping[str, Any] | nn.Module, **options: Any) -> Model:
@@ -34,15 +34,17 @@ def load_model(model: str | Mapping[str, Any] | nn.Module, **options: Any) -> Mo
     mean=[...], std=[...]), with the options that `limen describe torch_module` lists."""
     if isinstance(model, Model):
         return model
+    if not isinstance(model, str | Mapping | nn.Module):
+        raise UserError(f"A model is one of Limen's, the name of one, or a torch.nn.Module from x to logits; got {type(model).__name__}.")
     if isinstance(model, nn.Module):
-        return wrap(model, parse_options(Wrapping, options, "load_model")).train(model.training)
+        return wrap(model, parse_options(Wrapping, options, "load_model"))
     return _load.load_model({**({"name": model} if isinstance(model, str) else model), **options})
 
 
 def load_data(name: str, *, batch_size: int = 32, **options: Any) -> Iterator[Batch]:
     """Batches of a data set: `for batch in load_data("spoken_words", split="test")`."""
     component, parsed = parse("data", {"name": name, **options})
-    return component.function(parsed).batches(batch_size)
+    return component.function(parsed).batches(whole(batch_size, "batch_size", 1))
 
 
 def defend(model: Any, *defenses: Any) -> Model:
@@ -76,11 +78,19 @@ def attack(
     are (`store`: "auto", "float", "int16" or "uint8").
     """
     configured = Attack.parse({**_spec(name), "goal": goal, "budget": budget, **options})
+    seed = whole(seed, "seed")
+    if not isinstance(attack_on_defense, bool):
+        raise UserError(f"attack_on_defense must be True (the attack knows the defence) or False, got {attack_on_defense!r}.")
     seen, batch = _prepared(model, samples, y, seed)
-    victim = seen if defense is None else behind(seen, list(defense) if isinstance(defense, list | tuple) else [defense])
+    victim = seen
+    if defense is not None:
+        victim = behind(seen, listed(defense))
+        check_answers(victim, batch, f"{_called(seen)} behind its defence")
     seen = victim if attack_on_defense else seen
-    configured.craft(seen, batch if crafting is None else _prepared(seen, crafting, None, seed)[1], seed=seed)
-    return configured(seen, batch, seed=seed, victim=victim, store=stored_as(store, batch.kind))
+    configured.craft(seen, batch if crafting is None else _crafting(seen, crafting, batch, seed), seed=seed)
+    attacked = configured(seen, batch, seed=seed, victim=victim, store=stored_as(store, batch.kind))
+    _warn_if_blind(attacked)
+    return attacked
 
 
 def measure(
@@ -89,6 +99,8 @@ def measure(
     """One row per sample: every metric that applies, or those named. `result` is what `attack` returned, or the changed samples alone,
     which only the metrics that ask no model can judge; clips then need their `rate_hz`."""
     attacked = result if isinstance(result, Attacked) else None
+    metrics = None if metrics is None else listed(metrics)
+    rate_hz = None if rate_hz is None else whole(rate_hz, "rate_hz", 1)
     batch = _attacked_samples(samples, attacked) if attacked else as_batch(samples)
     x_adv = attacked.x_adv if attacked else as_batch(result).x
     if x_adv.shape != batch.x.shape:
@@ -108,56 +120,21 @@ def measure(
 
 def over_the_air(model: Any, samples: Any, result: Attacked, through: Sequence[Any], *, draws: int = 20, seed: int = 0) -> Tensor:
     """(B,) the share of fresh draws of these transforms in which the attack reaches its goal: through=["room"]."""
-    options = parse_options(OverTheAir, {"through": list(through), "draws": draws}, "over_the_air")
+    if not isinstance(result, Attacked):
+        raise UserError(f"over_the_air judges by the goal of an attack: give all that limen.attack returned, got {type(result).__name__}.")
+    options = parse_options(OverTheAir, {"through": listed(through), "draws": draws}, "over_the_air")
     batch = _attacked_samples(samples, result)
-    return share_over_the_air(as_model(model, batch), batch, result.x_adv, result.goal, options, seed=seed)
-
-
-def as_batch(samples: Any, y: Any = None) -> Batch:
-    """A batch of x (B, C, H, W) or (B, T), with the answers y; UNKNOWN without any."""
-    if isinstance(samples, Batch):
-        if y is not None:
-            raise UserError("These samples are a batch that has its own answers: leave y out.")
-        return samples
-    x, lengths = samples, None
-    if isinstance(samples, tuple | list) and len(samples) in (2, 3) and y is None:
-        x, y, lengths = (*samples, None)[:3]
-    x = _tensor(x, "x")
-    if not x.is_floating_point():
-        raise UserError(f"x must hold floating-point numbers in the natural range (pixels 0 to 1, waveforms -1 to 1), got {x.dtype}. "
-                        "Of 8-bit pixels: x.float() / 255.")  # fmt: skip
-    if x.dim() not in (2, 4):
-        raise UserError(f"x must be pictures of shape (B, C, H, W) or clips of shape (B, T), got {tuple(x.shape)}. "
-                        "A single sample is a batch of one: x[None].")  # fmt: skip
-    kind: Kind = "picture" if x.dim() == 4 else "clip"
-    if kind == "clip":
-        lengths = torch.full((len(x),), x.shape[1]) if lengths is None else _tensor(lengths, "lengths").long()
-    batch = Batch(kind, [str(i) for i in range(len(x))], x, _answers(y, len(x)), lengths)
-    check_samples(kind, x, lengths)
-    check_range(batch, None)
-    return batch
+    return share_over_the_air(as_model(model, batch), batch, result.x_adv, result.goal, options, seed=whole(seed, "seed"))
 
 
 def as_model(model: Any, batch: Batch) -> Model:
-    """The model, one by name, or a torch module that is tried on the first sample to learn how many classes it knows."""
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, str | Mapping):
-        return load_model(model)
-    if not isinstance(model, nn.Module):
-        raise UserError(f"A model is one of Limen's, the name of one, or a torch.nn.Module from x to logits; got {type(model).__name__}.")
-    first = batch.x[:1] if batch.lengths is None else batch.x[:1, : int(batch.lengths[0])]
-    try:
-        with torch.no_grad(), evaluating(model):
-            logits = model(first)
-    except Exception as error:  # whatever the module makes of samples that it was not made for
-        raise UserError(f"{type(model).__name__} cannot take x of shape {tuple(first.shape)}, {first.dtype} on {first.device}: "
-                        f"{str(error).splitlines()[0] if str(error) else type(error).__name__}.") from error  # fmt: skip
-    if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != 1 or logits.shape[1] < 2:
-        got = f"{tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
-        raise UserError(f"{type(model).__name__} must answer with logits of shape (B, classes), got {got} for one sample. "
-                        "Wrap it in a module that returns the logits.")  # fmt: skip
-    return load_model(model, kind=batch.kind, classes=logits.shape[1])
+    """The model, one by name, or a torch module, tried on two of the samples; what a module answers says how many classes it knows."""
+    if isinstance(model, Model) or not isinstance(model, nn.Module):
+        known = load_model(model)
+        check_answers(known, batch, _called(known))
+        return known
+    wrapped = load_model(model, kind=batch.kind, classes=2)
+    return load_model(model, kind=batch.kind, classes=width(wrapped, batch, type(model).__name__))
 
 
 def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch]:
@@ -172,6 +149,21 @@ def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch
     return model, batch
 
 
+def _called(model: Model) -> str:
+    """What a message calls a model: the name of the class that the user knows."""
+    return type(inner(model)).__name__
+
+
+def _warn_if_blind(attacked: Attacked) -> None:
+    """A search that never got a gradient it could use has found nothing out."""
+    calls = attacked.calls
+    if bool(calls.backward.any()) and torch.equal(calls.dead, calls.backward):
+        warnings.warn("Every gradient of the model was zero or not finite, so the attack searched blindly and its result says nothing of "
+                      "the model's robustness. Let gradients through the module (no torch.no_grad, detach or rounding between x and "
+                      "logits), name a transform that has none as the defense bpda, or use an attack without gradients (square).",
+                      stacklevel=3)  # fmt: skip
+
+
 def _attacked_samples(samples: Any, result: Attacked) -> Batch:
     """The batch that was attacked, after a check that `samples` are those."""
     given = as_batch(samples)
@@ -180,27 +172,13 @@ def _attacked_samples(samples: Any, result: Attacked) -> Batch:
     return result.batch
 
 
-def _tensor(values: Any, name: str) -> Tensor:
-    try:
-        return torch.as_tensor(values)
-    except (TypeError, ValueError, RuntimeError):
-        raise UserError(f"{name} must be a tensor or an array, got {type(values).__name__}.") from None
-
-
-def _answers(y: Any, n: int) -> Tensor | list[str]:
-    """(n,) class indices or n transcripts."""
-    if y is None:
-        return UNKNOWN
-    if isinstance(y, list | tuple) and all(isinstance(text, str) for text in y):
-        found: Tensor | list[str] = list(y)
-    else:
-        found = _tensor(y, "y")
-        if found.is_floating_point() or found.dim() != 1:
-            raise UserError(f"y must be one class index per sample or a list of transcripts, got {tuple(found.shape)}, {found.dtype}.")
-        found = found.long()
-    if len(found) != n:
-        raise UserError(f"y must hold one answer per sample: got {len(found)} for {n} samples.")
-    return found
+def _crafting(model: Model, samples: Any, attacked: Batch, seed: int) -> Batch:
+    """The samples on which a universal attack is crafted."""
+    batch = _prepared(model, samples, None, seed)[1]
+    if batch.kind == "picture" and batch.x.shape[1:] != attacked.x.shape[1:]:
+        raise UserError(f"crafting: the samples must have the shape of those attacked, {tuple(attacked.x.shape[1:])}, got "
+                        f"{tuple(batch.x.shape[1:])}.")  # fmt: skip
+    return batch
 
 
 def _spec(attack: Any) -> dict[str, Any]:

@@ -176,6 +176,8 @@ def plan(
               "metrics, audits and the report included", soft_wrap=True)  # fmt: skip
     for failure in failures:
         out.print(f"fails: {failure}", style="yellow", soft_wrap=True, markup=False)
+    if failures:
+        raise typer.Exit(2)
 
 
 @app.command()

@@ -83,12 +83,17 @@ def names(kind: str) -> list[str]:
 @cache
 def load(kind: str, name: str) -> Component:
     if name not in _modules(kind):
-        close = difflib.get_close_matches(str(name), names(kind), n=1)
-        hint = f' Did you mean "{close[0]}"?' if close else ""
-        raise UserError(f'There is no {SINGULAR[kind]} "{name[:80]}".{hint} There are: {", ".join(names(kind))}.')
+        raise UserError(_unknown(kind, name))
     module = importlib.import_module(_modules(kind)[name])
     function = getattr(module, name)
     return Component(kind, name, function, get_type_hints(function)["options"], module)
+
+
+def _unknown(kind: str, name: str) -> str:
+    """The message for a name that no component has."""
+    close = difflib.get_close_matches(str(name), names(kind), n=1)
+    hint = f' Did you mean "{close[0]}"?' if close else ""
+    return f'There is no {SINGULAR[kind]} "{name[:80]}".{hint} There are: {", ".join(names(kind))}.'
 
 
 def parse(kind: str, spec: Any) -> tuple[Component, Options]:
@@ -153,9 +158,12 @@ class Makers(ModuleType):
         )
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
-        if name.startswith("_") or name not in names(self.__name__.rpartition(".")[2]):
+        kind = self.__name__.rpartition(".")[2]
+        if name.startswith("_"):
             raise AttributeError(f"{self.__name__} has no {name!r}")
-        return partial(_spec, self.__name__.rpartition(".")[2], name)
+        if name not in names(kind):
+            raise AttributeError(_unknown(kind, name))
+        return partial(_spec, kind, name)
 
 
 def _spec(kind: str, component: str, /, *value: Any, **options: Any) -> dict[str, Any]:

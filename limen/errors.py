@@ -1,7 +1,10 @@
 """Mistakes a user can make. The command line prints the message alone and ends with exit code 2."""
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class UserError(Exception):
@@ -17,6 +20,20 @@ class SampleError(UserError):
 
     def named(self, ids: Sequence[str]) -> UserError:
         return UserError(f"{ids[self.row]}: {self.message}") if ids else self
+
+
+def check_each(items: Iterable[T], check: Callable[[T], object]) -> None:
+    """`check` of every item, before anything is run; a UserError lists all that is wrong, each thing once."""
+    troubles: dict[str, None] = {}
+    for item in items:
+        try:
+            check(item)
+        except UserError as error:
+            troubles[str(error)] = None
+    if len(troubles) > 1:
+        raise UserError(f"Nothing was run, for {len(troubles)} things are missing or do not fit:\n" + "\n".join(f"- {t}" for t in troubles))
+    if troubles:
+        raise UserError(next(iter(troubles)))
 
 
 def missing_package(who: str, package: str, extra: str) -> UserError:

@@ -34,6 +34,7 @@ ORDER = [
     "trials",
     "listening",
     "tasks",
+    "given",
     "api",
     "experiments",
     "report",

@@ -231,5 +231,6 @@ def check_range(batch: Batch, bounds: tuple[Tensor | float, Tensor | float] | No
     low, high = bounds or BOUNDS[batch.kind]
     # the ends over the batch first: comparing every value takes ten times as long
     if bool((batch.x.amin(0) < low - 1e-6).any()) or bool((batch.x.amax(0) > high + 1e-6).any()):
-        raise UserError(f"x must lie in [{low}, {high}], but spans [{batch.x.min():.3g}, {batch.x.max():.3g}]. "
-                        "If x is already normalised, pass raw x and wrap the model: Normalized(model, mean, std).")  # fmt: skip
+        ways = {"picture": "If x is already normalised, pass raw x and let the model normalise: load_model(net, mean=..., std=...).",
+                "clip": "If it holds 16-bit values, pass x / 32768."}  # fmt: skip
+        raise UserError(f"x must lie in [{low}, {high}], but spans [{batch.x.min():.3g}, {batch.x.max():.3g}]. {ways[batch.kind]}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 from pydantic import Field
@@ -76,12 +77,16 @@ class Dataset:
         if waiting:
             yield collate(self.kind, waiting)
 
-    def all(self) -> Batch:
-        """Every sample in one batch."""
-        samples = list(self)
+    def first(self, n: int) -> Batch:
+        """The first n samples in one batch, or as many as there are."""
+        samples = list(islice(self, n))
         if not samples:
             raise UserError(f"The data set {self.name} has no readable sample. Skipped: {'; '.join(self.skipped[:3]) or 'none'}.")
         return collate(self.kind, samples)
+
+    def all(self) -> Batch:
+        """Every sample in one batch."""
+        return self.first(len(self))
 
 
 def ordered(keys: Sequence[Any], ids: Sequence[str], options: DataOptions) -> list[Any]:

@@ -1,36 +1,23 @@
-"""What a CrAdv file asks for is looked at before the first cell: all that is missing or does not fit is told at once."""
+"""What a CrAdv file asks for is checked before the first cell: all that is missing or does not fit is told at once."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
-from limen import seeds
 from limen.components import parse
-from limen.errors import UserError
+from limen.errors import UserError, check_each
 from limen.experiments import _cradv_plan as plan
 from limen.experiments import _cradv_schema as schema
 from limen.experiments._cradv_nets import Opened, Opener
-from limen.models._model import Model, evaluating
-from limen.types import Batch, collate
+from limen.models._model import Model
+from limen.models._trial import width
 
 
 def check(cells: Sequence[plan.Cell], opener: Opener) -> None:
-    """Opens every net with its data, and asks each of one picture, behind every defence. A UserError lists whatever goes wrong."""
+    """Opens every net with its data, and asks each of two pictures, behind every defence. A UserError lists whatever goes wrong."""
     made = {getattr(attack.params, "save_path", None) for cell in cells for attack in cell.attacks if attack}
-    checker, troubles = _Checker(opener, made), dict[str, None]()  # in order, each once
-    for cell in cells:
-        try:
-            checker.cell(cell)
-        except UserError as error:
-            troubles[str(error)] = None
-    if len(troubles) > 1:
-        raise UserError(f"Nothing was run, for {len(troubles)} things are missing or do not fit:\n" + "\n".join(f"- {t}" for t in troubles))
-    if troubles:
-        raise UserError(next(iter(troubles)))
+    check_each(cells, _Checker(opener, made).cell)
 
 
 @dataclass
@@ -55,6 +42,9 @@ class _Checker:
         for attack in cell.attacks:
             if attack is not None:
                 self._attack(attack, net, known)
+                name, values = cell.variable or ("", [])
+                for one in [attack, *(attack.varied(**{name: value}) for value in values)]:
+                    _check_targets(one, net, known)
 
     def _net(self, cell: plan.Cell, net: Opened) -> int:
         known, there = self._asked(net.model, net, f"the model {cell.net.model}", None), len(net.data.classes or [])
@@ -84,23 +74,21 @@ class _Checker:
                 raise UserError(f"The attack {attack.name}: there is no file {path} ({key}).")
 
     def _asked(self, model: Model, net: Opened, who: str, what: object) -> int:
-        """How many classes the model tells apart, asked of a picture of the net's data."""
+        """How many classes the model tells apart, asked of two pictures of the net's data."""
         key = json.dumps([net.spec.data, what])
         if key not in self.classes:
-            picture = _one(net)
-            try:
-                with torch.no_grad(), evaluating(model):
-                    logits = model(picture.x, None, seeds.generators(0, picture.ids, "check"))
-            except (RuntimeError, ValueError, IndexError) as error:
-                shape = " x ".join(map(str, picture.x.shape[1:]))
-                raise UserError(f"net {net.spec.id}: {who} does not take the pictures of {net.spec.datasource}, which are {shape} "
-                                f"({str(error).splitlines()[0]}).") from None  # fmt: skip
-            assert isinstance(logits, Tensor)
-            self.classes[key] = logits.shape[1]
+            self.classes[key] = width(model, net.data.first(2).to(net.device), f"net {net.spec.id}: {who}")
         return self.classes[key]
 
 
-def _one(net: Opened) -> Batch:
-    if not len(net.data):
-        raise UserError(f"net {net.spec.id}: the data source {net.spec.datasource} has no sample.")
-    return collate(net.data.kind, [net.data[0]]).to(net.device)
+def _check_targets(attack: plan.Attack, net: Opened, known: int) -> None:
+    """A UserError if the attack aims at a class that the net does not tell apart."""
+    params, wanted = attack.params, dict[str, list[int]]()
+    if isinstance(params, schema.AdversarialSticker) and params.adv_target is not None:
+        wanted["adv_target"] = [params.adv_target]
+    if isinstance(params, schema.CarliniWagner) and params.target_class == "random" and params.random_classes:
+        wanted["random_classes"] = [int(c) for c in params.random_classes.split()]
+    for key, classes in wanted.items():
+        if (most := max(classes)) >= known:
+            raise UserError(f"The attack {attack.name}: {key} has class {most}, but the net {net.spec.id} tells only {known} classes "
+                            f"apart, 0 to {known - 1}.")  # fmt: skip

@@ -76,29 +76,30 @@ def _cost(cell: plan.Cell, opener: Opener, limit: int | None, pace: dict[str, fl
         pace[cell.net.id] = _seconds_per_pass(net)
     data = opener.data(cell.net, "train") if cell.task.task_name == "train" else net.data
     pictures = min(n for n in (getattr(cell.params, "limit_samples", None), limit, len(data)) if n is not None)
-    passes = pictures * sum(_passes(cell, attack) for attack in cell.attacks) * len(cell.defenses)
+    classes = len(net.model.classes or [])
+    passes = pictures * sum(_passes(cell, attack, classes) for attack in cell.attacks) * len(cell.defenses)
     return Cost(pictures, passes, passes * pace[cell.net.id])
 
 
-def _passes(cell: plan.Cell, attack: plan.Attack | None) -> float:
+def _passes(cell: plan.Cell, attack: plan.Attack | None, classes: int) -> float:
     """At most so many per picture: those of the search, as often as it runs, and one that judges."""
     times = len(cell.variable[1]) if cell.variable else 1
     if isinstance(cell.params, schema.ConstrainedAccuracy):
         key = "dissimilarity" if cell.params.dissimilarity else "max_2_norm"
         points = len(grid(cell.params))
         again = attack is not None and key in type(attack.params).model_fields
-        return (points if again else 1) * _search(attack) + points
+        return (points if again else 1) * _search(attack, classes) + points
     epochs = cell.params.epochs if isinstance(cell.params, schema.Train) else 1
-    return times * epochs * (_search(attack) + 1)
+    return times * epochs * (_search(attack, classes) + 1)
 
 
-def _search(attack: plan.Attack | None) -> float:
+def _search(attack: plan.Attack | None, classes: int) -> float:
     if attack is None:
         return 0.0
     search = SEARCHES[attack.name](attack.params)
     component, options = parse("attacks", {"name": search.name, **search.options})
     cost = getattr(component.module, "cost", None)
-    each = getattr(options, "k_classes", 2) - 1  # deepfool asks for a gradient per class
+    each = min(getattr(options, "k_classes", 2), classes) - 1  # deepfool asks for a gradient per class
     tried = getattr(options, "search", 1) / 3  # sizes of fgsm: a forward pass is a third of both
     return cost(options) if cost else getattr(options, "steps", 1) * each * getattr(options, "search_steps", 1) + tried
 

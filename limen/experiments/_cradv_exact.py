@@ -48,7 +48,7 @@ def deepfool(problem: Problem, params: schema.DeepFool, space: Space) -> Tensor:
     assert isinstance(problem.y, Tensor)
     logits = problem.outputs(problem.x)
     assert isinstance(logits, Tensor)
-    likely = logits.topk(params.k_classes, dim=1).indices
+    likely = logits.topk(min(params.k_classes, logits.shape[1]), dim=1).indices
     left = (likely == problem.y[:, None]).any(1).nonzero().squeeze(1)
     x_adv = problem.x.clone()
     for _ in range(params.max_iter):

@@ -34,9 +34,8 @@ class Kept:
     @staticmethod
     def of(root: Path, file: Path) -> "Kept":
         path = root / INDEX
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))["results"] if path.is_file() else {}
-        except (ValueError, KeyError, TypeError):
+        content = _json(path).get("results") if path.is_file() else {}
+        if not isinstance(content, dict) or not all(isinstance(e, dict) and isinstance(e.get("result"), str) for e in content.values()):
             raise UserError(f"{path} cannot be read, so it is not known which results belong to which cells. "
                             "Move it away to run every cell again; results stay.") from None  # fmt: skip
         return Kept(root, file, content)
@@ -49,24 +48,25 @@ class Kept:
         write_json(self.root / INDEX, {"file": str(self.file.resolve()), "results": self.results})
 
     def done(self, key: str) -> bool:
-        """True if the cell's result is there and is not the message of a cell that failed."""
-        path = self.root / self.results[key]["result"] if key in self.results else None
-        return path is not None and path.is_file() and isinstance(json.loads(path.read_text(encoding="utf-8")), dict)
+        """True if the cell's result is there, can be read, and is not the message of a cell that failed."""
+        return key in self.results and bool(_json(self.root / self.results[key]["result"]))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """The mapping that a file holds; empty if it cannot be read or holds something else."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def newest(file: Path) -> Path:
     """The last results folder of this file, for --resume without a name."""
-    found = [path for path in Path("results").glob(f"*/{INDEX}") if _of_file(path, file)]
+    found = [path for path in Path("results").glob(f"*/{INDEX}") if _json(path).get("file") == str(file.resolve())]
     if not found:
         raise UserError(f"There are no results of {file} to resume in results/. Start it without --resume, or name the folder with --out.")
     return max(found, key=lambda path: path.stat().st_mtime).parent
-
-
-def _of_file(path: Path, file: Path) -> bool:
-    try:
-        return json.loads(path.read_text(encoding="utf-8")).get("file") == str(file.resolve())
-    except (ValueError, AttributeError, OSError):
-        return False
 
 
 def keys(cells: Sequence[plan.Cell], opener: Opener, limit: int | None, exact: bool) -> list[str]:

@@ -3,9 +3,13 @@
 Facts from https://github.com/diegoirigaray/CrAdv at commit 8424744 (src/utils/schemas.py, src/exec/parser.py, src/custom).
 """
 
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+MOST_POINTS = 10_000
+"""Values of a grid within one attack or task."""
 
 
 class Loose(BaseModel):
@@ -18,6 +22,15 @@ class Loose(BaseModel):
 def declared(params: Loose) -> dict[str, Any]:
     """The parameters without the keys that CrAdv does not know."""
     return {name: getattr(params, name) for name in type(params).model_fields}
+
+
+def check_grid(low: float, high: float, step: float, names: str) -> None:
+    """A ValueError if a grid has no value, or more than anyone waits for."""
+    if high < low:
+        raise ValueError(f"{names}: the highest value {high:g} is below the lowest {low:g}")
+    if (high - low) / step >= MOST_POINTS:
+        raise ValueError(f"{names}: a grid from {low:g} to {high:g} in steps of {step:g} has {(high - low) / step + 1:,.0f} values; at "
+                         f"most {MOST_POINTS:,} are tried. Take a larger step")  # fmt: skip
 
 
 class File(Loose):
@@ -40,7 +53,7 @@ class Config(Loose):
 class Task(Loose):
     task_data: dict[str, Any]
     """what to do: {"task_name": "accuracy", "task_params": {...}}."""
-    nets: list[dict[str, Any]]
+    nets: list[dict[str, Any]] = Field(min_length=1)
     """models with their data: [{"model_name": ..., "datasource_name": ..., "net_id": ...}]."""
     attacks: list[dict[str, Any]] = []
     defenses: list[dict[str, Any]] = []
@@ -71,6 +84,14 @@ class Net(Loose):
     model_params: dict[str, Any] = {}
     datasource_params: dict[str, Any] = {}
 
+    @field_validator("net_id")
+    @classmethod
+    def _below_the_results(cls, value: str) -> str:
+        parts = PurePosixPath(value).parts
+        if not parts or "/" in parts or ".." in parts or "\0" in value:
+            raise ValueError(f'it names the folder of the results and the file of the weights, such as "mnist_resnet14"; got {value!r}')
+        return value
+
 
 class Attack(Loose):
     attack_name: str
@@ -90,7 +111,7 @@ class Defense(Loose):
 class AttackVariable(Loose):
     variable_name: str
     """name of the attack's parameter to vary."""
-    variable_values: list[Any]
+    variable_values: list[Any] = Field(min_length=1)
     """list of values to try."""
 
 
@@ -113,6 +134,12 @@ class Fgsm(Loose):
     try_eps_min: float = Field(default=0.001, ge=0)
     try_eps_max: float = Field(default=1, gt=0)
     try_eps_step: float = Field(default=0.001, gt=0)
+
+    @model_validator(mode="after")
+    def _check_grid(self) -> "Fgsm":
+        if self.eps is None:
+            check_grid(min(self.try_eps_min, self.try_eps_max), self.try_eps_max, self.try_eps_step, "try_eps_min, _max and _step")
+        return self
 
 
 class IFgsm(Limited):
@@ -189,6 +216,11 @@ class ConstrainedAccuracy(Loose):
     contraint_step: int | float = Field(default=0.25, gt=0)
     constraint_min: int | float = Field(default=0, ge=0)
     constraint_max: int | float = Field(default=6, ge=0)
+
+    @model_validator(mode="after")
+    def _check_grid(self) -> "ConstrainedAccuracy":
+        check_grid(self.constraint_min, self.constraint_max, self.contraint_step, "constraint_min, constraint_max and contraint_step")
+        return self
 
 
 class Samples(Loose):

@@ -134,11 +134,9 @@ def grid(params: schema.ConstrainedAccuracy, exact: bool = False) -> dict[str, f
     low, step, high = (Decimal(str(v)) for v in (params.constraint_min, params.contraint_step, params.constraint_max))
     whole = isinstance(params.constraint_min, int) and isinstance(params.contraint_step, int)
     values: dict[str, float] = {}
-    for k in range(int((high - low) / step) + 1 if high >= low else 0):
+    for k in range(int((high - low) / step) + 1):
         value = low + k * step
         values[str(params.constraint_min) if k == 0 else str(int(value)) if whole else str(float(value))] = float(value)
-    if not values:
-        raise UserError(f"constrained_accuracy: constraint_max {params.constraint_max} is below constraint_min {params.constraint_min}.")
     return values
 
 

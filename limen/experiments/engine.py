@@ -16,7 +16,7 @@ import torch
 from limen.attacks._run import Attack, stored_as
 from limen.components import parse
 from limen.data._dataset import Dataset
-from limen.errors import UserError
+from limen.errors import UserError, check_each
 from limen.experiments._opening import opened
 from limen.experiments._side_by_side import side_by_side
 from limen.experiments.estimate import gradient_calls, samples_of
@@ -27,7 +27,8 @@ from limen.interrupts import one_interrupt
 from limen.metrics._apply import Metric, applicable
 from limen.models._ensemble import Ensemble
 from limen.models._load import load_model
-from limen.models._model import Model
+from limen.models._model import Model, check_fits
+from limen.models._trial import check_answers, check_surrogate
 from limen.tasks._cell import Cell, Outcome
 
 
@@ -59,6 +60,8 @@ class Workshop:
     """Where universal perturbations are kept for the next cell that needs the same."""
     _models: dict[str, Model] = field(default_factory=dict)
     _data: dict[str, Dataset] = field(default_factory=dict)
+    _checked: set[str] = field(default_factory=set)
+    """Nets, their defences and surrogates that were tried on their data."""
 
     def model(self, spec: dict[str, Any]) -> Model:
         key = json.dumps(spec, sort_keys=True)
@@ -82,6 +85,21 @@ class Workshop:
             self._data[key] = data
         return self._data[key]
 
+    def _check(self, planned: Planned, model: Model, victim: Model, data: Dataset) -> None:
+        """Tries the net, the net behind its defence and the models that its attack is computed on, once, on two samples."""
+        spec = planned.spec
+        other = (spec["attack"] or {}).get("surrogate") or {}
+        key = json.dumps([spec["net"], spec["defense"], other], sort_keys=True)
+        if key in self._checked:
+            return
+        batch, net = data.first(2).to(self.device), f"The net {planned.labels['net']}"
+        check_answers(model, batch, net)
+        check_fits(model, batch, net)
+        check_answers(victim, batch, f"{net} behind the defense {planned.labels['defense']}")
+        for one in [*other.get("models", []), *([other["stop"]] if other.get("stop") else [])]:
+            check_surrogate(self.model(one), model, batch, data.rate_hz, f"The surrogate {one['name']}", net)
+        self._checked.add(key)
+
     def cell(self, planned: Planned, folder: Path) -> Cell:
         """Everything a task needs."""
         spec = planned.spec
@@ -91,6 +109,7 @@ class Workshop:
         if spec["defense"] is not None:
             component, options = parse("defenses", spec["defense"])
             victim = component.function(model, options)
+        self._check(planned, model, victim, data)
         attack, seen, stop, stop_every = None, victim if spec["attack_on_defense"] else model, None, 1
         other: dict[str, Any] | None = None
         if spec["attack"] is not None:
@@ -183,6 +202,8 @@ def run(
         todo = [cell for cell in cells if not done(folder, cell, progress.say)]
         _log(folder, f"{len(cells)} cells, {len(cells) - len(todo)} done before")
         workshop = Workshop(torch.device(device), experiment.batch_size, folder / "crafted")
+        if not experiment.safe_mode:
+            check_each(todo, lambda cell: workshop.cell(cell, folder))
         progress.begin(sum(samples_of(c, workshop) * gradient_calls(c.spec) for c in todo))
         each = partial(run_cell, run=folder, safe_mode=experiment.safe_mode)
         if min(jobs, len(todo)) > 1:

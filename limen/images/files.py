@@ -2,6 +2,7 @@
 
 Every part of Limen reads pictures here, so that a file has the same pixels as data, as a pair to measure, as an imported sample and as a
 sticker: turned as its EXIF tag says, a palette looked up, 16 bits of grey kept, and what is transparent shown on white, as a viewer would.
+Of 16 bits of colour Pillow gives the upper 8, which `measure` notes.
 """
 
 import io
@@ -24,8 +25,8 @@ MOST_PIXELS = 50_000_000
 """Width x height. A file of some kilobytes can promise, and even hold, more pixels than memory."""
 
 
-def open_picture(path: str | Path) -> tuple[Any, bool]:
-    """The picture as a PIL image, and whether some of it was transparent. Its mode is L, RGB, or F for 16 bits of grey, there in [0, 1]."""
+def open_picture(path: str | Path) -> tuple[Any, list[str]]:
+    """The picture as a PIL image, and what was done to its pixels. Its mode is L, RGB, or F for 16 bits of grey, there in [0, 1]."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     path = Path(path)
@@ -36,9 +37,10 @@ def open_picture(path: str | Path) -> tuple[Any, bool]:
     try:
         with Image.open(path, formats=FORMATS) as file:
             check_size(path, *file.size)
+            notes = ["16 bits of colour read as 8"] if _deep_colour(file) else []
             picture = ImageOps.exif_transpose(file)
             picture.load()
-            return _plain(picture), picture.has_transparency_data
+            return _plain(picture), [*notes, *(["transparency shown on white"] if picture.has_transparency_data else [])]
     except UserError:
         raise
     except Exception as error:  # each format has its own exceptions for a damaged file
@@ -81,14 +83,25 @@ def write_picture(path: str | Path, x: Tensor) -> None:
     write_whole(Path(path), content.getvalue())
 
 
+def _deep_colour(file: Any) -> bool:
+    """True if a file that is opened, but not loaded, holds more than 8 bits of a colour: Pillow has no mode for that."""
+    if file.mode.startswith("I") or not file.tile:
+        return False
+    codec, *_, args = file.tile[0]
+    packed, *rest = (args,) if isinstance(args, str) else args
+    return ";16" in str(packed) or (codec.startswith("ppm") and rest[0] > 255)
+
+
 def _plain(picture: Any) -> Any:
     """The image in mode L, RGB or F."""
     from PIL import Image
 
     if picture.mode.startswith("I"):  # 16 bits of grey
-        levels = np.asarray(picture)
+        levels = np.array(picture)
         if levels.min() < 0 or levels.max() > 65535:
             raise ValueError(f"its grey values must fit in 16 bits, but span {levels.min()}..{levels.max()}")
+        if picture.has_transparency_data:  # one grey value stands for transparent
+            levels[levels == picture.info["transparency"]] = 65535
         return Image.fromarray((levels / 65535).astype(np.float32))
     if picture.mode == "F":
         raise ValueError("floating-point pixels have no agreed range; save it with 8 or 16 bits")

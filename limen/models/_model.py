@@ -41,6 +41,8 @@ class Model(nn.Module):
     draws: int = 1
     steady: bool = False
     """True of a recogniser that is built so that in single precision a clip gets, bit for bit, what it gets alone."""
+    tried: tuple[Any, int] | None = None
+    """Of a classifier: for which weights and samples it was tried, and the columns of its logits (`_trial.py`)."""
 
     @property
     def output(self) -> Literal["class", "transcript"]:
@@ -94,19 +96,24 @@ def check_samples(kind: Kind, x: Tensor, lengths: Tensor | None = None, ids: Seq
         raise UserError(f"x must be finite, but these samples hold NaN or infinity: {', '.join(bad[:5])}.")
 
 
-def check_fits(model: Model, batch: Batch) -> None:
-    """The data must be what the model was made for."""
+def check_takes(model: Model, batch: Batch, who: str = "This model") -> None:
+    """The samples must be what the model was made for."""
     if batch.kind != model.kind:
-        raise UserError(f"This model takes {model.kind}s, but the data holds {batch.kind}s. Choose data of the model's kind.")
+        raise UserError(f"{who} takes {model.kind}s, but the data holds {batch.kind}s. Choose data of the model's kind.")
     shape = tuple(batch.x.shape[1:])
     if model.shape is not None and shape != tuple(model.shape):
         raise UserError(
-            f"This model takes samples of shape {tuple(model.shape)}, but the data has {shape}. "
+            f"{who} takes samples of shape {tuple(model.shape)}, but the data has {shape}. "
             "Choose other data, or a model made for this shape."
         )
+
+
+def check_fits(model: Model, batch: Batch, who: str = "This model") -> None:
+    """The data, samples and truth, must be what the model was made for."""
+    check_takes(model, batch, who)
     if isinstance(batch.y, Tensor) != (model.output == "class"):
         truth = "class" if isinstance(batch.y, Tensor) else "transcript"
-        raise UserError(f"This model answers with a {model.output}, but the data's truth is a {truth}.")
+        raise UserError(f"{who} answers with a {model.output}, but the data's truth is a {truth}.")
     if isinstance(batch.y, Tensor) and model.classes is not None:
         low, high = int(batch.y.min()), int(batch.y.max())
         if low < 0 or high >= len(model.classes):
@@ -122,7 +129,7 @@ class Normalized(nn.Module):
 
     def __init__(self, network: nn.Module, mean: Sequence[float], std: Sequence[float]):
         super().__init__()
-        self.network = network
+        self.network, self.training = network, network.training
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
 
@@ -137,6 +144,7 @@ class Classifier(Model):
                  shape: tuple[int, ...] | None = None):  # fmt: skip
         super().__init__()
         self.network, self.kind, self.classes, self.rate_hz, self.shape = network, kind, list(classes), rate_hz, shape
+        self.training = network.training
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
         return self.network(x)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from limen.components import from_path
 from limen.errors import UserError
 from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
-from limen.options import Options
+from limen.options import Options, shown
 from limen.types import BOUNDS, Kind
 
 
@@ -43,6 +43,20 @@ class Wrapping(Options):
             raise ValueError("mean and std go together")
         if self.kind == "clip" and self.mean is not None:
             raise ValueError("mean and std are for pictures; a model of clips has none")
+        if self.mean is not None and self.std is not None:
+            if not self.mean or len(self.mean) != len(self.std):
+                raise ValueError(f"mean and std need one number per channel each, got {len(self.mean)} and {len(self.std)}")
+            if min(self.std) <= 0:
+                raise ValueError(f"every std must be above 0, got {self.std}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_form(self) -> "Wrapping":
+        if (self.classes if isinstance(self.classes, int) else len(self.classes)) < 2:
+            raise ValueError(f"classes must be 2 or more, or as many names, got {self.classes}")
+        if self.shape is not None and (len(self.shape) != (3 if self.kind == "picture" else 1) or min(self.shape) < 1):
+            wanted = "[C, H, W]" if self.kind == "picture" else "[T]"
+            raise ValueError(f"the shape of one {self.kind} is {wanted}, each 1 or more, got {self.shape}")
         return self
 
 
@@ -72,7 +86,7 @@ class Ranged(nn.Module):
 
     def __init__(self, network: nn.Module, scale: float, offset: float):
         super().__init__()
-        self.network, self.scale, self.offset = network, scale, offset
+        self.network, self.scale, self.offset, self.training = network, scale, offset, network.training
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network(self.scale * x + self.offset)
@@ -113,7 +127,14 @@ def _script(path: str) -> nn.Module:
 
 
 def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:
-    network = from_path(factory, "model torch_module: factory")(**arguments)
+    make = from_path(factory, "model torch_module: factory")
+    try:
+        network = make(**arguments)
+    except UserError:
+        raise
+    except Exception as error:  # code of the user's fails in its own ways
+        raise UserError(f"model torch_module: {factory} failed ({type(error).__name__}: {error}). Its keyword arguments stand under "
+                        f"`arguments`, here {shown(arguments)}.") from error  # fmt: skip
     if not isinstance(network, nn.Module):
-        raise UserError(f"model torch_module: {factory} should return a torch.nn.Module, but {type(network).__name__} came.")
+        raise UserError(f"model torch_module: {factory} should return a torch.nn.Module, got {type(network).__name__}.")
     return network

@@ -175,10 +175,15 @@ def _pictures(clean: Path, adversarial: Path) -> Pair:
                         "pictures must have the same size. Bring them to one size with the program that made them.")  # fmt: skip
     if len(x) != len(x_adv):
         notes = [*notes, "grey compared with colour"]
-    return x.expand(max(len(x), len(x_adv)), -1, -1), x_adv.expand(max(len(x), len(x_adv)), -1, -1), None, [*notes, *others]
+    return (
+        x.expand(max(len(x), len(x_adv)), -1, -1),
+        x_adv.expand(max(len(x), len(x_adv)), -1, -1),
+        None,
+        list(dict.fromkeys([*notes, *others])),
+    )
 
 
 def _picture(path: Path) -> tuple[Tensor, list[str]]:
     """(C, H, W) in [0, 1], and what was done to the file's pixels."""
-    picture, transparent = open_picture(path)
-    return pixels(picture), ["transparency shown on white"] if transparent else []
+    picture, notes = open_picture(path)
+    return pixels(picture), notes

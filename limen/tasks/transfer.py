@@ -19,6 +19,7 @@ from limen.metrics._apply import columns, measure
 from limen.metrics._metric import Column
 from limen.metrics._summary import figure, summarise
 from limen.models._model import Model, check_fits
+from limen.models._trial import check_answers
 from limen.options import Options
 from limen.tasks._cell import Cell, Outcome, credit
 from limen.tasks._columns import TASK_COLUMNS
@@ -68,6 +69,8 @@ def transfer(cell: Cell, options: Transfer) -> Outcome:
     of_answers = [metric for metric in cell.metrics if metric[1].needs_model and metric[0].name not in always] + cell.rates(*always)
     outcome = Outcome()
     for batch in cell.batches(options.limit_samples):
+        for name, victim in victims.items():
+            _check(cell, name, victim, batch)
         samples, goal = cell.samples(batch)
         assert goal is not None
         common = measure(samples, of_sound)
@@ -86,7 +89,6 @@ def transfer(cell: Cell, options: Transfer) -> Outcome:
 
 def _judged(cell: Cell, name: str, victim: Model, samples: Samples, goal: Goal) -> Samples:
     """The stored samples as this victim answers them."""
-    _check(cell, name, victim, samples.batch)
     clean, adversarial = (
         cell.answer(victim, samples.batch.x, samples.batch, "clean"),
         cell.answer(victim, samples.x_adv, samples.batch, "judge"),
@@ -101,6 +103,7 @@ def _check(cell: Cell, name: str, victim: Model, batch: Batch) -> None:
                         "Choose victims of the proxy's rate: resampling would change the perturbation.")  # fmt: skip
     try:
         check_fits(victim, batch)
+        check_answers(victim, batch)
     except UserError as error:
         raise UserError(f"The victim {name} cannot judge these samples. {error}") from None
     if victim.classes != cell.model.classes:

@@ -87,3 +87,9 @@ def attack(name, **params):
 
 def clamped(space, x):
     return torch.minimum(torch.maximum(x, space.bounds[0]), space.bounds[1])
+
+
+def failing_attack():
+    """An attack that passes every check and fails in its cell: its picture cannot be read."""
+    Path("broken.png").write_text("this is no picture")
+    return {"attack_name": "adversarial_sticker", "attack_params": {"adv_sticker_path": "broken.png"}}

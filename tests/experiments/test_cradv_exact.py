@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from cradv_files import attack, clamped, read, sign_of_gradient, task, weights
 
-from limen.experiments import _cradv_attacks, _cradv_exact
+from limen.experiments import _cradv_attacks, _cradv_costs, _cradv_exact
 from limen.experiments._cradv_schema import ConstrainedAccuracy
 from limen.experiments._cradv_tasks import rescaled
 
@@ -158,3 +158,11 @@ def test_pictures_that_crAdv_moves_out_of_a_wrong_class_can_become_right(small):
         right[exact] = said == batch.y
     assert not right[False].any()
     assert right[True].any()
+
+
+def test_deepfool_asks_for_no_more_classes_than_there_are_and_costs_no_more(small):
+    view, space, batch = small
+    some, all_three = (_cradv_attacks.adversarial(attack("deepfool", k_classes=k), view, space, batch, 0, exact=True) for k in (50, 3))
+    assert torch.equal(some, all_three)
+    some, all_three = (_cradv_costs._search(attack("deepfool", k_classes=k), 3) for k in (50, 3))
+    assert some == all_three

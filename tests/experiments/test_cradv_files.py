@@ -90,6 +90,11 @@ def test_crAdvs_files_are_told_from_limens():
     assert not is_cradv({"tasks": 3})
 
 
+def constrained(exact=False, **params):
+    content = task("constrained_accuracy", [{"attack_name": "i_fgsm"}], params=params)
+    return {**content, "config": {"cradv_exact": exact}}
+
+
 def broken(**changes):
     content = task("accuracy", [{"attack_name": "fgsm"}])
     content["tasks"][0] |= changes
@@ -116,6 +121,15 @@ def broken(**changes):
         (broken(attack_variables=[{"variable_name": "eps"}]), '"variable_values" is required'),
         (broken(task_data={"task_name": "accuracy", "exec_multi": True}), "has no exec_multi in CrAdv"),
         (broken(task_data={"task_name": "accuracy", "skip_no_attack": "yes"}), "skip_no_attack"),
+        (broken(nets=[]), "nets: list should have at least 1 item"),
+        (broken(attack_variables=[{"variable_name": "eps", "variable_values": []}]), "variable_values: list should have at least 1 item"),
+        (broken(nets=[net() | {"net_id": ""}]), "net_id: it names the folder of the results"),
+        (broken(nets=[net() | {"net_id": "../../x"}]), r"net_id: .* got '\.\./\.\./x'"),
+        (broken(nets=[net() | {"net_id": "/tmp/x"}]), "net_id: it names the folder"),
+        (constrained(contraint_step=1e-8), "in steps of 1e-08 has 600,000,001 values; at most 10,000"),
+        (constrained(constraint_min=3, constraint_max=1), "the highest value 1 is below the lowest 3"),
+        (constrained(constraint_min=3, constraint_max=1, exact=True), "the highest value 1 is below the lowest 3"),
+        (broken(attacks=[{"attack_name": "fgsm", "attack_params": {"try_eps_step": 1e-9}}]), "at most 10,000"),
         (broken(nets=["mnist"]), r"tasks\[0\]: nets.0"),
         ({"tasks": [{"task_data": {"task_name": "accuracy"}}]}, '"nets" is required'),
         ({"config": {"device_ids": [0]}, "tasks": task("accuracy")["tasks"]}, "device_ids.0"),

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cradv_files import HERE, Heard, idx, net, read, task, weights
+from cradv_files import HERE, Heard, failing_attack, idx, net, read, task, weights
 from typer.testing import CliRunner
 
 from limen.cli import app
@@ -114,12 +114,11 @@ def test_what_decides_a_result_decides_whether_it_is_kept(at):
 
 
 def test_a_cell_that_failed_is_run_again_and_one_that_stands_twice_has_two_results(at):
-    failing = {"attack_name": "carlini_wagner", "attack_params": {"target_class": "random", "random_classes": "99 98"}}
-    content = {**task("accuracy", [NOISE, NOISE, failing], params={"limit_samples": 2}), "config": {"safe_mode": True}}
+    content = {**task("accuracy", [NOISE, NOISE, failing_attack()], params={"limit_samples": 2}), "config": {"safe_mode": True}}
     at(content, out=Path("mine"))
-    assert at(content, out=Path("mine"), resume=True)[1].cells == ["digits | accuracy | no defence | carlini_wagner"]
+    assert at(content, out=Path("mine"), resume=True)[1].cells == ["digits | accuracy | no defence | adversarial_sticker"]
     assert len(list(Path("mine/digits/accuracy_random_noise").glob("*.json"))) == 2
-    assert len(list(Path("mine/digits/accuracy_carlini_wagner").glob("*.json"))) == 2
+    assert len(list(Path("mine/digits/accuracy_adversarial_sticker").glob("*.json"))) == 2
 
 
 def test_a_net_that_the_file_trains_is_not_trained_again(at):
@@ -140,6 +139,46 @@ def test_resuming_what_was_never_begun_says_so(at):
     Path("mine/limen.json").write_text("{")
     with pytest.raises(UserError, match="cannot be read"):
         at(task("accuracy"), out=Path("mine"), resume=True)
+
+
+@pytest.mark.parametrize("content", ["[]", '{"results": []}', '{"results": {"a": {}}}', '{"results": {"a": 5}}', "\x00", "[" * 100_000])
+def test_a_damaged_index_is_refused_with_the_way_out(at, content):
+    Path("mine").mkdir()
+    Path("mine/limen.json").write_text(content)
+    with pytest.raises(UserError, match=r"mine/limen\.json cannot be read.* Move it away"):
+        at(task("accuracy"), out=Path("mine"), resume=True)
+
+
+@pytest.mark.parametrize("content", [b"garbage", b"", b"\xff\xfe", b"[1, 2]", b"null"])
+def test_a_damaged_result_is_computed_again(at, content):
+    given = task("accuracy", [NOISE], params={"limit_samples": 2})
+    at(given, out=Path("mine"))
+    Path("mine/digits/accuracy/result_1.json").write_bytes(content)
+    assert at(given, out=Path("mine"), resume=True)[1].cells == ["digits | accuracy | no defence | no attack"]
+    assert at(given, out=Path("mine"), resume=True)[1].cells == []
+
+
+AIMS = {
+    "a sticker": ({"attack_name": "adversarial_sticker", "attack_params": {"adv_target": 77}}, "adv_target has class 77"),
+    "random classes": ({"attack_name": "carlini_wagner", "attack_params": {"target_class": "random", "random_classes": "5 66"}},
+                       "random_classes has class 66"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("aim", AIMS)
+def test_a_class_that_the_net_does_not_know_is_told_before_the_first_cell(at, aim):
+    attack, words = AIMS[aim]
+    with pytest.raises(UserError, match=f"{words}, but the net digits tells only 10 classes apart, 0 to 9"):
+        at(task("accuracy", [attack]), out=Path("mine"))
+    assert not Path("mine").exists()
+
+
+def test_values_of_a_variable_are_checked_before_the_first_cell_too(at):
+    varied = [{"variable_name": "adv_target", "variable_values": [3, 77]}]
+    content = task("accuracy", [{"attack_name": "adversarial_sticker"}])
+    content["tasks"][0]["attack_variables"] = varied
+    with pytest.raises(UserError, match="adv_target has class 77"):
+        at(content, out=Path("mine"))
 
 
 def test_everything_that_is_missing_is_told_before_the_first_cell(at, tmp_path):
@@ -194,7 +233,7 @@ def test_pictures_of_another_size_are_refused_before_the_first_cell(at, pictures
         at(content, out=Path("mine"))
     content["tasks"][0]["defenses"] = []
     content["tasks"][0]["nets"] = [net(path=str(tmp_path / "wide"))]
-    with pytest.raises(UserError, match="1 x 90 x 90"):
+    with pytest.raises(UserError, match=r"pictures of shape \(1, 90, 90\)"):
         at(content, out=Path("mine"))
     assert not Path("mine").exists()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cradv_files import read, task, weights
+from cradv_files import failing_attack, read, task, weights
 from PIL import Image
 
 from limen.errors import UserError
@@ -117,13 +117,12 @@ def test_training_writes_weights_that_the_next_task_takes(at):
 
 
 def test_safe_mode_writes_the_error_as_the_whole_file_and_goes_on(at):
-    failing = {"attack_name": "carlini_wagner", "attack_params": {"target_class": "random", "random_classes": "99 98"}}
-    content = task("accuracy", [failing, {"attack_name": "random_noise"}], params={"limit_samples": 2})
-    with pytest.raises(UserError, match="among"):
+    content = task("accuracy", [failing_attack(), {"attack_name": "random_noise"}], params={"limit_samples": 2})
+    with pytest.raises(UserError, match=r"broken\.png: cannot be read as a picture"):
         at(content, out=Path("strict"))
     assert sorted(p.name for p in Path("strict").rglob("*.json")) == ["limen.json", "result_1.json"], "the clean run, and no half result"
     root, heard = at({**content, "config": {"safe_mode": True}}, out=Path("safe"))
-    assert "among must hold classes from 0 to 9" in read(root / "digits/accuracy_carlini_wagner/result_1.json")
+    assert "cannot be read as a picture" in read(root / "digits/accuracy_adversarial_sticker/result_1.json")
     assert read(root / "digits/accuracy_random_noise/result_1.json")["result"]["total"] == 2
     assert "failed and recorded" in "\n".join(heard.said)
     assert not list(root.rglob("*.part"))

@@ -1,5 +1,8 @@
 """A picture file has the same pixels wherever Limen reads it."""
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +11,7 @@ from PIL import Image
 import limen
 from limen.data.image_folder import read_square
 from limen.errors import UserError
-from limen.images.files import read_picture, write_picture
+from limen.images.files import open_picture, read_picture, write_picture
 from limen.pairs.measure import measure_files
 
 
@@ -59,6 +62,49 @@ def test_data_pairs_and_imported_samples_have_the_same_pixels(tmp_path, kind):
     assert torch.equal(read_square(path, 8, 8), in_colour), "a data set"
     assert measure_files(path, path).rows[0]["l2"] == 0
     assert torch.equal(imported(path, in_colour), in_colour), "an imported sample"
+
+
+def png16(path, samples, colour_type, transparent=b""):
+    """A PNG of 16 bits, of which Pillow writes grey alone: (H, W, channels)."""
+    lines = b"".join(b"\0" + row.astype(">u2").tobytes() for row in samples)
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", samples.shape[1], samples.shape[0], 16, colour_type, 0, 0, 0)),
+              *([(b"tRNS", transparent)] if transparent else []), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")]  # fmt: skip
+    content = b"".join(struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + content)
+    return path
+
+
+@pytest.mark.parametrize(("kind", "channels", "notes"), [
+    (0, 1, []),
+    (2, 3, ["16 bits of colour read as 8"]),
+    (4, 2, ["16 bits of colour read as 8", "transparency shown on white"]),
+    (6, 4, ["16 bits of colour read as 8", "transparency shown on white"]),
+])  # fmt: skip
+def test_sixteen_bits_of_colour_are_cut_to_8_and_that_is_told(tmp_path, kind, channels, notes):
+    samples = np.random.default_rng(0).integers(0, 65536, (8, 8, channels)).astype(np.uint16)
+    samples[..., -1] = 65535 if channels in (2, 4) else samples[..., -1]
+    path = png16(tmp_path / "deep.png", samples, kind)
+    assert open_picture(path)[1] == notes
+    assert measure_files(path, path).rows[0]["note"] == "; ".join(notes)
+    exact = torch.from_numpy(samples[..., : 3 if channels > 2 else 1] / 65535).permute(2, 0, 1).float()
+    torch.testing.assert_close(
+        read_picture(path, 1 if channels < 3 else 3)[: len(exact)], exact, atol=1.01 / 255 if notes else 1e-6, rtol=0
+    )
+
+
+@pytest.mark.parametrize(("head", "told"), [(b"P6 4 4 65535\n", True), (b"P6 4 4 255\n", False)])
+def test_portable_pixmaps_of_16_bits_are_told_too(tmp_path, head, told):
+    (tmp_path / "deep.ppm").write_bytes(head + bytes(96 if told else 48))
+    assert open_picture(tmp_path / "deep.ppm")[1] == (["16 bits of colour read as 8"] if told else [])
+
+
+def test_the_transparent_value_of_16_bits_of_grey_is_shown_on_white(tmp_path):
+    samples = (np.arange(64, dtype=np.uint16) * 1000).reshape(8, 8, 1)
+    path = png16(tmp_path / "veil.png", samples, 0, struct.pack(">H", 3000))
+    expected = torch.from_numpy(samples[..., 0] / 65535)[None].float()
+    expected[0, 0, 3] = 1
+    assert open_picture(path)[1] == ["transparency shown on white"]
+    torch.testing.assert_close(read_picture(path), expected, atol=1e-6, rtol=0)
 
 
 def test_what_was_written_reads_back_on_the_8_bit_grid(tmp_path):

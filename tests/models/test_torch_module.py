@@ -61,7 +61,16 @@ def test_clips_of_different_lengths_get_what_they_get_alone():
     ({"factory": "no_such_package:f"}, "was not found"),
     ({"factory": "external_example:not_a_module"}, "should return a torch.nn.Module"),
     ({"script": "no_such_file.pt"}, "TorchScript"),
-    ({"factory": "external_example:Brightness", "kind": "clip"}, "needs rate_hz"),
+    ({"factory": "external_example:Brightness", "kind": "clip", "shape": None}, "needs rate_hz"),
+    ({"factory": "external_example:Brightness", "kind": "clip"}, r"the shape of one clip is \[T\].* got \[3, 4, 4\]"),
+    ({"factory": "external_example:Brightness", "shape": [-1, 8, 8]}, r"shape of one picture is \[C, H, W\], each 1 or more"),
+    ({"factory": "external_example:Brightness", "classes": 0}, "classes must be 2 or more"),
+    ({"factory": "external_example:Brightness", "classes": -2}, "classes must be 2 or more"),
+    ({"factory": "external_example:Brightness", "classes": []}, "classes must be 2 or more"),
+    ({"factory": "external_example:Brightness", "mean": [], "std": []}, "one number per channel"),
+    ({"factory": "external_example:Brightness", "mean": [0.5], "std": [0.5, 0.5]}, "one number per channel each, got 1 and 2"),
+    ({"factory": "external_example:Brightness", "mean": [0.5], "std": [0.0]}, "every std must be above 0"),
+    ({"factory": "external_example:Brightness", "mean": [0.5], "std": [-1.0]}, "every std must be above 0"),
 ])  # fmt: skip
 def test_mistakes_are_explained(given, words):
     with pytest.raises(UserError, match=words):
