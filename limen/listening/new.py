@@ -9,7 +9,8 @@ import csv
 import random
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -87,12 +88,38 @@ def _refuse_few(
 
 
 def taking_turns(chosen: Sequence[Pair], seed: int) -> list[Pair]:
-    """In an order in which pairs that are alike in loudness, attack and word stand at odd and even places in turn: trials give every second
-    item the other condition. Apart from that the order is random."""
+    """In an order in which pairs that are alike stand at odd and even places equally often: trials give every second item the other
+    condition. Words come first, since a listener who hears all clips of a word in one condition is told it by the word; then loudness and
+    attack. Apart from that the order is random."""
     chance = random.Random(seed)
-    alike = sorted(chance.sample(chosen, len(chosen)), key=lambda p: (p.loudness, p.attack, p.answer))
-    odd, even = (chance.sample(half, len(half)) for half in (alike[0::2], alike[1::2]))
+    alike = sorted(chance.sample(chosen, len(chosen)), key=lambda p: (p.answer, p.loudness, p.attack))
+    halves = _evened([alike[0::2], alike[1::2]])
+    odd, even = (chance.sample(half, len(half)) for half in halves)
     return [pair for two in zip_longest(odd, even) for pair in two if pair is not None]
+
+
+def _evened(halves: list[list[Pair]]) -> list[list[Pair]]:
+    """Swaps pairs between the halves as long as that makes them more alike."""
+    odd, even = halves
+    best = _apart(odd, even)
+    while True:
+        swaps = [(i, k) for i in range(len(odd)) for k in range(len(even))]
+        swapped = [([*odd[:i], even[k], *odd[i + 1 :]], [*even[:k], odd[i], *even[k + 1 :]]) for i, k in swaps]
+        least = min(swapped, key=lambda two: _apart(*two), default=(odd, even))
+        if _apart(*least) >= best:
+            return [odd, even]
+        (odd, even), best = least, _apart(*least)
+
+
+def _apart(odd: Sequence[Pair], even: Sequence[Pair]) -> tuple[int, int]:
+    """Squared differences between the halves: in words, then in loudness and attack."""
+
+    def squared(of: Callable[[Pair], str]) -> int:
+        n = Counter(map(of, odd))
+        n.subtract(map(of, even))
+        return sum(v * v for v in n.values())
+
+    return squared(lambda p: p.answer), squared(lambda p: p.loudness) + squared(lambda p: p.attack)
 
 
 def _row(pair: Pair, **more: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,29 @@ def test_items_that_are_alike_stand_at_odd_and_even_places_in_turn(run):
     for key in ("answer", "loudness"):
         odd, even = (Counter(getattr(p, key) for p in ordered[k::2]) for k in (0, 1))
         assert all(abs(odd[v] - even[v]) <= 1 for v in odd | even)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("words", range(2, 11))
+def test_every_word_stands_at_odd_and_even_places_equally_often_whatever_else_is_balanced(words, levels):
+    for n in (5, 12, 18, 24):
+        chance = random.Random(n)
+        mine = [Pair(str(k), Path("a"), Path("b"), f"word {chance.randrange(words)}", "stop", chance.choice(("pgd", "fgsm")),
+                     ("low", "medium", "high")[chance.randrange(levels)]) for k in range(n)]  # fmt: skip
+        ordered = taking_turns(mine, seed=3)
+        assert sorted(ordered, key=str) == sorted(mine, key=str)
+        odd, even = (Counter(p.answer for p in ordered[k::2]) for k in (0, 1))
+        assert all(abs(odd[w] - even[w]) <= 1 for w in odd | even)
+
+
+@pytest.mark.parametrize("template", ["seed000", "naturalness", "identification"])
+def test_no_listener_is_told_the_condition_by_the_word(template, run, tmp_path):
+    study = read_study(new_study(tmp_path / "s", template, run))
+    said = {item.id: item.answer for item in study.items}
+    for planned in everybody(study):
+        trials = [s for s in planned if s.role == "trial" and s.kind in ("naturalness", "identification")]
+        clean, adversarial = (Counter(said[s.facts["item"]] for s in trials if s.facts["condition"] == c) for c in ("clean", "adversarial"))
+        assert all(abs(clean[word] - adversarial[word]) <= 1 for word in WORDS)
 
 
 @pytest.mark.parametrize("template", sorted(templates()))
