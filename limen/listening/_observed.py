@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from limen.listening.check import Heard
 from limen.listening.study import Item, Study
 from limen.trials._screen import Screen
@@ -90,3 +92,15 @@ def clips_of(items: Sequence[Item], heard: Mapping[str, Heard]) -> dict[str, str
         out[item.id] = next((first[c] for c in contents if c in first), item.id)
         first |= dict.fromkeys(contents, out[item.id])
     return out
+
+
+def quarters(values: Sequence[float]) -> list[int]:
+    """Which quarter of their range, by number of values, each is in; all are in the same if one is no number."""
+    numbers = np.array(values, float)
+    if not np.isfinite(numbers).all():
+        return [0] * len(values)
+    return [int(q) for q in np.searchsorted(np.quantile(numbers, [0.25, 0.5, 0.75]), numbers, side="left")]
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
