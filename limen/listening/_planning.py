@@ -8,7 +8,7 @@ from typing import Literal
 from limen.errors import UserError
 from limen.listening.design import screens
 from limen.listening.statistics import Plan, listeners_for_equivalence, listeners_for_shift, listeners_to_detect
-from limen.listening.study import Hypothesis, Study
+from limen.listening.study import Hypothesis, Study, clips_of
 from limen.trials._screen import Screen
 
 SHIFT_SD = 0.5
@@ -59,12 +59,13 @@ def _plan(h: Hypothesis, trials: int, items: Mapping[str, set[str]], chance: flo
 
 
 def _items(study: Study, hypothesis: Hypothesis, by: str | None) -> dict[str, dict[str, set[str]]]:
-    """Value -> condition -> items that are heard."""
+    """Value -> condition -> clips that are heard."""
+    clips = clips_of(study.items)
     out: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for group in study.cells:
         for number in range(min(LOOKED_AT, study.listeners)):
             for screen in _about(hypothesis, screens(study, group, number)):
-                out[_value(screen, by)][str(screen.facts.get("condition", ""))].add(str(screen.facts["item"]))
+                out[_value(screen, by)][str(screen.facts.get("condition", ""))].add(clips[str(screen.facts["item"])])
     return out
 
 

@@ -129,11 +129,11 @@ def _row(pair: Pair, **more: Any) -> dict[str, Any]:
 
 
 def _experiments(level: str, mine: Sequence[Pair], seed: int) -> list[dict[str, Any]]:
-    """Items of three experiments of a loudness level: 12 clips of part 1, 6 pairs of part 2, all different. A level with few pairs uses
-    them in several experiments; a listener takes part in one only."""
+    """Items of three experiments of a loudness level: 12 clips of part 1, 6 pairs of part 2, all different. A level with fewer than 54
+    pairs uses some in several experiments, the same in part 2 of one only; a listener takes part in one, and the results count clips."""
     rows = []
     for k in range(EXPERIMENTS):
-        turn = [mine[(k * (CLIPS + TRIALS) + i) % len(mine)] for i in range(CLIPS + TRIALS)]
+        turn = [mine[(k * (len(mine) // EXPERIMENTS) + i) % len(mine)] for i in range(CLIPS + TRIALS)]
         ordered = [*taking_turns(turn[:CLIPS], seed + k), *taking_turns(turn[CLIPS:], seed + k)]
         for i, pair in enumerate(ordered):
             row = _row(pair, group=f"{level} {k + 1}", part=1 if i < CLIPS else 2)

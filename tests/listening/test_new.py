@@ -20,7 +20,7 @@ from limen.listening.design import screens
 from limen.listening.from_run import Pair, balanced, pairs
 from limen.listening.made_pairs import made_pairs
 from limen.listening.new import new_study, taking_turns, templates
-from limen.listening.study import Study, read_study
+from limen.listening.study import Study, clips_of, read_study
 from limen.trials._screen import Screen
 from limen.yaml import read_yaml
 
@@ -223,6 +223,15 @@ def test_the_published_study_has_nine_experiments_of_twelve_clips_and_six_abx_tr
         assert {s.facts["loudness"] for s in (*first, *second)} == {group.split()[0]}
         words = first[0].widgets[0]
         assert [c.value for c in words.choices] == sorted(WORDS)
+
+
+def test_experiments_of_a_small_run_share_clips_but_compare_others_in_abx(tmp_path):
+    study = read_study(new_study(tmp_path / "s", "seed000", make_run(tmp_path / "run", 81)))
+    clips = clips_of(study.items)
+    for level in ("low", "medium", "high"):
+        mine = [item for item in study.items if item.factors["loudness"] == level]
+        assert len({clips[item.id] for item in mine}) == 18
+        assert len({clips[item.id] for item in mine if item.factors["part"] == "2"}) == 18
 
 
 def test_the_audio_of_a_study_is_that_of_the_run(run, tmp_path):
