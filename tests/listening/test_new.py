@@ -17,9 +17,13 @@ from limen.audio.files import read_clip, write_clip
 from limen.errors import UserError
 from limen.listening.check import check_study
 from limen.listening.design import screens
+from limen.listening.exclusions import exclusions
+from limen.listening.export import rows
 from limen.listening.from_run import Pair, balanced, pairs
 from limen.listening.made_pairs import made_pairs
 from limen.listening.new import new_study, taking_turns, templates
+from limen.listening.simulate import answers_of, simulate
+from limen.listening.store import Store
 from limen.listening.study import Study, clips_of, read_study
 from limen.trials._screen import Screen
 from limen.yaml import read_yaml
@@ -232,6 +236,18 @@ def test_experiments_of_a_small_run_share_clips_but_compare_others_in_abx(tmp_pa
         mine = [item for item in study.items if item.factors["loudness"] == level]
         assert len({clips[item.id] for item in mine}) == 18
         assert len({clips[item.id] for item in mine if item.factors["part"] == "2"}) == 18
+
+
+@pytest.mark.parametrize("template", sorted(templates()))
+def test_every_template_can_be_rehearsed_its_rules_keep_most_simulated_listeners(template, run, tmp_path):
+    path = new_study(tmp_path / "s", template, run)
+    study = read_study(path)
+    simulate(path, study.listeners, audio=False)
+    store = Store(answers_of(path))
+    out = exclusions(study, rows(store.answers(), store.listeners(), study))
+    store.close()
+    assert out.listeners == study.listeners
+    assert out.kept > 0.8 * study.listeners
 
 
 def test_the_audio_of_a_study_is_that_of_the_run(run, tmp_path):
