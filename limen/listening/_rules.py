@@ -21,8 +21,9 @@ def conditions(study: Study) -> Iterator[Finding]:
     for k, step in enumerate(study.steps):
         named = [*(step.get("conditions") or []), step.get("reference"), step.get("condition")]
         for condition in dict.fromkeys(c for c in named if c is not None and c not in there):
-            text = f"step {k + 1} ({step['name']}) names the condition {condition}, but no item has a file of it (in a table of items the column "
-            yield Finding("error", f"{text}file:{condition}). Items have files of: {', '.join(there) or 'none'}.")
+            text = f"step {k + 1} ({step['name']}) names the condition {condition}, but no item has a file of it"
+            files = f"(in a table of items the column file:{condition}). Items have files of: {', '.join(there) or 'none'}."
+            yield Finding("error", f"{text} {files}")
 
 
 def rules(study: Study, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """What gives a condition away is found in any study file, and nothing is found in a sound one."""
 
 import random
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from limen.audio.files import write_clip
 from limen.listening._confounds import confounds
 from limen.listening._guessing import from_items
 from limen.listening.check import Finding, Heard, check_study
+from limen.listening.design import screens
 from limen.listening.new import new_study, templates
 from limen.listening.study import Study
 
@@ -254,6 +256,22 @@ def test_conditions_in_turn_are_found_although_places_are_balanced_over_listener
     assert level == "error"
     assert "from the trial before it" in text
     assert "`order: random`" in text
+    assert "seed" not in text  # which changes nothing in the order of the file
+
+
+@pytest.mark.parametrize("n", [4, 7, 12])
+@pytest.mark.parametrize("conditions", [("clean", "adversarial"), ("clean", "adversarial", "noise")])
+def test_a_latin_order_gives_no_condition_away_and_leaves_clips_balanced(n: int, conditions: tuple[str, ...]) -> None:
+    items = [clip(k, conditions, answer=f"word {k}", factors={}) for k in range(n)]
+    plan = study(items, {"name": "naturalness", "each": "one", "order": "latin"}, listeners=4 * len(conditions) ** 2)
+    assert [text for _, text in found(plan) if "can be told" in text] == []
+    times = Counter((s.facts["item"], s.facts["condition"]) for k in range(plan.listeners) for s in screens(plan, "", k))
+    assert set(times.values()) == {4 * len(conditions)}
+
+
+@pytest.mark.parametrize("name", ["abx", "preference"])
+def test_a_latin_order_gives_neither_x_nor_the_first_sound_away(name: str) -> None:
+    assert found(study([clip(k) for k in range(12)], {"name": name, "order": "latin"}, listeners=48)) == []
 
 
 def test_a_condition_that_a_single_clip_stands_for_is_an_error_that_names_it() -> None:
