@@ -35,8 +35,9 @@ def templates() -> dict[str, str]:
     return {p.stem: p.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for p in sorted(HERE.glob("*.yaml"))}
 
 
-def new_study(folder: Path, template: str, run: Path | None = None, attack: str | None = None, seed: int = 0) -> Path:
-    """Write study.yaml, items.csv and audio/ into the folder; returns the study file. Nothing that is there is overwritten."""
+def new_study(folder: Path, template: str, run: Path | None = None, attack: str | None = None, seed: int = 0,
+              value: str | None = None) -> Path:  # fmt: skip
+    """Write study.yaml, items.csv, sources.csv and audio/ into the folder; returns the study file. Nothing that is there is overwritten."""
     if template not in templates():
         raise UserError(f'There is no template "{template}". There are: {", ".join(templates())}.')
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
@@ -47,13 +48,13 @@ def new_study(folder: Path, template: str, run: Path | None = None, attack: str 
     needed, of_all = (CLIPS + TRIALS, EXPERIMENTS * (CLIPS + TRIALS)) if template == "seed000" else 2 * (PAIRS.get(template, USUAL),)
     try:
         if run is not None:
-            found = pairs(run, attack)
+            found = pairs(run, attack, value)
         else:
             from limen.listening.made_pairs import made_pairs
 
             found = made_pairs(beside / "made", of_all * len(levels), LEVELS if template == "seed000" else LEVELS[2:], seed)
         by_level = {level: [p for p in found if level in (None, p.loudness)] for level in levels}
-        _refuse_few(template, by_level, needed, run, attack)
+        _refuse_few(template, by_level, needed, run, attack, value)
         chosen = {level: balanced(mine, of_all, seed) for level, mine in by_level.items()}
         if template == "seed000":
             rows = [row for level, mine in chosen.items() for row in _experiments(str(level), mine, seed)]
@@ -70,7 +71,7 @@ def new_study(folder: Path, template: str, run: Path | None = None, attack: str 
 
 
 def _refuse_few(
-    template: str, by_level: Mapping[Loudness | None, Sequence[Pair]], needed: int, run: Path | None, attack: str | None
+    template: str, by_level: Mapping[Loudness | None, Sequence[Pair]], needed: int, run: Path | None, attack: str | None, value: str | None
 ) -> None:
     """A UserError if a listener would meet a clip twice."""
     there = {level: different(mine) for level, mine in by_level.items()}
@@ -82,7 +83,7 @@ def _refuse_few(
     raise UserError(
         f"{where}: the template {template} needs {needed} different clips{each} that the model had right and the attack "
         f"made wrong, so that no listener hears a pair twice, but there are {has}."
-        + (f" {enough(run, attack, min(there.values()) / needed)}" if run else "")
+        + (f" {enough(run, attack, value, min(there.values()) / needed)}" if run else "")
         + (" The templates abx and naturalness take clips of any loudness." if len(there) > 1 else "")
     )
 
@@ -124,8 +125,9 @@ def _apart(odd: Sequence[Pair], even: Sequence[Pair]) -> tuple[int, int]:
 
 def _row(pair: Pair, **more: Any) -> dict[str, Any]:
     files = {"file:clean": pair.clean, "file:adversarial": pair.adversarial}
-    return {"id": pair.id, "answer": pair.answer, **more, **files, "loudness": pair.loudness, "attack": pair.attack,
-            "heard_as": pair.heard_as}  # fmt: skip
+    swept = {} if pair.value == "none" else {"value": pair.value}
+    return {"id": pair.id, "answer": pair.answer, **more, **files, "loudness": pair.loudness, "attack": pair.attack, **swept,
+            "source:clip": pair.id, "source:heard_as": pair.heard_as}  # fmt: skip
 
 
 def _experiments(level: str, mine: Sequence[Pair], seed: int) -> list[dict[str, Any]]:
@@ -151,11 +153,11 @@ def _write(folder: Path, template: str, name: str, seed: int, rows: list[dict[st
                 copies[source] = f"audio/{len(copies):04d}{source.suffix}"
                 shutil.copyfile(source, folder / copies[source])
             row[key] = copies[source]
-    columns = dict.fromkeys(["id", "file:clean", "file:adversarial", "answer", "group", *(k for row in rows for k in row)])
-    with (folder / "items.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [c for c in columns if any(c in row for row in rows)])
-        writer.writeheader()
-        writer.writerows(rows)
+    # what the model heard is a result of the attack and no factor of the design, so it is kept apart from the items
+    known = list(dict.fromkeys(["id", "file:clean", "file:adversarial", "answer", "group", *(k for row in rows for k in row)]))
+    there = [c for c in known if any(c in row for row in rows)]
+    _table(folder / "items.csv", [c for c in there if not c.startswith("source:")], rows)
+    _table(folder / "sources.csv", ["id", *(c for c in there if c.startswith("source:"))], rows)
     text = (HERE / f"{template}.yaml").read_text(encoding="utf-8")
     slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64] or template
     text = re.sub(r"(?m)^name: .*$", f"name: {slug}", text)
@@ -164,6 +166,13 @@ def _write(folder: Path, template: str, name: str, seed: int, rows: list[dict[st
     words = sorted({row["answer"] for row in rows})
     text = text.replace("identify: true ", f"identify: {_flow(words)} ")  # the same choices for every experiment
     (folder / "study.yaml").write_text(text, encoding="utf-8")
+
+
+def _table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([c.removeprefix("source:") for c in columns])
+        writer.writerows([row.get(c, "") for c in columns] for row in rows)
 
 
 def _flow(words: Sequence[str]) -> str:

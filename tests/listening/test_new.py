@@ -105,6 +105,53 @@ def test_a_study_takes_the_clips_of_one_data_set(tmp_path):
     assert len(pairs(run)) == 20
 
 
+def swept(folder: Path, clips: int = 36) -> Path:
+    """A run of one attack at two strengths, the weak one first."""
+    run = make_run(folder / "run", clips)
+    for k, eps in enumerate((0.01, 0.05)):
+        cell = run / "cells" / "a1" if k == 0 else make_run(folder / "again", clips) / "cells" / "a1"
+        facts = {"kind": "clip", "order": k, "labels": {"attack": "pgd"}, "variable": {"attack.budget.eps": eps}}
+        (cell / "cell.json").write_text(json.dumps(facts))
+        cell.rename(run / "cells" / ("z9", "a0")[k])
+    return run
+
+
+def test_strengths_of_a_sweep_are_not_mixed_into_one_condition(tmp_path):
+    run = swept(tmp_path)
+    with pytest.raises(
+        UserError, match=r'pgd comes at several values \(eps 0\.01, eps 0\.05\), which .* mix\. Name one: --value "eps 0\.05"'
+    ):
+        new_study(tmp_path / "s", "naturalness", run)
+    with pytest.raises(UserError, match=r'no value "eps 1" of a sweep\. There are: eps 0\.01, eps 0\.05\.'):
+        pairs(run, value="eps 1")
+    for value, cell in (("eps 0.01", "z9"), ("eps 0.05", "a0")):
+        assert {(p.value, p.clean.parents[2].name) for p in pairs(run, value=value)} == {(value, cell)}
+    study = read_study(new_study(tmp_path / "s", "naturalness", run, value="eps 0.05"))
+    assert {item.factors["value"] for item in study.items} == {"eps 0.05"}
+
+
+def test_an_audit_is_no_attack_of_a_study(tmp_path):
+    run = make_run(tmp_path / "run", 9)
+    audit = make_run(tmp_path / "other", 9) / "cells" / "a1"
+    (audit / "cell.json").write_text(json.dumps({"kind": "clip", "task": "audit", "labels": {"attack": "audit"}}))
+    audit.rename(run / "cells" / "b2")
+    assert {p.attack for p in pairs(run)} == {"pgd"}
+    with pytest.raises(UserError, match=r'no attack "cw" on clips\. There are: pgd\.'):
+        pairs(run, "cw")
+    with pytest.raises(UserError, match='no attack "audit"'):
+        pairs(run, "audit")
+
+
+def test_what_the_model_heard_is_kept_beside_the_items_and_is_no_factor_of_theirs(run, tmp_path):
+    study = read_study(new_study(tmp_path / "s", "seed000", run))
+    assert {name for item in study.items for name in item.factors} == {"part", "loudness", "attack"}
+    with (tmp_path / "s" / "sources.csv").open(newline="") as file:
+        sources = list(csv.DictReader(file))
+    assert [row["id"] for row in sources] == [item.id for item in study.items]
+    assert {row["heard_as"] for row in sources} == {"stop"}
+    assert {row["clip"] for row in sources} <= {p.id for p in pairs(run)}
+
+
 def test_a_clip_attacked_twice_is_heard_once():
     pair = Pair("a", Path("a"), Path("b"), "yes", "no", "pgd", "low")
     assert balanced([pair, replace(pair, attack="fgsm")], 5) in ([pair], [replace(pair, attack="fgsm")])
