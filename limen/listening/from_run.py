@@ -82,7 +82,7 @@ def _known(run: Path, attack: str | None, value: str | None) -> None:
         raise UserError(f'{run}: no value "{value}" of a sweep. There are: {", ".join(there) or "none"}.')
     if value is None and (several := [name for name, mine in values.items() if len(mine) > 1]):
         raise UserError(
-            f"{run}: {', '.join(several)} comes at several values ({', '.join(there)}), which one condition of a study would mix. "
+            f"{run}: a sweep has several values of {', '.join(several)} ({', '.join(there)}), which one condition of a study would mix. "
             f'Name one: --value "{there[-1]}".'
         )
 

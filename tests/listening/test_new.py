@@ -118,9 +118,7 @@ def swept(folder: Path, clips: int = 36) -> Path:
 
 def test_strengths_of_a_sweep_are_not_mixed_into_one_condition(tmp_path):
     run = swept(tmp_path)
-    with pytest.raises(
-        UserError, match=r'pgd comes at several values \(eps 0\.01, eps 0\.05\), which .* mix\. Name one: --value "eps 0\.05"'
-    ):
+    with pytest.raises(UserError, match=r'several values of pgd \(eps 0\.01, eps 0\.05\), which .* mix\. Name one: --value "eps 0\.05"'):
         new_study(tmp_path / "s", "naturalness", run)
     with pytest.raises(UserError, match=r'no value "eps 1" of a sweep\. There are: eps 0\.01, eps 0\.05\.'):
         pairs(run, value="eps 1")
