@@ -40,15 +40,16 @@ def told(trials: Sequence[Trial], asked: str, where: str, said: str) -> Iterator
     for name in dict.fromkeys(name for t in trials for name in t.known):
         of = {t.clip: t.known.get(name, "") for t in trials}
         what = "the word (`answer`)" if name == "word" else f"the factor {name}"
-        if found := _worst(name, [of[clip] for clip in clips], asked, counts):
-            level, guessed = found
-            yield Finding(level, f"{where}: {said} {what}: {guessed.said(len(clips), 'clip')}. {_REMEDY[asked]}")
-        # reversed from listener to listener, it is balanced over all of them and tied for each
-        elif within and (found := _worst(name, [of[clip] for clip in within[0]], asked, *within[1:])):
-            level, guessed = found
-            rows = within[2]
-            n = round(len(rows.items) / len(np.unique(rows.listeners)))
-            yield Finding(level, f"{where}: within a listener, {said} {what}: {guessed.said(n, 'clip')}. {_TURNS}")
+        overall = _worst(name, [of[clip] for clip in clips], asked, counts)
+        # what is reversed from listener to listener is balanced over all of them and tied for each
+        if within and (overall is None or overall[0] == "warning"):
+            own = _worst(name, [of[clip] for clip in within[0]], asked, *within[1:])
+            if own and (overall is None or own[0] == "error"):
+                n = round(len(within[2].items) / len(np.unique(within[2].listeners)))
+                yield Finding(own[0], f"{where}: within a listener, {said} {what}: {own[1].said(n, 'clip')}. {_TURNS}")
+                continue
+        if overall:
+            yield Finding(overall[0], f"{where}: {said} {what}: {overall[1].said(len(clips), 'clip')}. {_REMEDY[asked]}")
 
 
 def _counted(trials: Sequence[Trial], asked: str, within: bool) -> tuple[list[str], Floats, Rows]:

@@ -142,6 +142,13 @@ def test_a_word_or_speaker_tied_in_one_group_and_reversed_in_the_next_is_an_erro
     assert one(findings, "within a listener, the condition can be told from") == "error"
 
 
+def test_what_tells_each_listener_all_is_an_error_although_it_only_leans_over_all_of_them() -> None:
+    # three listeners of 24 clips: each clip is twice in one condition and once in the other
+    items = [turning(k, factors={"speaker": SPEAKERS[k % 2]}) for k in range(24)]
+    findings = found(study(items, {"name": "naturalness", "each": "one"}, listeners=3))
+    assert [level for level, text in findings if "factor speaker" in text] == ["error"]
+
+
 def test_a_factor_that_takes_turns_with_the_condition_is_warned_of() -> None:
     items = [turning(k, factors={"room": ("hall", "hut")[k % 2]}) for k in range(12)]
     ((level, text),) = found(study(items, {"name": "naturalness", "each": "one"}))
