@@ -37,10 +37,11 @@ SimulatedOnes = Annotated[
 
 @app.command()
 def new(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="Folder to write: study.yaml, items.csv and audio/.")],
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="Folder to write: study.yaml, items.csv, sources.csv and audio/.")],
     template: Annotated[str, typer.Option(help="What kind of study; `--template help` lists them.")] = "abx",
     run: Annotated[Path | None, typer.Option("--from", help="Run folder whose clips are heard, for example runs/demo-...")] = None,
     attack: Annotated[str | None, typer.Option(help="With --from: only clips of this attack, as labelled in the run.")] = None,
+    value: Annotated[str | None, typer.Option(help='With --from a sweep: only clips at this value, as "eps 0.05".')] = None,
     seed: Annotated[int, typer.Option(help="Seed of the choice of clips and of the study.")] = 0,
 ) -> None:
     """Write a study that can be served at once: a commented study file with its audio, from a template and, with --from, a run."""
@@ -51,7 +52,7 @@ def new(
         for name, about in templates().items():
             out.print(f"  {name:<20} {about}", markup=False)
         return
-    path = new_study(study, template, run, attack, seed)
+    path = new_study(study, template, run, attack, seed, value)
     out.print(f"written: {path}", markup=False, soft_wrap=True)
     if code := read_study(path).recruitment.code:
         out.print(f"completion code: {_told_code(code)}", markup=False, soft_wrap=True)

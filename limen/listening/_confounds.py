@@ -1,84 +1,51 @@
-"""Conditions that something else gives away: word, speaker, loudness, length, place, the trial before, or a single clip.
+"""Conditions that something else gives away: word, speaker, loudness, length, place, step, the trial before, or a single clip.
 
 The screens of all listeners are made as the server makes them. Then: how well can the condition of a trial, its right answer, or which
-sound comes first be guessed from each of these alone? A condition that is fully tied is an error, one that is told more often than
-chance explains with so many clips a warning. So is a pair that comes back for the same listener."""
+sound comes first be guessed from each of these alone, over all listeners and within each one? Steps of one trial type are taken together,
+as their results are. A condition that is fully tied is an error, one that is told more often than chance explains with so many clips a
+warning. So is a pair that comes back for the same listener."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import median
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from limen.listening._guessing import Guessed, Ints, coded, from_items, from_places
-from limen.listening._observed import Met, Trial, content, everybody
+from limen.listening._audible import apart, measured, same_audio
+from limen.listening._guessing import Ints, coded, from_places
+from limen.listening._observed import Met, Trial, everybody, listed
+from limen.listening._telling import by_step, one_value, told
 from limen.listening.check import Finding, Heard
 from limen.listening.study import Study
 
-Floats = NDArray[np.float64]
-Level = Literal["error", "warning"]
-
-SPEAKER = ("speaker", "speaker_id", "talker", "voice", "reader", "sex", "gender", "accent")
-"""Names of factors that say who speaks."""
-FEW = 8
-"""Clips of a condition below which each of them matters: a word tied to one clip is then tied to the condition."""
-LOUDNESS_DB, LENGTH_MS = 0.5, 5.0
-"""Conditions of one item that differ by more can be told apart by loudness or length alone."""
-LOUDER_DB, LONGER = 1.0, 0.05
-"""Differences that can be heard: in level, and as a share of the length."""
-MANY_VALUES = 8
-"""Numbers of more different values than this are taken by quarters of their range."""
+_ASKED = {"condition": "the condition", "right answer": "the right answer", "axis": "the axis", "first sound": "which sound comes first"}
 
 
 def confounds(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
     """Findings about the whole design; `heard` are the files of the study."""
-    yield from _same_audio(study, heard)
-    yield from _apart(study, heard)
+    yield from same_audio(study, heard)
+    yield from apart(study, heard)
     trials, meetings = everybody(study, heard)
     yield from _repeated(meetings)
-    for step in sorted({t.step for t in trials}):
-        mine = [t for t in trials if t.step == step]
-        where = f"step {step + 1} ({mine[0].kind})"
+    for kind in dict.fromkeys(t.kind for t in sorted(trials, key=lambda t: t.step)):
+        mine = [t for t in trials if t.kind == kind]
+        steps = sorted({t.step for t in mine})
+        where = f"step{'s' if len(steps) > 1 else ''} {', '.join(str(s + 1) for s in steps)} ({kind})"
         yield from _single(mine, where)
         for asked in dict.fromkeys(name for t in mine for name in t.asked):
             about = [t for t in mine if asked in t.asked]
-            if len({t.asked[asked] for t in about}) > 1:
-                yield from _told(about, asked, where, levelled=study.power_dbfs is not None)
-
-
-def _same_audio(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
-    same = [i.id for i in study.items if len({content(f, heard) for f in i.files.values()}) < len(i.files)]
-    if same:
-        yield Finding(
-            "warning", f"{len(same)} items ({_listed(same)}): two conditions are the very same samples, which nobody tells apart."
-        )
-
-
-def _apart(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
-    """Versions of a clip that are told apart by length or level."""
-    yield from _differing(study, heard, lambda s: 1000 * s.seconds, LENGTH_MS, "length", "{:.0f} ms", "longest", "")
-    if study.power_dbfs is None:
-        yield from _differing(study, heard, lambda s: s.power_dbfs, LOUDNESS_DB, "loudness", "{:.1f} dB", "loudest", "; set `power_dbfs`")
-
-
-def _differing(study: Study, heard: Mapping[str, Heard], measured: Callable[[Heard], float], least: float, what: str, unit: str, most: str,
-               remedy: str) -> Iterator[Finding]:  # fmt: skip
-    by: dict[str, dict[str, float]] = {}
-    for item in study.items:
-        values = {condition: measured(heard[file]) for condition, file in item.files.items()}
-        if max(values.values()) - min(values.values()) > least:
-            by[item.id] = values
-    if not by:
-        return
-    apart = unit.format(max(max(values.values()) - min(values.values()) for values in by.values()))
-    if len(by) == 1:
-        yield Finding("warning", f"item {next(iter(by))}: conditions differ in {what} by {apart}, which tells them apart{remedy}.")
-        return
-    first, n = Counter(max(values, key=lambda c: values[c]) for values in by.values()).most_common(1)[0]
-    yield Finding("warning", f"{len(by)} items ({_listed(list(by))}): conditions differ in {what} by up to {apart}, which "
-                  f"tells them apart; {first} is the {most} in {n} of {len(by)}{remedy}.")  # fmt: skip
+            if len({t.asked[asked] for t in about}) == 1:
+                continue
+            said = f"{_ASKED[asked]} can be told from"
+            yield from told(about, asked, where, said)
+            if asked == "condition":
+                yield from _between(about, where)
+                yield from one_value(about, where)
+                yield from by_step(about, where, said)
+                yield from measured(about, f"{where}: {said}", levelled=study.power_dbfs is not None)
+            if asked != "axis":
+                for step in steps:
+                    order = str(study.steps[step].get("order", "random"))
+                    yield from _ordered([t for t in about if t.step == step], asked, f"step {step + 1} ({kind}): {said}", order)
 
 
 def _repeated(meetings: Sequence[Met]) -> Iterator[Finding]:
@@ -90,6 +57,19 @@ def _repeated(meetings: Sequence[Met]) -> Iterator[Finding]:
             yield Finding("warning",
                           f"{kind}: the same sounds come again for the same listener, who then answers from memory: for {len(hit)} of "
                           f"{len(meetings)} listeners, up to {most} times (item {clip}). Take more items, or fewer `trials`.")  # fmt: skip
+    both = Counter(kinds for met in meetings for kinds in _shared(met))
+    for kinds, n in both.items():
+        yield Finding("warning", f"{' and '.join(kinds)}: the same sounds are compared in both by the same listener, who then answers from "
+                      f"memory: for {n} of {len(meetings)} listeners. Give the steps items of their own, by `where`.")  # fmt: skip
+
+
+def _shared(met: Met) -> set[tuple[str, ...]]:
+    """Trial types that compare the same sounds."""
+    kinds: dict[frozenset[str], list[str]] = defaultdict(list)
+    for kind, sounds, _ in met:
+        if len(sounds) > 1:
+            kinds[sounds].append(kind)
+    return {tuple(found) for found in kinds.values() if len(found) > 1}
 
 
 def _single(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
@@ -121,55 +101,14 @@ def _single(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
 
 def _of(groups: Sequence[str]) -> str:
     named = [g for g in groups if g]
-    return f" for listeners of {_listed(named)}" if named and "" not in groups else ""
+    return f" for listeners of {listed(named)}" if named and "" not in groups else ""
 
 
-def _told(trials: Sequence[Trial], asked: str, where: str, levelled: bool) -> Iterator[Finding]:
-    values = sorted({t.asked[asked] for t in trials})
-    about = {"condition": "the condition", "right answer": "the right answer", "axis": "the axis", "first sound": "which sound comes first"}
-    said = f"{where}: {about[asked]} can be told from"
-    clips = list(dict.fromkeys(t.clip for t in trials))
-    rows, columns = ({name: k for k, name in enumerate(names)} for names in (clips, values))
-    counts = np.zeros((len(clips), len(values)))
-    np.add.at(counts, ([rows[t.clip] for t in trials], [columns[t.asked[asked]] for t in trials]), 1)
-    if asked == "condition":
-        yield from _between(trials, counts, where)
-    for name in dict.fromkeys(name for t in trials for name in t.known):
-        of = {t.clip: t.known.get(name, "") for t in trials}
-        known = _quarters([of[clip] for clip in clips])
-        guessed = from_items(known, counts)
-        if level := _level(name, asked, guessed, len(set(known)), counts):
-            what = "the word (`answer`)" if name == "word" else f"the factor {name}"
-            yield Finding(level, f"{said} {what}: {_right(guessed, len(clips), 'clip')}. {_REMEDY[asked]}")
-    if asked == "condition":
-        yield from _measured(trials, said, levelled)
-    if asked != "axis":
-        yield from _ordered(trials, asked, said)
-
-
-_ORDERS = "Take another number of items or listeners, or another order of items."
-_REMEDY = {
-    "condition": "Let every word and every speaker be heard in all conditions: items with files of each, and `each: one` or `all`.",
-    "right answer": _ORDERS,
-    "first sound": _ORDERS,
-    "axis": "Take another number of items, axes or listeners.",
-}
-
-
-def _level(name: str, asked: str, guessed: Guessed, values: int, counts: Floats) -> Level | None:
-    if guessed.whole and asked == "condition":
-        clips = counts.shape[0]
-        if name == "word" or name.lower() in SPEAKER:
-            return "error" if values < clips or int((counts > 0).sum(0).min()) < FEW else None
-        return "warning" if values < clips else None  # it may be another name of the condition
-    if guessed.whole and guessed.p <= 0.01 and asked == "right answer":
-        return "error"
-    return "warning" if guessed.more_than_chance else None
-
-
-def _between(trials: Sequence[Trial], counts: Floats, where: str) -> Iterator[Finding]:
+def _between(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
     """Conditions on other clips, or for other listeners: what differs between these counts as a difference between conditions."""
-    if bool(((counts > 0).sum(1) == 1).all()) and bool(((counts > 0).sum(0) > 1).all()):
+    pairs = {(t.clip, t.asked["condition"]) for t in trials}
+    clips, conditions = Counter(clip for clip, _ in pairs), Counter(condition for _, condition in pairs)
+    if max(clips.values()) == 1 and min(conditions.values()) > 1:
         yield Finding("warning", f"{where}: every clip is heard in one condition only, so what differs between clips counts "
                       "as a difference between conditions. Give items files of all conditions, and `each: one` or `all`.")  # fmt: skip
     heard = {group: {t.asked["condition"] for t in trials if t.group == group} for group in {t.group for t in trials}}
@@ -178,31 +117,10 @@ def _between(trials: Sequence[Trial], counts: Floats, where: str) -> Iterator[Fi
                       "difference between conditions.")  # fmt: skip
 
 
-def _measured(trials: Sequence[Trial], said: str, levelled: bool) -> Iterator[Finding]:
-    """By level and length, of trials that play one clip. Those of a pair are compared by `check` itself."""
-    sounds = {(t.clip, t.asked["condition"]): t.played for t in trials if t.played is not None}
-    names = sorted({condition for _, condition in sounds})
-    if len(names) < 2:
-        return
-    counts = np.array([[float(condition == name) for name in names] for _, condition in sounds])
-    for what, unit, by in (
-        ("loudness", "dB", [s.power_dbfs for s in sounds.values()]),
-        ("length", "s", [s.seconds for s in sounds.values()]),
-    ):
-        middles = {name: median(v for v, (_, c) in zip(by, sounds, strict=True) if c == name) for name in names}
-        apart = max(middles.values()) - min(middles.values())
-        if (what == "loudness" and levelled) or apart < (LOUDER_DB if what == "loudness" else LONGER * median(by)):
-            continue
-        guessed = from_items(_quarters([repr(v) for v in by], many=0), counts)
-        if (guessed.whole and guessed.p <= 0.03) or guessed.more_than_chance:
-            each = ", ".join(f"{name} {v:.3g} {unit}" for name, v in middles.items())
-            do = "set `power_dbfs`" if what == "loudness" else "take versions of the same clips"
-            yield Finding("error" if guessed.whole else "warning",
-                          f"{said} the {what} (medians: {each}): {_right(guessed, len(sounds), 'sound')}. To mend it, {do}.")  # fmt: skip
-
-
-def _ordered(trials: Sequence[Trial], asked: str, said: str) -> Iterator[Finding]:
+def _ordered(trials: Sequence[Trial], asked: str, said: str, order: str) -> Iterator[Finding]:
     """By the place in the step, exactly or by halves, and by the trial before."""
+    if len({t.asked[asked] for t in trials}) < 2:
+        return
     answers, listeners = coded([t.asked[asked] for t in trials]), np.array([t.listener for t in trials])
     fresh = np.concatenate([[True], listeners[1:] != listeners[:-1]])
     starts = np.flatnonzero(fresh)
@@ -213,32 +131,12 @@ def _ordered(trials: Sequence[Trial], asked: str, said: str) -> Iterator[Finding
     def before(values: Ints) -> Ints:
         return np.where(fresh, -1, np.roll(values, 1))
 
+    do = "Give the step `order: random`" if order != "random" else "Give the study another `seed`"
     for what, known in (("place of the trial", lambda _: place), ("half of the step", lambda _: half), ("trial before it", before)):
         guessed = from_places(known, answers, listeners)
         tied = guessed.whole and guessed.p <= 0.01
         if tied or guessed.more_than_chance:
             error = tied and asked in ("condition", "right answer")
             yield Finding("error" if error else "warning",
-                          f"{said} the {what}: {_right(guessed, len(trials), 'trial')}. Give the step `order: random`, or the "
-                          "study another `seed`.")  # fmt: skip
+                          f"{said} the {what}: {guessed.said(len(trials), 'trial')}. {do}.")  # fmt: skip
             return
-
-
-def _quarters(values: Sequence[str], many: int = MANY_VALUES) -> list[str]:
-    """Numbers of many values by quarters of their range; words as they are."""
-    try:
-        numbers = np.array([float(v) for v in values])
-    except ValueError:
-        return list(values)
-    if len(set(values)) <= many or not np.isfinite(numbers).all():
-        return list(values)
-    return [str(q) for q in np.searchsorted(np.quantile(numbers, [0.25, 0.5, 0.75]), numbers, side="left")]
-
-
-def _right(guessed: Guessed, n: int, what: str) -> str:
-    by_chance = f"{100 * guessed.chance:.0f} % by chance with {n} {what}s"
-    return f"the best guess is right in {100 * guessed.accuracy:.0f} % ({by_chance})"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -15,6 +15,7 @@ UNIMPORTANT = 0.1
 """What is told beyond 1/C that no listener and no analysis would profit from: draws are spared then."""
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,22 +34,55 @@ class Guessed:
     def more_than_chance(self) -> bool:
         return self.p <= 0.002 and self.accuracy >= self.chance + UNIMPORTANT
 
+    def said(self, n: int, what: str) -> str:
+        by_chance = f"{100 * self.chance:.0f} % by chance with {n} {what}s"
+        return f"the best guess is right in {100 * self.accuracy:.0f} % ({by_chance})"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What listeners hear of the items."""
+
+    items: Ints
+    """Of each row."""
+    listeners: Ints
+    """Of each row."""
+    blocks: Ints
+    """Of each item; items of a block are heard by the same groups."""
+
 
 def coded(values: Sequence[str]) -> Ints:
     """Each value as its number."""
     return np.unique(np.asarray(values, dtype=str), return_inverse=True)[1].astype(np.int64)
 
 
-def from_items(known: Sequence[str], counts: NDArray[np.float64]) -> Guessed:
-    """`known` of each item; `counts` (items, C): trials of each item by what is guessed. The draws deal `known` out to other items."""
-    codes, totals = coded(known), counts.sum(0)
+def from_items(known: Sequence[str], counts: Floats, rows: Rows | None = None) -> Guessed:
+    """`known` of each item; `counts` (items, C): trials of each item by what is guessed. The draws deal `known` out to other items.
 
-    def accuracy(values: Ints) -> float:
-        table = np.zeros((int(codes.max()) + 1, counts.shape[1]))
-        np.add.at(table, values, counts)
-        return float((table / totals).max(1).sum() / counts.shape[1])
+    With `rows`, within listeners: `counts` (rows, C) are those of one item for one listener each, and the accuracy is the mean over
+    listeners of the best guess of each. `known` is then dealt out among the items of a block."""
+    codes = coded(known)
+    one = np.zeros(len(codes), np.int64)
+    rows = rows or Rows(np.arange(len(codes)), one, one)
+    values, listeners, classes = int(codes.max()) + 1, int(rows.listeners.max()) + 1, counts.shape[1]
+    totals = np.stack([np.bincount(rows.listeners, column, listeners) for column in counts.T])
+    guessable = (totals > 0).sum(0)
+    several = guessable > 1
+    if not several.any():  # each listener has one answer only
+        return Guessed(1 / classes, 1 / classes, 1.0)
 
-    return _against(accuracy, codes, lambda random: random.permutation(codes), counts.shape[1])
+    def accuracy(codes: Ints) -> float:
+        cells = rows.listeners * values + codes[rows.items]
+        table = np.stack([np.bincount(cells, column, listeners * values) for column in counts.T]).reshape(classes, listeners, values)
+        best = (table / np.maximum(totals, 1)[..., None]).max(0).sum(1)
+        return float((best[several] / guessable[several]).mean())
+
+    def dealt(random: np.random.Generator) -> Ints:
+        out = np.empty_like(codes)
+        out[np.argsort(rows.blocks, kind="stable")] = codes[np.lexsort((random.random(len(codes)), rows.blocks))]
+        return out
+
+    return _against(accuracy, codes, dealt, float((1 / guessable[several]).mean()))
 
 
 def from_places(known: Callable[[Ints], Ints], asked: Ints, listeners: Ints) -> Guessed:
@@ -63,12 +97,12 @@ def from_places(known: Callable[[Ints], Ints], asked: Ints, listeners: Ints) -> 
         np.add.at(table, (seen[kept], values[kept]), 1)
         return float((table / np.maximum(table.sum(0), 1)).max(1).sum() / classes)
 
-    return _against(accuracy, asked, lambda random: asked[np.lexsort((random.random(len(asked)), listeners))], classes)
+    return _against(accuracy, asked, lambda random: asked[np.lexsort((random.random(len(asked)), listeners))], 1 / classes)
 
 
-def _against(accuracy: Callable[[Ints], float], as_is: Ints, draw: Callable[[np.random.Generator], Ints], classes: int) -> Guessed:
+def _against(accuracy: Callable[[Ints], float], as_is: Ints, draw: Callable[[np.random.Generator], Ints], least: float) -> Guessed:
     observed, random = accuracy(as_is), np.random.default_rng(0)
-    if observed < 1 / classes + UNIMPORTANT:
-        return Guessed(observed, 1 / classes, 1.0)
+    if observed < least + UNIMPORTANT:
+        return Guessed(observed, least, 1.0)
     drawn = np.array([accuracy(draw(random)) for _ in range(DRAWS)])
     return Guessed(observed, float(drawn.mean()), float((1 + (drawn > observed - 1e-9).sum()) / (1 + DRAWS)))

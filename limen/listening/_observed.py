@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from limen.listening.check import Heard
-from limen.listening.study import Item, Study
+from limen.listening.study import Item, Study, clips_of
 from limen.trials._screen import Screen
 
 MOST_LISTENERS, MOST_TRIALS = 240, 20_000
@@ -36,7 +38,7 @@ def everybody(study: Study, heard: Mapping[str, Heard]) -> tuple[list[Trial], li
     """Trials of all listeners, those of a listener one after another, and what each of them meets."""
     from limen.listening.design import screens
 
-    clips, items = clips_of(study.items, heard), {item.id: item for item in study.items}
+    clips, items = clips_of(study.items, {file: sound.content for file, sound in heard.items()}), {item.id: item for item in study.items}
     each = max(1, min(-(-study.listeners // len(study.cells)), MOST_LISTENERS // len(study.cells)))
     trials: list[Trial] = []
     meetings: list[Met] = []
@@ -81,12 +83,13 @@ def content(file: str, heard: Mapping[str, Heard]) -> str:
     return heard[file].content if file in heard else file
 
 
-def clips_of(items: Sequence[Item], heard: Mapping[str, Heard]) -> dict[str, str]:
-    """Item -> name of its clip; items that share a file, or a copy of it, are the same clip."""
-    first: dict[str, str] = {}
-    out: dict[str, str] = {}
-    for item in items:
-        contents = [content(file, heard) for file in item.files.values()]
-        out[item.id] = next((first[c] for c in contents if c in first), item.id)
-        first |= dict.fromkeys(contents, out[item.id])
-    return out
+def quarters(values: Sequence[float]) -> list[int]:
+    """Which quarter of their range, by number of values, each is in; all are in the same if one is no number."""
+    numbers = np.array(values, float)
+    if not np.isfinite(numbers).all():
+        return [0] * len(values)
+    return [int(q) for q in np.searchsorted(np.quantile(numbers, [0.25, 0.5, 0.75]), numbers, side="left")]
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

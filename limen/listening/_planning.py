@@ -14,7 +14,7 @@ from limen.listening._assumed import FEW_ITEMS
 from limen.listening._cells import key_of
 from limen.listening.design import screens
 from limen.listening.statistics import Plan, listeners_for_equivalence, listeners_for_shift, listeners_to_detect
-from limen.listening.study import Hypothesis, Study
+from limen.listening.study import Hypothesis, Study, clips_of
 from limen.trials._screen import Screen
 
 SHIFT_SD = 0.5
@@ -116,12 +116,13 @@ def _pairs(study: Study, h: Hypothesis, items: Mapping[str, set[str]]) -> int:
 
 
 def _items(study: Study, h: Hypothesis) -> Heard:
-    by = key_of(h)
+    """Value -> condition -> clips that are heard."""
+    by, clips = key_of(h), clips_of(study.items)
     out: Heard = defaultdict(lambda: defaultdict(set))
     for group in study.cells:
         for number in range(min(LOOKED_AT, study.listeners)):
             for screen in _about(h, screens(study, group, number)):
-                out[_value(screen, by)][str(screen.facts.get("condition", ""))].add(str(screen.facts["item"]))
+                out[_value(screen, by)][str(screen.facts.get("condition", ""))].add(clips[str(screen.facts["item"])])
     return out
 
 

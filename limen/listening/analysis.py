@@ -19,7 +19,7 @@ from limen.listening._cells import MOST, too_many
 from limen.listening._hypotheses import answered
 from limen.listening._results import Person, Playback, Results, Times
 from limen.listening.exclusions import Exclusions, by_listener, exclusions
-from limen.listening.study import Study
+from limen.listening.study import Study, clips_of
 
 Row = Mapping[str, Any]
 IDENTIFIED = {"naturalness": "identification"}
@@ -33,7 +33,11 @@ def analyse(study: Study, rows: Sequence[Row], seed: int = 0, recorded: str | No
     first answer; `seed` is that of resampling."""
     out = exclusions(study, rows, recorded)
     left_out = out.reasons()
-    counted = [row for row in rows if row["role"] == "trial" and row["listener"] not in left_out]
+    # what items are drawn from are clips: copies of one under several names are no further clips
+    clips = clips_of(study.items)
+    counted = [
+        {**row, "item": clips.get(row["item"], row["item"])} for row in rows if row["role"] == "trial" and row["listener"] not in left_out
+    ]
     by_kind = kinds(counted)
     notes = [f"Results are not sorted by {key}: it has more than {MOST} values." for key in too_many(study, counted)]
     found: dict[str, list[Any]] = {"choices": [], "rated": [], "preference": [], "transcriptions": [], "thresholds": []}

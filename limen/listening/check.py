@@ -45,10 +45,12 @@ class Heard:
 def check_study(path: Path, icc: float = ICC, item_sd: float = ITEM_SD) -> list[Finding]:
     """Errors first, then warnings, then notes; a study file that cannot be read is a UserError. `icc` and `item_sd` are what the number of
     listeners is planned with: how much answers of one listener, and items, are taken to resemble each other and to differ."""
+    from limen.listening._rules import conditions
+
     study = read_study(path)
     heard, findings = _files(study, path.parent)
     findings += [f for item in study.items for f in _item(study, item, heard)]
-    findings += _whole(study, heard)
+    findings += [*_whole(study, heard), *conditions(study)]
     if not any(f.level == "error" for f in findings):
         try:
             findings += _design(study, heard, icc, item_sd)
@@ -121,6 +123,7 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
 def _design(study: Study, heard: dict[str, Heard], icc: float, item_sd: float) -> Iterator[Finding]:
     from limen.listening._confounds import confounds
     from limen.listening._planning import said
+    from limen.listening._rules import questions, rules
     from limen.listening.design import screens
 
     planned = {group: screens(study, group, 0) for group in study.cells}
@@ -134,7 +137,8 @@ def _design(study: Study, heard: dict[str, Heard], icc: float, item_sd: float) -
             yield Finding("error", f"{of}no trial is left to answer: no item belongs to it.")
     yield from _balance(planned)
     yield from confounds(study, heard)
-    yield from _rules(study, [s for found in planned.values() for s in found])
+    yield from rules(study, planned)
+    yield from questions(study)
     yield from (Finding(*found) for found in said(study, planned, icc, item_sd))
 
 
@@ -145,25 +149,6 @@ def _shifts(study: Study, folder: Path) -> Iterator[Finding]:
 
     if any(screen.switch for group in study.cells for screen in screens(study, group, 0)):
         yield from (Finding("warning", text) for text in shifted(study, folder))
-
-
-def _rules(study: Study, screens: list[Screen]) -> Iterator[Finding]:
-    """Rules that nothing feeds, and checks that no rule uses."""
-    fed = {s.role for s in screens} | {s.kind for s in screens}
-    rules = {rule.name for rule in study.exclude}
-    needs = {"catch_confidence": "catch", "sentinels": "sentinel", "checks": "check", "headphones": "headphones",
-             "hidden_reference": "mushra", "mid_anchor": "mushra"}  # fmt: skip
-    for rule, needed in needs.items():
-        if rule in rules and needed not in fed:
-            yield Finding("error", f"exclude has the rule {rule}, but no step has any {needed} screen: nobody could be excluded by it.")
-    rated = {sound.condition for s in screens if s.kind == "mushra" for sound in s.sounds}
-    for anchor in {rule.anchor for rule in study.exclude if rule.name == "mid_anchor"} - rated:
-        if rated:
-            yield Finding("error", f"exclude has the rule mid_anchor about {anchor!r}, but what is rated is {', '.join(sorted(rated))}.")
-    for kind in dict.fromkeys(s.kind for s in screens if s.role == "check"):
-        if not rules & {"checks", kind}:
-            way = "{name: headphones, most: 1}" if kind == "headphones" else "{name: checks}"
-            yield Finding("warning", f"the step {kind} has no consequence: no rule of exclude uses it. Add {way}, or leave the step out.")
 
 
 def _seconds(screen: Screen, heard: dict[str, Heard]) -> float:

@@ -37,6 +37,7 @@ ANSWERS: dict[str, Column] = {
     "kind": Column("trial type"),
     "role": Column("what the screen is for; only trials count in the results", values="page | check | teaching | trial | sentinel | catch"),
     "item": Column("id of the item"),
+    "clip": Column("the same for items that share a sound file: what results are generalised over"),
     "condition": Column("condition that was judged"),
     "reference": Column("condition that it was compared with, where there is one"),
     "sound": Column("label of the sound, where each is judged"),

@@ -17,7 +17,7 @@ from limen.errors import UserError
 from limen.listening._plausible import implausible
 from limen.listening.columns import ANSWERS, Column, factor_columns, write_codebook
 from limen.listening.exclusions import by_listener, exclusions
-from limen.listening.study import Study
+from limen.listening.study import Study, clips_of
 from limen.trials._screen import Screen, Widget
 from limen.whole import write_whole
 
@@ -35,6 +35,7 @@ def rows(answers: Sequence[Mapping[str, Any]], listeners: Sequence[Mapping[str, 
     planned: dict[Any, list[Screen]] = {}
     names, fingerprint = factor_columns(study), study.fingerprint()
     factors = {item.id: {names[k]: v for k, v in item.factors.items()} for item in study.items}
+    clips = clips_of(study.items)
     out: list[dict[str, Any]] = []
     for stored in sorted(answers, key=lambda a: (a["listener"], a["position"])):
         person = people[stored["listener"]]
@@ -44,6 +45,7 @@ def rows(answers: Sequence[Mapping[str, Any]], listeners: Sequence[Mapping[str, 
         base |= {"study": study.name, "fingerprint": fingerprint, "listener": person["id"], "group": person["group"],
                  "number": person["number"], "finished": person["finished_at"] is not None,
                  "simulated": bool(person.get("simulated"))}  # fmt: skip
+        base["clip"] = clips.get(stored["facts"].get("item", ""))
         out += _of_answer(base, stored, _screen(planned[person["id"]], stored, study), factors)
     reasons, flags = exclusions(study, out).reasons(), implausible(by_listener(out))
     return [

@@ -5,7 +5,7 @@ import json
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,27 +32,20 @@ class Pair:
     loudness: Loudness
     data: str = ""
     """The data set that it is from, as labelled in the run."""
+    value: str = "none"
+    """At which value of a sweep: "eps 0.05"."""
 
 
-def pairs(run: Path, attack: str | None = None) -> list[Pair]:
-    """All pairs of a run in which the attack reached its goal on a clip the model had right; of one attack if it is named, and of the data
-    set that has most of them. Exported sets (`export: wav`) hold every clip, examples a few of each cell."""
-    cells = sorted(run.glob("cells/*/cell.json"))
-    if not cells:
+def pairs(run: Path, attack: str | None = None, value: str | None = None) -> list[Pair]:
+    """All pairs of a run in which the attack reached its goal on a clip the model had right; of one attack if it is named, at one value of
+    a sweep, and of the data set that has most of them. Exported sets (`export: wav`) hold every clip, examples a few of each cell."""
+    if not any(run.glob("cells/*/cell.json")):
         raise UserError(f"{run}: is no run folder (it has no cells). `limen run FILE` makes one; its path is printed at the start.")
+    _known(run, attack, value)
     found: dict[tuple[str, str], Pair] = {}
-    attacks = set()
-    for path in cells:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        who = facts["labels"].get("attack", "none")
-        if facts.get("kind") != "clip" or who == "none":
-            continue
-        attacks.add(who)
-        if attack in (None, who):
-            for pair in _of_cell(path.parent, who, facts["labels"].get("data", "")):
-                found.setdefault((pair.attack, pair.id), pair)
-    if attack is not None and attack not in attacks:
-        raise UserError(f'{run}: no attack "{attack}" on clips. There are: {", ".join(sorted(attacks)) or "none"}.')
+    for cell, labels, swept in _attacked(run, attack, value):
+        for pair in _of_cell(cell, labels["attack"], labels.get("data", ""), swept):
+            found.setdefault((pair.attack, pair.id), pair)
     if not found:
         raise UserError(
             f"{run}: holds no clip that the model had right and the attack made wrong. Keep more of them: `export: wav` in the options of "
@@ -63,7 +56,38 @@ def pairs(run: Path, attack: str | None = None) -> list[Pair]:
     return [pair for pair in found.values() if pair.data == most]
 
 
-def _of_cell(cell: Path, attack: str, data: str) -> Iterable[Pair]:
+def _attacked(run: Path, attack: str | None = None, value: str | None = None) -> Iterable[tuple[Path, Mapping[str, str], str]]:
+    """Folder, labels and value of a sweep of each cell that attacks clips, in the order of the run. An audit is a probe of the model, whose
+    attacks belong to no condition."""
+    cells = [(path.parent, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(run.glob("cells/*/cell.json"))]
+    for cell, facts in sorted(cells, key=lambda c: c[1].get("order", 0)):
+        labels = facts["labels"]
+        if facts.get("kind") != "clip" or facts.get("task") == "audit" or labels.get("attack", "none") == "none":
+            continue
+        swept = ", ".join(f"{path.rsplit('.', 1)[-1]} {v}" for path, v in (facts.get("variable") or {}).items()) or "none"
+        if attack in (None, labels["attack"]) and value in (None, swept):
+            yield cell, labels, swept
+
+
+def _known(run: Path, attack: str | None, value: str | None) -> None:
+    """A UserError for an attack or value that the run does not have, and for several values where none is named."""
+    attacks = sorted({labels["attack"] for _, labels, _ in _attacked(run)})
+    if attack is not None and attack not in attacks:
+        raise UserError(f'{run}: no attack "{attack}" on clips. There are: {", ".join(attacks) or "none"}.')
+    values: dict[str, list[str]] = defaultdict(list)
+    for _, labels, swept in _attacked(run, attack):
+        values[labels["attack"]] += [swept] if swept not in values[labels["attack"]] else []
+    there = list(dict.fromkeys(v for mine in values.values() for v in mine))
+    if value is not None and value not in there:
+        raise UserError(f'{run}: no value "{value}" of a sweep. There are: {", ".join(there) or "none"}.')
+    if value is None and (several := [name for name, mine in values.items() if len(mine) > 1]):
+        raise UserError(
+            f"{run}: a sweep has several values of {', '.join(several)} ({', '.join(there)}), which one condition of a study would mix. "
+            f'Name one: --value "{there[-1]}".'
+        )
+
+
+def _of_cell(cell: Path, attack: str, data: str, value: str) -> Iterable[Pair]:
     from limen.audio.files import clip_header, read_clip
 
     for row in _rows(cell):
@@ -74,7 +98,7 @@ def _of_cell(cell: Path, attack: str, data: str) -> Iterable[Pair]:
         if not clean.is_file() or not adversarial.is_file():
             raise UserError(f"{clean if adversarial.is_file() else adversarial}: is named by the run, but is not there.")
         level = loudness(float(mean_db(read_clip(clean, clip_header(clean)[0]))))
-        yield Pair(row["id"], clean, adversarial, row["label"], row["adversarial_prediction"], attack, level, data)
+        yield Pair(row["id"], clean, adversarial, row["label"], row["adversarial_prediction"], attack, level, data, value)
 
 
 def _rows(cell: Path) -> list[dict[str, Any]]:
@@ -116,15 +140,14 @@ def different(found: Sequence[Pair]) -> int:
     return len({pair.id for pair in found if pair.answer not in NAMELESS})
 
 
-def enough(run: Path, attack: str | None, share: float) -> str:
+def enough(run: Path, attack: str | None, value: str | None, share: float) -> str:
     """How to make a run that holds more pairs, if this one has the given share of those that are needed."""
     attacked, fooled, all_kept = 0, set[str](), True
-    for path in run.glob("cells/*/rows.parquet"):
-        facts = json.loads(path.with_name("cell.json").read_text(encoding="utf-8"))
-        who, rows = facts["labels"].get("attack", "none"), _table(path)
-        if facts.get("kind") != "clip" or who == "none" or attack not in (None, who) or "success" not in rows:
+    for cell, _, _ in _attacked(run, attack, value):
+        rows = _table(cell / "rows.parquet") if (cell / "rows.parquet").is_file() else {}
+        if "success" not in rows:
             continue
-        all_kept &= (path.parent / "adversarial" / "table.csv").is_file()
+        all_kept &= (cell / "adversarial" / "table.csv").is_file()
         attacked = max(attacked, len(rows["id"]))
         columns = (rows[k] for k in ("id", "label", "clean_prediction", "success"))
         fooled |= {identity for identity, word, said, success in zip(*columns, strict=True)

@@ -9,7 +9,8 @@ import csv
 import random
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ def templates() -> dict[str, str]:
     return {p.stem: p.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for p in sorted(HERE.glob("*.yaml"))}
 
 
-def new_study(folder: Path, template: str, run: Path | None = None, attack: str | None = None, seed: int = 0) -> Path:
-    """Write study.yaml, items.csv and audio/ into the folder; returns the study file. Nothing that is there is overwritten."""
+def new_study(folder: Path, template: str, run: Path | None = None, attack: str | None = None, seed: int = 0,
+              value: str | None = None) -> Path:  # fmt: skip
+    """Write study.yaml, items.csv, sources.csv and audio/ into the folder; returns the study file. Nothing that is there is overwritten."""
     if template not in templates():
         raise UserError(f'There is no template "{template}". There are: {", ".join(templates())}.')
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
@@ -46,13 +48,13 @@ def new_study(folder: Path, template: str, run: Path | None = None, attack: str 
     needed, of_all = (CLIPS + TRIALS, EXPERIMENTS * (CLIPS + TRIALS)) if template == "seed000" else 2 * (PAIRS.get(template, USUAL),)
     try:
         if run is not None:
-            found = pairs(run, attack)
+            found = pairs(run, attack, value)
         else:
             from limen.listening.made_pairs import made_pairs
 
             found = made_pairs(beside / "made", of_all * len(levels), LEVELS if template == "seed000" else LEVELS[2:], seed)
         by_level = {level: [p for p in found if level in (None, p.loudness)] for level in levels}
-        _refuse_few(template, by_level, needed, run, attack)
+        _refuse_few(template, by_level, needed, run, attack, value)
         chosen = {level: balanced(mine, of_all, seed) for level, mine in by_level.items()}
         if template == "seed000":
             rows = [row for level, mine in chosen.items() for row in _experiments(str(level), mine, seed)]
@@ -69,7 +71,7 @@ def new_study(folder: Path, template: str, run: Path | None = None, attack: str 
 
 
 def _refuse_few(
-    template: str, by_level: Mapping[Loudness | None, Sequence[Pair]], needed: int, run: Path | None, attack: str | None
+    template: str, by_level: Mapping[Loudness | None, Sequence[Pair]], needed: int, run: Path | None, attack: str | None, value: str | None
 ) -> None:
     """A UserError if a listener would meet a clip twice."""
     there = {level: different(mine) for level, mine in by_level.items()}
@@ -81,32 +83,59 @@ def _refuse_few(
     raise UserError(
         f"{where}: the template {template} needs {needed} different clips{each} that the model had right and the attack "
         f"made wrong, so that no listener hears a pair twice, but there are {has}."
-        + (f" {enough(run, attack, min(there.values()) / needed)}" if run else "")
+        + (f" {enough(run, attack, value, min(there.values()) / needed)}" if run else "")
         + (" The templates abx and naturalness take clips of any loudness." if len(there) > 1 else "")
     )
 
 
 def taking_turns(chosen: Sequence[Pair], seed: int) -> list[Pair]:
-    """In an order in which pairs that are alike in loudness, attack and word stand at odd and even places in turn: trials give every second
-    item the other condition. Apart from that the order is random."""
+    """In an order in which pairs that are alike stand at odd and even places equally often: trials give every second item the other
+    condition. Words come first, since a listener who hears all clips of a word in one condition is told it by the word; then loudness and
+    attack. Apart from that the order is random."""
     chance = random.Random(seed)
-    alike = sorted(chance.sample(chosen, len(chosen)), key=lambda p: (p.loudness, p.attack, p.answer))
-    odd, even = (chance.sample(half, len(half)) for half in (alike[0::2], alike[1::2]))
+    alike = sorted(chance.sample(chosen, len(chosen)), key=lambda p: (p.answer, p.loudness, p.attack))
+    halves = _evened([alike[0::2], alike[1::2]])
+    odd, even = (chance.sample(half, len(half)) for half in halves)
     return [pair for two in zip_longest(odd, even) for pair in two if pair is not None]
+
+
+def _evened(halves: list[list[Pair]]) -> list[list[Pair]]:
+    """Swaps pairs between the halves as long as that makes them more alike."""
+    odd, even = halves
+    best = _apart(odd, even)
+    while True:
+        swaps = [(i, k) for i in range(len(odd)) for k in range(len(even))]
+        swapped = [([*odd[:i], even[k], *odd[i + 1 :]], [*even[:k], odd[i], *even[k + 1 :]]) for i, k in swaps]
+        least = min(swapped, key=lambda two: _apart(*two), default=(odd, even))
+        if _apart(*least) >= best:
+            return [odd, even]
+        (odd, even), best = least, _apart(*least)
+
+
+def _apart(odd: Sequence[Pair], even: Sequence[Pair]) -> tuple[int, int]:
+    """Squared differences between the halves: in words, then in loudness and attack."""
+
+    def squared(of: Callable[[Pair], str]) -> int:
+        n = Counter(map(of, odd))
+        n.subtract(map(of, even))
+        return sum(v * v for v in n.values())
+
+    return squared(lambda p: p.answer), squared(lambda p: p.loudness) + squared(lambda p: p.attack)
 
 
 def _row(pair: Pair, **more: Any) -> dict[str, Any]:
     files = {"file:clean": pair.clean, "file:adversarial": pair.adversarial}
-    return {"id": pair.id, "answer": pair.answer, **more, **files, "loudness": pair.loudness, "attack": pair.attack,
-            "heard_as": pair.heard_as}  # fmt: skip
+    swept = {} if pair.value == "none" else {"value": pair.value}
+    return {"id": pair.id, "answer": pair.answer, **more, **files, "loudness": pair.loudness, "attack": pair.attack, **swept,
+            "source:clip": pair.id, "source:heard_as": pair.heard_as}  # fmt: skip
 
 
 def _experiments(level: str, mine: Sequence[Pair], seed: int) -> list[dict[str, Any]]:
-    """Items of three experiments of a loudness level: 12 clips of part 1, 6 pairs of part 2, all different. A level with few pairs uses
-    them in several experiments; a listener takes part in one only."""
+    """Items of three experiments of a loudness level: 12 clips of part 1, 6 pairs of part 2, all different. A level with fewer than 54
+    pairs uses some in several experiments, the same in part 2 of one only; a listener takes part in one, and the results count clips."""
     rows = []
     for k in range(EXPERIMENTS):
-        turn = [mine[(k * (CLIPS + TRIALS) + i) % len(mine)] for i in range(CLIPS + TRIALS)]
+        turn = [mine[(k * (len(mine) // EXPERIMENTS) + i) % len(mine)] for i in range(CLIPS + TRIALS)]
         ordered = [*taking_turns(turn[:CLIPS], seed + k), *taking_turns(turn[CLIPS:], seed + k)]
         for i, pair in enumerate(ordered):
             row = _row(pair, group=f"{level} {k + 1}", part=1 if i < CLIPS else 2)
@@ -124,11 +153,11 @@ def _write(folder: Path, template: str, name: str, seed: int, rows: list[dict[st
                 copies[source] = f"audio/{len(copies):04d}{source.suffix}"
                 shutil.copyfile(source, folder / copies[source])
             row[key] = copies[source]
-    columns = dict.fromkeys(["id", "file:clean", "file:adversarial", "answer", "group", *(k for row in rows for k in row)])
-    with (folder / "items.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [c for c in columns if any(c in row for row in rows)])
-        writer.writeheader()
-        writer.writerows(rows)
+    # what the model heard is a result of the attack and no factor of the design, so it is kept apart from the items
+    known = list(dict.fromkeys(["id", "file:clean", "file:adversarial", "answer", "group", *(k for row in rows for k in row)]))
+    there = [c for c in known if any(c in row for row in rows)]
+    _table(folder / "items.csv", [c for c in there if not c.startswith("source:")], rows)
+    _table(folder / "sources.csv", ["id", *(c for c in there if c.startswith("source:"))], rows)
     text = (HERE / f"{template}.yaml").read_text(encoding="utf-8")
     slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64] or template
     text = re.sub(r"(?m)^name: .*$", f"name: {slug}", text)
@@ -137,6 +166,13 @@ def _write(folder: Path, template: str, name: str, seed: int, rows: list[dict[st
     words = sorted({row["answer"] for row in rows})
     text = text.replace("identify: true ", f"identify: {_flow(words)} ")  # the same choices for every experiment
     (folder / "study.yaml").write_text(text, encoding="utf-8")
+
+
+def _table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([c.removeprefix("source:") for c in columns])
+        writer.writerows([row.get(c, "") for c in columns] for row in rows)
 
 
 def _flow(words: Sequence[str]) -> str:

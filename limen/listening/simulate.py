@@ -27,7 +27,10 @@ from limen.listening.study import read_study
 from limen.listening.visits import Pace, Visit, visit
 from limen.options import Options
 from limen.seeds import number
-from limen.trials._screen import Screen, Widget
+from limen.trials._screen import Screen, Sound, Widget
+
+HIDDEN_REFERENCE = "reference"
+"""Its name in `quality`, whatever the condition is called."""
 
 
 class Hearing(Options):
@@ -47,8 +50,10 @@ class Hearing(Options):
     attention: float = Field(default=0.99, ge=0, le=1)
     """Probability of a right answer to a check or a sentinel."""
     quality: dict[str, float] = Field(default={"": 0.6, "reference": 0.97, "clean": 0.8})
-    """Mean place on a scale of quality, 0 the worst and 1 the best."""
+    """Mean place on a scale of quality, 0 the worst and 1 the best; "reference" is the hidden reference beside the open one."""
     quality_sd: float = Field(default=0.15, gt=0)
+    reference_sd: float = Field(default=0.03, gt=0)
+    """Spread for a hidden reference, which most listeners recognise."""
     response_s: float = Field(default=4.0, gt=0)
     """Median time of an answer."""
 
@@ -221,7 +226,7 @@ def _answer(person: Simulated, screen: Screen, widget: Widget, knows: bool, chan
         # who guesses an ABX may guess right; who misses a word says another
         return chance.choice(values if screen.kind == "abx" else [v for v in values if v != right] or values)
     if widget.each_sound:
-        return {s.label: _placed(person, widget, {**screen.facts, "condition": s.condition}, chance) for s in screen.sounds if s.rated}
+        return {s.label: _placed(person, widget, _judged(person, screen, s), chance) for s in screen.sounds if s.rated}
     if widget.kind == "slide" or (values and all(v.isdigit() for v in values)):
         return _placed(person, widget, screen.facts, chance)
     pair = [s for s in screen.sounds if s.rated and s.label in values]
@@ -242,9 +247,17 @@ def _different(person: Simulated, screen: Screen) -> float:
     return float(probability(strength, person.threshold(axis), person.hearing.slope, person.hearing.lapse, person.hearing.false_alarm))
 
 
+def _judged(person: Simulated, screen: Screen, sound: Sound) -> dict[str, Any]:
+    """What is known of one sound of a screen that has each rated, the same sound as the open reference among them."""
+    hidden = sound.condition == screen.facts.get("reference") and HIDDEN_REFERENCE in person.hearing.quality
+    others = {name: value for name, value in screen.facts.items() if name != "reference"}  # the quality of another sound
+    return {**others, "condition": HIDDEN_REFERENCE if hidden else sound.condition}
+
+
 def _placed(person: Simulated, widget: Widget, facts: Mapping[str, Any], chance: random.Random) -> Any:
     """A place on a scale, or the choice that is nearest to it."""
-    place = min(max(chance.gauss(_of(person.hearing.quality, facts), person.hearing.quality_sd), 0.0), 1.0)
+    spread = person.hearing.reference_sd if facts.get("condition") == HIDDEN_REFERENCE else person.hearing.quality_sd
+    place = min(max(chance.gauss(_of(person.hearing.quality, facts), spread), 0.0), 1.0)
     if widget.choices:
         return widget.choices[round(place * (len(widget.choices) - 1))].value
     return widget.low + widget.step * round(place * (widget.high - widget.low) / widget.step)

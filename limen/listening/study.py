@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -184,6 +184,18 @@ class Study(Options):
     def fingerprint(self) -> str:
         """sha256 of everything in it; two files that mean the same have the same."""
         return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+def clips_of(items: Sequence[Item], contents: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Item -> name of its clip. Items that share a file are the same clip, as are those that share its copy if `contents` says what is in
+    each file: they were drawn together, so they tell no more about other clips than one of them."""
+    first: dict[str, str] = {}
+    out: dict[str, str] = {}
+    for item in items:
+        inside = [(contents or {}).get(file, file) for file in item.files.values()]
+        out[item.id] = next((first[c] for c in inside if c in first), item.id)
+        first |= dict.fromkeys(inside, out[item.id])
+    return out
 
 
 def read_study(path: str | Path) -> Study:

@@ -80,7 +80,8 @@ def session(
     first = listener.number * n
     turns = [(k % len(every), k // len(every)) for k in range(first, first + n)]
     if options.order == "latin":
-        turns = [turns[k] for k in latin_row(n, listener.number)]
+        back = _back(n, len(every), listener.number)
+        turns = [(turns[k][0], turns[k][1] - back) for k in latin_row(n, listener.number)]
     elif options.order == "random":
         listener.random.shuffle(turns)
     screens = [make(every[at], at + again, "trial") for at, again in turns]
@@ -93,6 +94,16 @@ def session(
         make(pool[k % len(pool)], listener.random.randrange(1 << 30), "teaching") for k in _drawn(listener, options.teaching, len(pool))
     ]
     return [*map(taught, teach), *with_pauses(screens, options)]
+
+
+def _back(n: int, cases: int, row: int) -> int:
+    """What a row of the Latin square takes from the turns of its trials. Rows move cases on by one place a listener, and turns move on too:
+    added up, a place would have one turn modulo 2 for all listeners, and with it one condition. Half as fast backwards, each place and each
+    case still get all turns equally often, whatever they are taken modulo. If n and cases do not divide, neither is tied."""
+    if n % cases and cases % n:
+        return 0
+    rounds = row * n // cases
+    return rounds + min(rounds, row) // 2
 
 
 def taught(screen: Screen) -> Screen:

@@ -8,7 +8,7 @@ https://arxiv.org/abs/2001.08444, section 5.1, has six trials, each clip at most
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from limen.trials._options import ComparedTrials, chosen, facts, session
 from limen.trials._screen import Listener, Role, Screen, Sound, Stimulus, Widget, choices
@@ -25,6 +25,13 @@ class Abx(ComparedTrials):
     """So many trials more in which all three clips are equal."""
     catch_place: Literal["end", "random"] = "end"
     """Where those stand. At the end they cannot colour the answers to the others."""
+
+    @field_validator("conditions")
+    @classmethod
+    def _different(cls, value: tuple[str, str] | None) -> tuple[str, str] | None:
+        if value is not None and value[0] == value[1]:
+            raise ValueError(f"expected two different conditions, got {value[0]} twice: A, B and X would be the same clip.")
+        return value
 
 
 def abx(listener: Listener, options: Abx) -> list[Screen]:

@@ -34,10 +34,10 @@ def study(listeners: int = 36) -> Study:
         level = LEVELS[k // 3]
         for i in range(12):
             condition = ("clean", "adversarial")[i % 2]
-            items.append({"id": f"{k}-{i}", "files": {condition: f"{condition}.wav"}, "answer": WORDS[i], "group": f"experiment {k + 1}",
+            items.append({"id": f"{k}-{i}", "files": {condition: f"{k}-{i}.wav"}, "answer": WORDS[i], "group": f"experiment {k + 1}",
                           "factors": {"loudness": level, "part": 1}})  # fmt: skip
         for i in range(6):
-            items.append({"id": f"{k}-abx-{i}", "files": {"clean": "clean.wav", "adversarial": "adversarial.wav"},
+            items.append({"id": f"{k}-abx-{i}", "files": {"clean": f"{k}-{i}-clean.wav", "adversarial": f"{k}-{i}-adv.wav"},
                           "group": f"experiment {k + 1}", "factors": {"loudness": level, "part": 2}})  # fmt: skip
     return Study.model_validate(
         {

@@ -140,6 +140,20 @@ def test_mushra_has_a_key_for_the_reference_and_each_letter_takes_to_its_slider(
     assert {p["label"]: p["plays"] for p in row["playback"]} == {"Reference": 2, "A": 1, "B": 1, "C": 1, "D": 1}
 
 
+def test_the_scale_that_stays_on_top_covers_no_sound_that_has_the_focus(browser: Browser, serve: Callable[..., Served]) -> None:
+    server = serve({"name": "mushra", "trials": 1})
+    person = Person(browser, server.url, viewport={"width": 390, "height": 500}).begin()
+    ready(person, 5)
+    for sound in (".row .sound >> nth=0", ".row .sound >> nth=2", ".row input >> nth=0"):
+        # half of it is behind the scale, where it counts as seen
+        person.page.locator(sound).evaluate("e => window.scrollBy(0, e.getBoundingClientRect().top - 10)")
+        person.page.locator(sound).focus()
+        scale, focused = (person.page.locator(place).bounding_box() for place in (".row.scale", sound))
+        assert scale is not None
+        assert focused is not None
+        assert focused["y"] >= scale["y"] + scale["height"]
+
+
 def test_keys_can_be_switched_off_and_stay_off(browser: Browser, serve: Callable[..., Served]) -> None:
     server = serve({"name": "preference", "trials": 2})
     person = Person(browser, server.url).begin()

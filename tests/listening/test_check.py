@@ -96,6 +96,54 @@ def test_a_rule_that_can_exclude_nobody_is_an_error(tmp_path):
     assert "sentinel" in found(study(tmp_path, {"exclude": [{"name": "sentinels"}]}), "error")
 
 
+@pytest.mark.parametrize(
+    ("rule", "steps", "most"),
+    [("headphones", ["headphones", "abx"], 6), ("checks", ["headphones", "abx"], 6), ("unheard", ["abx"], 4),
+     ("sentinels", [{"name": "abx", "sentinels": {"kind": "easy"}}], 1)],
+)  # fmt: skip
+def test_a_rule_whose_limit_no_listener_can_exceed_is_an_error(rule, steps, most, tmp_path):
+    path = study(tmp_path, {"steps": ["consent", "level", *steps]})
+    content = yaml.safe_load(path.read_text())
+    content["items"][0]["factors"] = {"kind": "easy"}
+    for limit, never in ((most - 1, False), (most, True)):
+        path.write_text(yaml.safe_dump(content | {"exclude": [{"name": rule, "most": limit}]}))
+        assert (f"`most` has to be below {most}" in found(path, "error")) == never
+
+
+@pytest.mark.parametrize(("scale", "words"), [(["low", "sure"], "answered with low, sure"), ([], "nothing: no trial asks for it")])
+def test_a_confidence_that_the_scale_lacks_is_an_error(scale, words, tmp_path):
+    steps = ["consent", "level", {"name": "abx", "catch": 1, "confidence": scale}]
+    change = {"steps": steps, "exclude": [{"name": "catch_confidence"}]}
+    text = found(study(tmp_path, change), "error")
+    assert "catch_confidence with the values high, but" in text
+    assert words in text
+    change["exclude"] = [{"name": "catch_confidence", "values": ["sure"]}]
+    assert ("catch_confidence" in found(study(tmp_path, change), "error")) == (not scale)
+
+
+def test_a_question_by_a_factor_that_no_item_has_is_an_error(tmp_path):
+    asked = {"name": "Is it heard?", "trial": "abx", "kind": "above_chance"}
+    text = found(study(tmp_path, {"hypotheses": [asked | {"by": "nonsense"}]}), "error")
+    assert text == 'hypothesis "Is it heard?": asks by nonsense, but no item has such a factor. There are: condition, group.'
+    assert found(study(tmp_path, {"hypotheses": [asked | {"by": "condition"}]}), "error") == ""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [{"name": "abx", "conditions": ["clean", "xyz"]}, {"name": "naturalness", "conditions": ["clean", "xyz"]},
+     {"name": "mushra", "reference": "xyz"}, {"name": "same_different", "axes": ["noise"], "condition": "xyz"}],
+)  # fmt: skip
+def test_a_condition_without_files_is_named_with_its_column(step, tmp_path):
+    text = found(study(tmp_path, {"steps": ["consent", "level", step]}), "error")
+    assert f"step 3 ({step['name']}) names the condition xyz, but no item has a file of it" in text
+    assert text.endswith("the column file:xyz). Items have files of: clean, adversarial.")
+
+
+def test_an_abx_of_a_condition_with_itself_is_refused(tmp_path):
+    with pytest.raises(UserError, match="expected two different conditions, got clean twice: A, B and X would be the same clip"):
+        check_study(study(tmp_path, {"steps": ["consent", "level", {"name": "abx", "conditions": ["clean", "clean"]}]}))
+
+
 def test_a_headphone_test_that_no_rule_uses_is_warned_of(tmp_path):
     steps = ["consent", "level", "headphones", "abx"]
     words = "the step headphones has no consequence: no rule of exclude uses it. Add {name: headphones, most: 1}"

@@ -1,6 +1,8 @@
 """What gives a condition away is found in any study file, and nothing is found in a sound one."""
 
 import random
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from limen.audio.files import write_clip
 from limen.listening._confounds import confounds
 from limen.listening._guessing import from_items
 from limen.listening.check import Finding, Heard, check_study
+from limen.listening.design import screens
 from limen.listening.new import new_study, templates
 from limen.listening.study import Study
 
@@ -23,6 +26,11 @@ Clip = dict[str, Any]
 def clip(k: int, conditions: tuple[str, ...] = ("clean", "adversarial"), **more: Any) -> Clip:
     return {"id": f"clip {k}", "files": {c: f"{c}{k}.wav" for c in conditions}, "answer": WORDS[k % 4],
             "factors": {"speaker": SPEAKERS[k % 3]}} | more  # fmt: skip
+
+
+def turning(k: int, **more: Any) -> Clip:
+    """Words stand at odd and even places in turn, and so do speakers: for `each: one`."""
+    return clip(k, answer=WORDS[k // 2 % 4], **more)
 
 
 def study(items: list[Clip], step: Any = "naturalness", **more: Any) -> Study:
@@ -58,7 +66,7 @@ def split(k: int) -> tuple[str, ...]:
 @pytest.mark.parametrize("each", ["one", "all"])
 @pytest.mark.parametrize("n", [2, 4, 6, 12])
 def test_a_counterbalanced_study_is_sound_however_small(n: int, each: str) -> None:
-    plan = study([clip(k) for k in range(n)], {"name": "naturalness", "each": each})
+    plan = study([turning(k) for k in range(n)], {"name": "naturalness", "each": each})
     assert found(plan) == []
 
 
@@ -111,6 +119,123 @@ def test_clips_dealt_to_conditions_at_random_raise_no_alarm() -> None:
     assert alarms <= 1
 
 
+@pytest.mark.parametrize("factor", ["the word (`answer`)", "the factor speaker"])
+def test_a_word_or_speaker_that_takes_turns_with_the_condition_tells_each_listener(factor: str) -> None:
+    # item k is clean for every second listener, adversarial for the others: over all of them everything is balanced
+    two = {"answer": WORDS[0]} if "speaker" in factor else {"factors": {}}
+    items = [clip(k, **({"answer": WORDS[k % 2], "factors": {"speaker": SPEAKERS[k % 2]}} | two)) for k in range(12)]
+    ((level, text),) = found(study(items, {"name": "naturalness", "each": "one"}))
+    assert level == "error"
+    assert f"within a listener, the condition can be told from {factor}: the best guess is right in 100 %" in text
+    assert "odd and even places" in text
+
+
+@pytest.mark.parametrize("factor", ["answer", "speaker"])
+def test_a_word_or_speaker_tied_in_one_group_and_reversed_in_the_next_is_an_error(factor: str) -> None:
+    def told(k: int) -> Clip:
+        first, tied = k < 12, ("clean",) if (k % 2 == 0) == (k < 12) else ("adversarial",)
+        free, told = WORDS[k // 2 % 4], ("ann", "bob")[k % 2]
+        said = {"answer": told, "factors": {}} if factor == "answer" else {"answer": free, "factors": {"speaker": told}}
+        return clip(k, tied, group="g1" if first else "g2", **said)
+
+    findings = found(study([told(k) for k in range(24)]))
+    assert one(findings, "within a listener, the condition can be told from") == "error"
+
+
+def test_what_tells_each_listener_all_is_an_error_although_it_only_leans_over_all_of_them() -> None:
+    # three listeners of 24 clips: each clip is twice in one condition and once in the other
+    items = [turning(k, factors={"speaker": SPEAKERS[k % 2]}) for k in range(24)]
+    findings = found(study(items, {"name": "naturalness", "each": "one"}, listeners=3))
+    assert [level for level, text in findings if "factor speaker" in text] == ["error"]
+
+
+def test_a_factor_that_takes_turns_with_the_condition_is_warned_of() -> None:
+    items = [turning(k, factors={"room": ("hall", "hut")[k % 2]}) for k in range(12)]
+    ((level, text),) = found(study(items, {"name": "naturalness", "each": "one"}))
+    assert level == "warning"
+    assert "within a listener, the condition can be told from the factor room" in text
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_table_in_random_order_raises_no_alarm_within_listeners(seed: int) -> None:
+    chance = random.Random(seed)
+    items = [clip(k, answer=WORDS[k % 4]) for k in chance.sample(range(24), 24)]
+    for listeners in (3, 8, 40):
+        assert found(study(items, {"name": "naturalness", "each": "one"}, listeners=listeners, seed=seed)) == []
+
+
+def test_steps_of_one_trial_type_with_a_condition_each_are_an_error() -> None:
+    steps = [{"name": "naturalness", "conditions": [c]} for c in ("clean", "adversarial")]
+    ((level, text),) = found(study([clip(k) for k in range(12)], steps=steps))
+    assert level == "error"
+    assert text.startswith("steps 1, 2 (naturalness): the condition can be told from the step: the best guess is right in 100 %")
+
+
+def test_steps_are_taken_together_in_what_words_tell_and_in_what_a_single_clip_stands_for() -> None:
+    steps = [{"name": "naturalness", "where": {"part": part}, "conditions": [c]} for part, c in ((1, "clean"), (2, "adversarial"))]
+    tied = [clip(k, answer=WORDS[2 * (k // 12) + k % 2], factors={"part": 1 + k // 12}) for k in range(24)]
+    assert one(found(study(tied, steps=steps)), "the condition can be told from the word") == "error"
+    single = [clip(k, factors={"part": 1 if k < 6 else 2}) for k in range(7)]
+    findings = found(study(single, steps=[steps[0], steps[1] | {"trials": 6}]))
+    assert one(findings, "condition adversarial is heard on a single clip") == "error"
+
+
+def test_steps_that_hold_all_conditions_raise_no_alarm() -> None:
+    steps = [{"name": "naturalness", "each": "one", "where": {"part": part}} for part in (1, 2)]
+    assert found(study([turning(k, factors={"part": 1 + k // 12}) for k in range(24)], steps=steps)) == []
+
+
+def test_comparisons_of_other_conditions_in_steps_of_their_own_are_warned_of() -> None:
+    steps = [{"name": "abx", "conditions": ["clean", c]} for c in ("adversarial", "noise")]
+    findings = found(study([clip(k, ("clean", "adversarial", "noise")) for k in range(8)], steps=steps))
+    assert one(findings, "the condition can be told from the step") == "warning"
+
+
+@pytest.mark.parametrize("name", ["answer", "speaker_id"])
+def test_words_and_speakers_that_are_numbers_are_names(name: str) -> None:
+    def named(k: int) -> Clip:
+        number = str(100 + k % 10)
+        said = {"answer": number, "factors": {}} if name == "answer" else {"answer": WORDS[k // 10 % 4], "factors": {name: number}}
+        return clip(k, ("clean",) if k % 2 else ("adversarial",), **said)
+
+    assert one(found(study([named(k) for k in range(40)])), "the condition can be told from") == "error"
+
+
+def test_a_number_whose_values_tell_and_whose_quarters_do_not_is_warned_of() -> None:
+    items = [clip(k, split(k), factors={"take": (2 * k + k // 12 % 2) % 24}) for k in range(48)]
+    assert one(found(study(items)), "the condition can be told from the factor take") == "warning"
+    # a number of its own for every clip says nothing
+    assert not [text for _, text in found(study([clip(k, split(k), factors={"take": 7 * k % 48}) for k in range(48)])) if "take" in text]
+
+
+def test_a_condition_that_is_heard_with_a_single_word_or_speaker_is_warned_of() -> None:
+    items = [clip(k, ("clean", "adversarial", "noise") if k % 4 == 0 else ("clean", "adversarial"), factors={}) for k in range(12)]
+    ((level, text),) = found(study(items))
+    assert level == "warning"
+    assert "a condition is heard with a single word (`answer`), others with more (noise with yes)" in text
+
+
+def test_the_same_pairs_in_abx_and_in_preference_are_warned_of() -> None:
+    ((level, text),) = found(study([clip(k) for k in range(7)], steps=["abx", "preference"]))
+    assert level == "warning"
+    assert text.startswith("abx and preference: the same sounds are compared in both")
+    assert "for 20 of 20 listeners" in text
+    assert found(study([clip(k) for k in range(7)], steps=["abx", "naturalness"])) == []
+
+
+@pytest.mark.parametrize(("what", "values"), [("power_dbfs", (-32.0, -26.0, -20.0)), ("seconds", (0.8, 1.0, 1.2))])
+def test_a_condition_between_two_levels_or_lengths_of_the_other_is_found(what: str, values: tuple[float, float, float]) -> None:
+    plan = study([clip(k, split(k), answer=f"word {k}") for k in range(48)], power_dbfs=None)
+    low, middle, high = values
+    heard = sounds(plan)
+    for k, item in enumerate(plan.items):
+        (condition,) = item.files
+        value = middle if condition == "adversarial" else (low, high)[k % 2]
+        heard[item.files[condition]] = replace(heard[item.files[condition]], **{what: value})
+    findings = [(f.level, f.text) for f in confounds(plan, heard)]
+    assert one(findings, "the loudness (medians" if what == "power_dbfs" else "the length (medians") == "error"
+
+
 def test_the_level_of_a_condition_is_found_unless_the_study_sets_all_to_one() -> None:
     items = [clip(k) for k in range(8)]
     louder = {"adversarial": -20.0}
@@ -134,10 +259,26 @@ def test_conditions_in_blocks_are_found() -> None:
 
 def test_conditions_in_turn_are_found_although_places_are_balanced_over_listeners() -> None:
     step = {"name": "naturalness", "each": "one", "order": "file"}
-    ((level, text),) = found(study([clip(k) for k in range(8)], step))
+    ((level, text),) = found(study([turning(k) for k in range(8)], step))
     assert level == "error"
     assert "from the trial before it" in text
     assert "`order: random`" in text
+    assert "seed" not in text  # which changes nothing in the order of the file
+
+
+@pytest.mark.parametrize("n", [4, 7, 12])
+@pytest.mark.parametrize("conditions", [("clean", "adversarial"), ("clean", "adversarial", "noise")])
+def test_a_latin_order_gives_no_condition_away_and_leaves_clips_balanced(n: int, conditions: tuple[str, ...]) -> None:
+    items = [clip(k, conditions, answer=f"word {k}", factors={}) for k in range(n)]
+    plan = study(items, {"name": "naturalness", "each": "one", "order": "latin"}, listeners=4 * len(conditions) ** 2)
+    assert [text for _, text in found(plan) if "can be told" in text] == []
+    times = Counter((s.facts["item"], s.facts["condition"]) for k in range(plan.listeners) for s in screens(plan, "", k))
+    assert set(times.values()) == {4 * len(conditions)}
+
+
+@pytest.mark.parametrize("name", ["abx", "preference"])
+def test_a_latin_order_gives_neither_x_nor_the_first_sound_away(name: str) -> None:
+    assert found(study([clip(k) for k in range(12)], {"name": name, "order": "latin"}, listeners=48)) == []
 
 
 def test_a_condition_that_a_single_clip_stands_for_is_an_error_that_names_it() -> None:

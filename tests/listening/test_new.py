@@ -2,6 +2,7 @@
 
 import csv
 import json
+import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,14 @@ from limen.audio.files import read_clip, write_clip
 from limen.errors import UserError
 from limen.listening.check import check_study
 from limen.listening.design import screens
+from limen.listening.exclusions import exclusions
+from limen.listening.export import rows
 from limen.listening.from_run import Pair, balanced, pairs
 from limen.listening.made_pairs import made_pairs
 from limen.listening.new import new_study, taking_turns, templates
-from limen.listening.study import Study, read_study
+from limen.listening.simulate import answers_of, simulate
+from limen.listening.store import Store
+from limen.listening.study import Study, clips_of, read_study
 from limen.trials._screen import Screen
 from limen.yaml import read_yaml
 
@@ -100,6 +105,51 @@ def test_a_study_takes_the_clips_of_one_data_set(tmp_path):
     assert len(pairs(run)) == 20
 
 
+def swept(folder: Path, clips: int = 36) -> Path:
+    """A run of one attack at two strengths, the weak one first."""
+    run = make_run(folder / "run", clips)
+    for k, eps in enumerate((0.01, 0.05)):
+        cell = run / "cells" / "a1" if k == 0 else make_run(folder / "again", clips) / "cells" / "a1"
+        facts = {"kind": "clip", "order": k, "labels": {"attack": "pgd"}, "variable": {"attack.budget.eps": eps}}
+        (cell / "cell.json").write_text(json.dumps(facts))
+        cell.rename(run / "cells" / ("z9", "a0")[k])
+    return run
+
+
+def test_strengths_of_a_sweep_are_not_mixed_into_one_condition(tmp_path):
+    run = swept(tmp_path)
+    with pytest.raises(UserError, match=r'several values of pgd \(eps 0\.01, eps 0\.05\), which .* mix\. Name one: --value "eps 0\.05"'):
+        new_study(tmp_path / "s", "naturalness", run)
+    with pytest.raises(UserError, match=r'no value "eps 1" of a sweep\. There are: eps 0\.01, eps 0\.05\.'):
+        pairs(run, value="eps 1")
+    for value, cell in (("eps 0.01", "z9"), ("eps 0.05", "a0")):
+        assert {(p.value, p.clean.parents[2].name) for p in pairs(run, value=value)} == {(value, cell)}
+    study = read_study(new_study(tmp_path / "s", "naturalness", run, value="eps 0.05"))
+    assert {item.factors["value"] for item in study.items} == {"eps 0.05"}
+
+
+def test_an_audit_is_no_attack_of_a_study(tmp_path):
+    run = make_run(tmp_path / "run", 9)
+    audit = make_run(tmp_path / "other", 9) / "cells" / "a1"
+    (audit / "cell.json").write_text(json.dumps({"kind": "clip", "task": "audit", "labels": {"attack": "audit"}}))
+    audit.rename(run / "cells" / "b2")
+    assert {p.attack for p in pairs(run)} == {"pgd"}
+    with pytest.raises(UserError, match=r'no attack "cw" on clips\. There are: pgd\.'):
+        pairs(run, "cw")
+    with pytest.raises(UserError, match='no attack "audit"'):
+        pairs(run, "audit")
+
+
+def test_what_the_model_heard_is_kept_beside_the_items_and_is_no_factor_of_theirs(run, tmp_path):
+    study = read_study(new_study(tmp_path / "s", "seed000", run))
+    assert {name for item in study.items for name in item.factors} == {"part", "loudness", "attack"}
+    with (tmp_path / "s" / "sources.csv").open(newline="") as file:
+        sources = list(csv.DictReader(file))
+    assert [row["id"] for row in sources] == [item.id for item in study.items]
+    assert {row["heard_as"] for row in sources} == {"stop"}
+    assert {row["clip"] for row in sources} <= {p.id for p in pairs(run)}
+
+
 def test_a_clip_attacked_twice_is_heard_once():
     pair = Pair("a", Path("a"), Path("b"), "yes", "no", "pgd", "low")
     assert balanced([pair, replace(pair, attack="fgsm")], 5) in ([pair], [replace(pair, attack="fgsm")])
@@ -110,6 +160,29 @@ def test_items_that_are_alike_stand_at_odd_and_even_places_in_turn(run):
     for key in ("answer", "loudness"):
         odd, even = (Counter(getattr(p, key) for p in ordered[k::2]) for k in (0, 1))
         assert all(abs(odd[v] - even[v]) <= 1 for v in odd | even)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("words", range(2, 11))
+def test_every_word_stands_at_odd_and_even_places_equally_often_whatever_else_is_balanced(words, levels):
+    for n in (5, 12, 18, 24):
+        chance = random.Random(n)
+        mine = [Pair(str(k), Path("a"), Path("b"), f"word {chance.randrange(words)}", "stop", chance.choice(("pgd", "fgsm")),
+                     ("low", "medium", "high")[chance.randrange(levels)]) for k in range(n)]  # fmt: skip
+        ordered = taking_turns(mine, seed=3)
+        assert sorted(ordered, key=str) == sorted(mine, key=str)
+        odd, even = (Counter(p.answer for p in ordered[k::2]) for k in (0, 1))
+        assert all(abs(odd[w] - even[w]) <= 1 for w in odd | even)
+
+
+@pytest.mark.parametrize("template", ["seed000", "naturalness", "identification"])
+def test_no_listener_is_told_the_condition_by_the_word(template, run, tmp_path):
+    study = read_study(new_study(tmp_path / "s", template, run))
+    said = {item.id: item.answer for item in study.items}
+    for planned in everybody(study):
+        trials = [s for s in planned if s.role == "trial" and s.kind in ("naturalness", "identification")]
+        clean, adversarial = (Counter(said[s.facts["item"]] for s in trials if s.facts["condition"] == c) for c in ("clean", "adversarial"))
+        assert all(abs(clean[word] - adversarial[word]) <= 1 for word in WORDS)
 
 
 @pytest.mark.parametrize("template", sorted(templates()))
@@ -199,6 +272,27 @@ def test_the_published_study_has_nine_experiments_of_twelve_clips_and_six_abx_tr
         assert {s.facts["loudness"] for s in (*first, *second)} == {group.split()[0]}
         words = first[0].widgets[0]
         assert [c.value for c in words.choices] == sorted(WORDS)
+
+
+def test_experiments_of_a_small_run_share_clips_but_compare_others_in_abx(tmp_path):
+    study = read_study(new_study(tmp_path / "s", "seed000", make_run(tmp_path / "run", 81)))
+    clips = clips_of(study.items)
+    for level in ("low", "medium", "high"):
+        mine = [item for item in study.items if item.factors["loudness"] == level]
+        assert len({clips[item.id] for item in mine}) == 18
+        assert len({clips[item.id] for item in mine if item.factors["part"] == "2"}) == 18
+
+
+@pytest.mark.parametrize("template", sorted(templates()))
+def test_every_template_can_be_rehearsed_its_rules_keep_most_simulated_listeners(template, run, tmp_path):
+    path = new_study(tmp_path / "s", template, run)
+    study = read_study(path)
+    simulate(path, study.listeners, audio=False)
+    store = Store(answers_of(path))
+    out = exclusions(study, rows(store.answers(), store.listeners(), study))
+    store.close()
+    assert out.listeners == study.listeners
+    assert out.kept > 0.8 * study.listeners
 
 
 def test_the_audio_of_a_study_is_that_of_the_run(run, tmp_path):

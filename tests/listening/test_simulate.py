@@ -86,6 +86,15 @@ def test_ratings_follow_the_quality_of_the_condition_and_the_better_of_two_is_pr
     assert abs(sum(given) / N - (1 + 4 * 0.4)) < 0.05
 
 
+def test_the_hidden_reference_of_mushra_is_recognised_whatever_its_condition_is_called():
+    sounds = (Sound("Reference", Stimulus("a.wav"), "clean", rated=False), Sound("A", Stimulus("a.wav"), "clean"),
+              Sound("B", Stimulus("b.wav"), "bad"))  # fmt: skip
+    widget = Widget("rating", "slide", "?", each_sound=True)
+    answers = said(Screen("mushra", "trial", sounds=sounds, widgets=(widget,), facts={"reference": "clean"}), person(), 500)
+    assert sum(a["rating"]["A"] >= 90 for a in answers) > 0.97 * 500
+    assert abs(sum(a["rating"]["B"] for a in answers) / 500 - 60) < 2
+
+
 def everything(folder: Path) -> Path:
     word = {"name": "attention", "file": "audio/zebra_7f_0.wav", "word": "left", "others": ["right", "up"]}
     more = [{"name": name, "trials": 2} for name in ("identification", "transcription", "mushra", "preference")]
