@@ -37,6 +37,10 @@ class Session:
         """Position of every screen shown so far, by the opaque id the page knows it by."""
         self.lock = threading.Lock()
 
+    def agrees_before(self, position: int) -> bool:
+        """Whether no screen from this position on asks for consent."""
+        return not any(screen.kind == "consent" for screen in self.planned[position:])
+
 
 @dataclass(frozen=True)
 class Offer:

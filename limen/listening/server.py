@@ -5,7 +5,6 @@ uvicorn runs `app(...)`; every answer is acknowledged after its commit, so the p
 
 import asyncio
 import gc
-import json
 import logging
 import sys
 import threading
@@ -169,13 +168,8 @@ def _routes(sessions: Sessions) -> APIRouter:
 
     @routes.post("/api/event", response_model=Noted)
     async def event(request: Request, body: Event) -> Response:
-        """Notes something that happened on the page: a lost connection, a hidden tab."""
-        storable(body.data)
-        if len(json.dumps(body.data)) > 4000:
-            raise UserError("The data of an event may be 4000 characters long.")
-        key = needed(request)
-        await run_in_threadpool(lambda: sessions.store.event(sessions.find(key).id, body.kind, body.data))
-        return as_json({"stored": True})
+        """Notes something that happened on the page: a hidden tab, a sound that does not play."""
+        return as_json({"stored": await run_in_threadpool(sessions.event, needed(request), body.screen, body.kind)})
 
     @routes.get("/audio/{opaque}", response_class=Response, responses={200: {"content": {"audio/wav": {}}}})
     async def audio(request: Request, opaque: Opaque) -> Response:

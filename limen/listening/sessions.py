@@ -191,7 +191,22 @@ class Sessions:
         made = self.sounds.ready(place.screen) if place and opaque in place.sounds else None
         return made.wavs[place.sounds[opaque]] if place and made else None
 
-    # ---- answers
+    # ---- events and answers
+
+    def event(self, key: str, screen: str, kind: str) -> bool:
+        """Notes what happened on the page while a screen was shown; False, and nothing is kept, before consent and after the end."""
+        session = self._at(key, screen)
+        if session.place is None or not session.agrees_before(session.place.position):
+            return False
+        return self.store.event(session.id, session.positions[screen], kind)
+
+    def _at(self, key: str, screen: str) -> Session:
+        """The session of a listener to whom the screen was shown."""
+        for fresh in (False, True):
+            session = self.find(key, fresh)
+            if screen in session.positions:
+                return session
+        raise UserError("This belongs to no screen of yours that was shown. Load the page again.")
 
     def answer(self, key: str, screen: str, attempt: str, answer: Any, playback: Sequence[Mapping[str, Any]] = (),
                response_ms: float | None = None) -> dict[str, Any]:  # fmt: skip
@@ -210,11 +225,7 @@ class Sessions:
     def offer(self, key: str, screen: str, attempt: str, answer: Any, playback: Sequence[Mapping[str, Any]],
               response_ms: float | None) -> Offer:  # fmt: skip
         """Checks an answer and hands it to the store, which is still writing when this returns."""
-        session = self.find(key)
-        if screen not in session.positions:
-            session = self.find(key, fresh=True)
-        if screen not in session.positions:
-            raise UserError("This answer belongs to no screen of yours that was shown. Load the page again.")
+        session = self._at(key, screen)
         place = session.place
         if place is None or session.positions[screen] != place.position:
             return Offer(key, screen, session)
@@ -223,7 +234,7 @@ class Sessions:
         kept = Answered(position, {} if asked.personal else given, asked.facts)
         following, proof = self._following(session, [kept]), self.sounds.proved(asked, playback)
         heard = any(p["proved"] for p in proof) or following is None
-        earns = heard and not session.placed and not any(s.kind == "consent" for s in session.planned[position + 1 :])
+        earns = heard and not session.placed and session.agrees_before(position + 1)
         record = Record(
             session.id, position, attempt, asked.step, asked.kind, asked.role, given, asked.facts, asked.truth, asked.correct(given),
             proof, response_ms, personal=asked.personal, last=following is None,

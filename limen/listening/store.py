@@ -39,12 +39,10 @@ from limen.listening.tables import (
 )
 from limen.listening.writer import Writer
 
-MOST_EVENTS = 1000
+MOST_EVENTS = 100
 """Events kept of one listener."""
 ERASED = "erased "
 """How the hash of a key begins that leads to nobody any more."""
-SIMULATED = "simulated"
-"""Event of a listener who was made up."""
 
 
 class Store:
@@ -183,6 +181,10 @@ class Store:
     def finish(self, listener: int) -> None:
         self._writer.run(lambda connection: connection.execute(FINISHED, {"who": [listener], "now": time.time()}))
 
+    def mark_simulated(self, listener: int) -> None:
+        """Notes that the listener was made up."""
+        self._writer.run(lambda connection: connection.execute(update(listeners).where(listeners.c.id == listener).values(simulated=True)))
+
     def parameters(self, listener: int) -> dict[str, str]:
         """What the recruitment site said of a listener; empty once erased."""
         with self.engine.connect() as connection:
@@ -244,14 +246,21 @@ class Store:
         with self.engine.connect() as connection:
             return list(connection.execute(select(*columns).where(answers.c.listener == listener).order_by(answers.c.position)))
 
-    def event(self, listener: int, kind: str, data: Mapping[str, Any]) -> None:
-        """Notes something that happened to a listener; beyond MOST_EVENTS nothing is kept."""
+    def event(self, listener: int, position: int, kind: str) -> bool:
+        """Notes something that happened on the page of a listener. False, and nothing is kept, after the last answer and beyond
+        MOST_EVENTS."""
 
-        def job(connection: Connection) -> None:
-            if (connection.scalar(select(func.count()).where(events.c.listener == listener)) or 0) < MOST_EVENTS:
-                connection.execute(insert(events).values(listener=listener, at=time.time(), kind=kind, data=dict(data)))
+        def job(connection: Connection) -> bool:
+            if self._closed:
+                raise DoorClosed("This study is closed: nothing is noted any more.")
+            taking_part = exists().where(listeners.c.id == listener, listeners.c.finished_at.is_(None))
+            so_far = select(func.count()).where(events.c.listener == listener).scalar_subquery()
+            room = bool(connection.scalar(select(taking_part & (so_far < MOST_EVENTS))))
+            if room:
+                connection.execute(insert(events).values(listener=listener, at=time.time(), position=position, kind=kind))
+            return room
 
-        self._writer.run(job)
+        return self._writer.run(job)
 
     # ---- what is read out
 
@@ -260,12 +269,10 @@ class Store:
         return self._rows(select(answers).order_by(answers.c.id))
 
     def listeners(self) -> list[dict[str, Any]]:
-        """All listeners, in the order in which they came; `group` is their group, `erased` whether their person is, `simulated` says that
-        they are no people."""
+        """All listeners, in the order in which they came; `group` is their group, `erased` says whether what is personal was erased."""
         columns = [c.label(c.name.rstrip("_")) for c in listeners.c if c.name not in ("key_hash", "returning_hash")]
         columns.append(listeners.c.key_hash.startswith(ERASED).label("erased"))
-        simulated = exists().where((events.c.listener == listeners.c.id) & (events.c.kind == SIMULATED)).label("simulated")
-        return self._rows(select(*columns, simulated).order_by(listeners.c.id))
+        return self._rows(select(*columns).order_by(listeners.c.id))
 
     def personal(self) -> list[dict[str, Any]]:
         return self._rows(select(personal).order_by(personal.c.listener, personal.c.position))

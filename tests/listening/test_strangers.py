@@ -1,5 +1,6 @@
 """What a stranger could do to a study, on a real server over HTTP: fill it, hold it, or be taken for another listener."""
 
+import csv
 import json
 import socket
 import time
@@ -11,11 +12,19 @@ from urllib.parse import urlencode
 import pytest
 import studies
 from serving import Server, Visitor
+from typer.testing import CliRunner
 
+from limen.cli import app
 from limen.listening.arrivals import network_of
 from limen.listening.study import Recruitment
 
 SHORT: list[Any] = ["consent", {"name": "abx", "trials": 1}]
+
+
+def listen(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["listen", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 def progress(server: Server) -> dict[str, Any]:
@@ -144,6 +153,22 @@ def test_a_preview_shows_the_consent_text_and_stores_nothing(tmp_path: Path, par
         assert json.loads(visitor.ask("GET", f"/api/state?{urlencode(parameters)}")[1]) == shown
         told = progress(server)
         assert {told[name] for name in ("begun", "active", "left", "answers")} == {0}
+
+
+def test_no_stranger_can_have_the_answers_of_people_taken_for_simulated_ones(tmp_path: Path) -> None:
+    study = studies.write(tmp_path / "s", SHORT, hypotheses=[])
+    with Server(study) as server:
+        visitor = Visitor(server)
+        state = visitor.begin()[1]
+        for body in ({"kind": "simulated", "data": {}}, {"kind": "simulated", "screen": state["screen"]["id"]}):
+            assert visitor.ask("POST", "/api/event", body)[0] == 422
+        assert visitor.take(state)["done"]
+    assert "SIMULATED" not in listen("monitor", study)
+    listen("export", study, tmp_path / "answers.csv")
+    table = (tmp_path / "answers.csv").read_text().splitlines()
+    assert [row["simulated"] for row in csv.DictReader(table)] == ["false"] * 2
+    assert "SIMULATED" not in listen("analyze", study)
+    assert (study.parent / "results.html").is_file()
 
 
 def test_what_different_people_share_cannot_be_declared_to_name_one() -> None:
