@@ -29,8 +29,8 @@ from limen.listening.arrivals import Crowded
 from limen.listening.guard import Guard, Limits, sender
 from limen.listening.messages import Answer, Begin, Declined, Event, Noted, Preview, Problem, State, Stored, as_json
 from limen.listening.resume import Opaque, key_of, known
-from limen.listening.seats import DoorClosed, Released
-from limen.listening.sessions import Sessions, Unknown
+from limen.listening.seats import DoorClosed, Released, Unknown
+from limen.listening.sessions import Sessions
 from limen.listening.store import Store
 from limen.listening.study import read_study
 
@@ -122,7 +122,7 @@ def _routes(sessions: Sessions) -> APIRouter:
     def needed(request: Request) -> str:
         key = key_of(request, sessions)
         if not key:
-            raise Unknown("Nobody is known by this browser. Open the study's address to begin.")
+            raise Unknown
         return key
 
     @routes.get("/", include_in_schema=False)

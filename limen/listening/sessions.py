@@ -20,6 +20,7 @@ from limen.listening.design import Answered
 from limen.listening.guard import Limits
 from limen.listening.keys import Keys, hashed
 from limen.listening.places import Offer, Place, Session
+from limen.listening.seats import Unknown
 from limen.listening.sounds import Sounds
 from limen.listening.store import Record, Store
 from limen.listening.study import Study
@@ -28,10 +29,6 @@ from limen.trials._screen import Screen
 
 KEPT = 2000
 """Sessions in memory; one more costs the oldest, which is then read from the store again when it is wanted."""
-
-
-class Unknown(UserError):
-    """Nobody with this key."""
 
 
 class Sessions:
@@ -108,7 +105,7 @@ class Sessions:
                 return session
         row = self.store.find(name)
         if row is None:
-            raise Unknown("Nobody is known by this key. Open the study's address to begin.")
+            raise Unknown
         if row.number is None:  # it went to another while this listener was away
             row = self.store.readmit(self.study, row.id, design.least_filled, self._seed)
         return self._keep(name, self._read(row))
@@ -152,7 +149,7 @@ class Sessions:
         session = self.find(key, fresh)
         who = self.keys.returning(self.study.recruitment.who(parameters or {}))
         if who is not None and who != session.returning:
-            raise Unknown("This browser is known as another listener. Begin to take part yourself.")
+            raise Unknown
         if fresh:
             self.store.seen(session.id)
         return self._told(session, key)
@@ -198,7 +195,7 @@ class Sessions:
         session = self._at(key, screen)
         if session.place is None or not session.agrees_before(session.place.position):
             return False
-        return self.store.event(session.id, session.positions[screen], kind)
+        return self.store.event(session.id, hashed(key), session.positions[screen], kind)
 
     def _at(self, key: str, screen: str) -> Session:
         """The session of a listener to whom the screen was shown."""
@@ -237,7 +234,7 @@ class Sessions:
         earns = heard and not session.placed and session.agrees_before(position + 1)
         record = Record(
             session.id, position, attempt, asked.step, asked.kind, asked.role, given, asked.facts, asked.truth, asked.correct(given),
-            proof, response_ms, personal=asked.personal, last=following is None,
+            proof, response_ms, personal=asked.personal, last=following is None, key_hash=hashed(key),
             was=None if session.answered else (session.group, session.number), places=self.study.listeners if earns else None,
         )  # fmt: skip
         return Offer(key, screen, session, place, kept, following, self.store.start_append(record), earns)

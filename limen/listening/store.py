@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from limen.errors import UserError
 from limen.listening.refusals import refuse
-from limen.listening.seats import STATES, Choose, DoorClosed, Seats, Seed
+from limen.listening.seats import STATES, Choose, DoorClosed, Seats, Seed, Unknown
 from limen.listening.study import Study
 from limen.listening.tables import (
     COPIED,
@@ -36,6 +36,7 @@ from limen.listening.tables import (
     open_engine,
     personal,
     recruits,
+    wipe_log,
 )
 from limen.listening.writer import Writer
 
@@ -191,23 +192,27 @@ class Store:
             return connection.scalar(select(recruits.c.data).where(recruits.c.listener == listener)) or {}
 
     def erase(self, listener: int) -> None:
-        """Deletes what is personal: answers about the person and recruitment parameters. Other answers stay.
+        """Deletes what is personal: answers about the person, recruitment parameters and events. Other answers stay.
 
-        The hashes that tell the listener when they return go too: nothing leads from the person to the answers any more.
+        The hashes that tell the listener when they return go too: nothing leads from the person to the answers any more, and a page that is
+        still open, at whatever server, can add none.
         """
 
         def job(connection: Connection) -> None:
             unknown = {"returning_hash": None, "key_hash": f"{ERASED}{secrets.token_hex(16)}"}
             if not connection.execute(update(listeners).where(listeners.c.id == listener).values(unknown)).rowcount:
                 raise UserError(f"There is no listener {listener}.")
-            connection.execute(delete(personal).where(personal.c.listener == listener))
-            connection.execute(delete(recruits).where(recruits.c.listener == listener))
+            for table in (personal, recruits, events):
+                connection.execute(delete(table).where(table.c.listener == listener))
 
         self._writer.run(job)
+        wipe_log(self.engine)
 
     def decline(self, listener: int, position: int) -> bool:
         """Forgets a listener who does not agree on the screen at this position; False if they agreed before."""
-        return self._writer.run(lambda connection: refuse(connection, listener, position))
+        gone = self._writer.run(lambda connection: refuse(connection, listener, position))
+        wipe_log(self.engine)
+        return gone
 
     # ---- answers
 
@@ -246,16 +251,18 @@ class Store:
         with self.engine.connect() as connection:
             return list(connection.execute(select(*columns).where(answers.c.listener == listener).order_by(answers.c.position)))
 
-    def event(self, listener: int, position: int, kind: str) -> bool:
+    def event(self, listener: int, key_hash: str, position: int, kind: str) -> bool:
         """Notes something that happened on the page of a listener. False, and nothing is kept, after the last answer and beyond
         MOST_EVENTS."""
 
         def job(connection: Connection) -> bool:
             if self._closed:
                 raise DoorClosed("This study is closed: nothing is noted any more.")
-            taking_part = exists().where(listeners.c.id == listener, listeners.c.finished_at.is_(None))
-            so_far = select(func.count()).where(events.c.listener == listener).scalar_subquery()
-            room = bool(connection.scalar(select(taking_part & (so_far < MOST_EVENTS))))
+            here = select(listeners.c.finished_at).where(listeners.c.id == listener, listeners.c.key_hash == key_hash)
+            if (found := connection.execute(here).first()) is None:
+                raise Unknown
+            so_far = connection.scalar(select(func.count()).where(events.c.listener == listener)) or 0
+            room = found.finished_at is None and so_far < MOST_EVENTS
             if room:
                 connection.execute(insert(events).values(listener=listener, at=time.time(), position=position, kind=kind))
             return room

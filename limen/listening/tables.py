@@ -2,7 +2,9 @@
 
 import json
 import os
+import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,9 @@ events = Table(
 # statements of every answer, built once: building them takes longer than running them
 LOCK = select(meta.c.value).where(meta.c.key == "closed_at").with_for_update()
 SEEN = update(listeners).where(listeners.c.id.in_(bindparam("who", expanding=True))).values(seen_at=bindparam("now"))
+STANDING = select(listeners.c.id, listeners.c.key_hash, listeners.c.group_, listeners.c.number, listeners.c.placed_at).where(
+    listeners.c.id.in_(bindparam("who", expanding=True))
+)
 FINISHED = SEEN.where(listeners.c.finished_at.is_(None)).values(finished_at=bindparam("now"))
 TRIED = update(meta).where(meta.c.key == "tried_at").values(value=bindparam("now"))
 TAKEN = select(answers.c.listener, answers.c.position).where(
@@ -145,6 +150,8 @@ class Record:
     response_ms: float | None
     personal: bool = False
     """The answer goes to the table that can be erased."""
+    key_hash: str | None = None
+    """What the database knew the listener by when their screens were made; null: not checked."""
     was: tuple[str, int] | None = None
     """Group and number that the screens followed from. Given with a first answer: until then the number may go to another."""
     places: int | None = None
@@ -227,14 +234,26 @@ def address(where: str | Path) -> URL:
     return url
 
 
+def wipe_log(engine: Engine) -> None:
+    """Empties the log beside a file of SQLite, which holds what was deleted until it is written anew."""
+    if engine.dialect.name != "sqlite":
+        return
+    connection = engine.raw_connection()  # not within a transaction
+    try:
+        with suppress(sqlite3.Error):  # the deletion stands; a disk that is full or slow leaves this for the next time
+            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _sqlite_connection(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # the driver would begin transactions by itself, and too late for BEGIN IMMEDIATE
-    # FULL: a commit is on the disk when it returns, also after a power cut
-    for pragma in ("busy_timeout=20000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    # FULL: a commit is on the disk when it returns, also after a power cut. secure_delete: what is deleted is overwritten
+    for pragma in ("busy_timeout=20000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -290,18 +290,18 @@ def test_a_closed_store_refuses_to_write_rather_than_to_wait(database):
 
 def test_events_of_a_listener_are_kept_up_to_a_limit(store):
     who, other = (join(store, study(), k).id for k in "kl")
-    assert [store.event(who, 3, "hidden") for _ in range(102)] == [True] * 100 + [False] * 2
-    assert store.event(other, 3, "visible")
+    assert [store.event(who, "k", 3, "hidden") for _ in range(102)] == [True] * 100 + [False] * 2
+    assert store.event(other, "l", 3, "visible")
     assert Counter((e["listener"], e["position"], e["kind"]) for e in store.events()) == {(who, 3, "hidden"): 100, (other, 3, "visible"): 1}
 
 
 def test_after_the_last_answer_and_after_the_close_no_event_is_kept(store):
     who, other = (join(store, study(), k).id for k in "kl")
     store.append(record(who, 0, last=True))
-    assert not store.event(who, 0, "hidden")
+    assert not store.event(who, "k", 0, "hidden")
     store.close_study()
     with pytest.raises(DoorClosed, match="closed"):
-        store.event(other, 0, "hidden")
+        store.event(other, "l", 0, "hidden")
     assert store.events() == []
 
 
