@@ -90,15 +90,15 @@ def serve(
         int | None,
         typer.Option(
             min=1,
-            help="How many may begin at once from one address: give the size of a classroom or laboratory that shares one. "
+            help="How many may take part at once from one address: give the size of a classroom or laboratory that shares one. "
             "Default: a tenth of the study's listeners, at least 3.",
         ),
     ] = None,
     patience: Annotated[
-        float, typer.Option(min=1, help="Minutes after which the place of a listener who is not seen any more goes to another.")
+        float, typer.Option(min=1, help="Minutes without an answer or a sound fetched, after which a listener's place goes to another.")
     ] = 60,
     begun: Annotated[
-        float, typer.Option(min=0.1, help="Minutes after which one who is not seen any more and has heard nothing yet counts as left.")
+        float, typer.Option(min=0.1, help="The same of one who has heard nothing yet: minutes after which they count as left.")
     ] = 10,
 ) -> None:
     """Serve the study to listeners until Ctrl-C. Stopping, a crash or a restart loses no answer that a listener saw stored."""

@@ -86,7 +86,7 @@ PEOPLE: dict[str, Column] = {
     "started_at": Column("when the listener began", TIME, kind="time"),
     "placed_at": Column("when the first answer came that proves that a sound was heard", TIME, kind="time"),
     "finished_at": Column("when the last answer was stored; empty: the listener has not finished", TIME, kind="time"),
-    "seen_at": Column("when the listener was there last", TIME, kind="time"),
+    "seen_at": Column("when the listener began, last fetched a sound or answered", TIME, kind="time"),
     "minutes": Column("from the beginning to the last answer", "min", "(from 0)", "number"),
     "answers": Column("how many answers are stored", values="(from 0)", kind="whole"),
     "excluded": ANSWERS["excluded"],

@@ -3,6 +3,7 @@
 Written on ASGI itself, as each request passes here: a framework's middleware costs more than the rest of an answer.
 """
 
+import ipaddress
 import json
 import time
 from collections import OrderedDict
@@ -45,8 +46,8 @@ class Limits(Options):
     """Requests from one address: a classroom, or a whole university, may stand behind it."""
     address_burst: int = Field(default=4000, ge=1)
     begin_burst: int | None = Field(default=None, ge=1)
-    """New listeners from one address at once, and as many there who have no place yet; null: a tenth of the study's, at least 3. A
-    classroom or a laboratory behind one address needs the number of people in it."""
+    """Listeners from one address who take part at once, and who begin at once; null: a tenth of the study's, at least 3. A classroom or a
+    laboratory behind one address needs the number of people in it."""
     begin_per_s: float | None = Field(default=None, gt=0)
     """Refills that; null: `begin_burst` in ten minutes."""
     token_per_s: float = Field(default=0.2, gt=0)
@@ -139,6 +140,17 @@ class Guard:
                 return b"", too_long
             if not message.get("more_body"):
                 return b"".join(parts), None
+
+
+def network_of(address: str) -> str:
+    """One sender: an address, or the 64 bits of an IPv6 address that a provider gives to one customer."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 6 and found.ipv4_mapped is None:
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return address
 
 
 def sender(scope: Scope) -> str:

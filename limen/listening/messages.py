@@ -167,7 +167,7 @@ class GroupProgress(Message):
     active: int
     """At it, with a place."""
     dropped: int
-    """With a place, and not seen for long: another may take it."""
+    """With a place, and idle for long: another may take it."""
     begun: int
     """Just begun, and without a place as long as they have heard nothing."""
     left: int

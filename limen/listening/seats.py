@@ -21,7 +21,8 @@ Choose = Callable[[Study, Mapping[str, int]], str]
 """Group that a new listener joins, given how many each has."""
 Seed = Callable[[str, int], int]
 STATES = ("finished", "active", "dropped", "begun", "left")
-"""What a listener is: at the end; at it; has a place but was not seen for long; begins and has no place yet; left before they had one."""
+"""What a listener is: at the end; at it; has a place but was idle for long; begins and has no place yet; left before they had one. Idle is
+who neither answers nor fetches a sound: a page that only asks for its screen, however often, holds nothing."""
 
 
 class Unknown(UserError):
@@ -41,7 +42,7 @@ class Released(UserError):
 
 class Seats:
     def __init__(self, patience_s: float, begun_s: float):
-        """A place is free again when its listener was not seen for `patience_s`, the number of one without answers after `begun_s`."""
+        """A place is free again when its listener was idle for `patience_s`, the number of one without answers after `begun_s`."""
         self.patience_s, self.begun_s = patience_s, begun_s
 
     def placed(self) -> ColumnElement[bool]:

@@ -50,8 +50,8 @@ def app(study_path: str | Path, database_url: str | None = None, *, token: str |
     """The application for a study file. Answers go to NAME.db beside it, or to `database_url`.
 
     `token` lets the administrator in (by default one that stays the same for a database: `app.state.token`); `limits` bound what is taken
-    from whom; a listener not seen for `patience_min` minutes leaves their place to another, one who has begun and heard nothing yet after
-    `begun_min`; `cache` keeps the sounds that were made.
+    from whom; a listener who has neither answered nor fetched a sound for `patience_min` minutes leaves their place to another, one who has
+    begun and heard nothing yet after `begun_min`; `cache` keeps the sounds that were made.
     """
     limits = limits or Limits()
     study_path = Path(study_path)
@@ -184,6 +184,7 @@ def _routes(sessions: Sessions) -> APIRouter:
             raise HTTPException(500, "This sound cannot be played. Please tell those who run the study.") from None
         if sound is None:
             raise HTTPException(404, "There is no such sound on your present screen.")
+        sessions.fetched(key)
         return Response(sound, media_type="audio/wav", headers={"Cache-Control": "no-store"})
 
     return routes

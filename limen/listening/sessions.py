@@ -5,6 +5,7 @@ twice by the store itself, so even two servers of one study never store one twic
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -30,12 +31,15 @@ from limen.trials._screen import Screen
 KEPT = 2000
 """Sessions in memory; one more costs the oldest, which is then read from the store again when it is wanted."""
 
+NOTED_S = 5.0
+"""Between two notes that a listener fetches sounds."""
+
 
 class Sessions:
     def __init__(self, study: Study, folder: Path, store: Store, cache: Path | None = None, limits: Limits | None = None):
         """`folder` is that of the study file; `cache` keeps sounds that were made; `limits` say how many begin from one address."""
         self.study, self.store, self.keys = study, store, Keys(store.secret, study)
-        self.arrivals = Arrivals(limits or Limits(), study.listeners, store.begun_s)
+        self.arrivals = Arrivals(limits or Limits(), study.listeners, store.begun_s, store.patience_s)
         self.sounds = Sounds(study, folder, cache or folder / ".limen_sounds")
         self.sounds.check()
         store.bind(study)
@@ -66,7 +70,7 @@ class Sessions:
             told = self.study.recruitment.read(parameters)
             row = self.store.join(self.study, hashed(fresh_key), returning, told, design.least_filled, self._seed)
         except BaseException:
-            self.arrivals.settled(hashed(fresh_key))
+            self.arrivals.gone(hashed(fresh_key))
             raise
         self._keep(hashed(fresh_key), self._read(row))
         return fresh_key
@@ -81,7 +85,7 @@ class Sessions:
 
     def _knows(self, key: str) -> bool:
         try:
-            self.store.seen(self.find(key, fresh=True).id)
+            self.find(key, fresh=True)
         except Unknown:
             return False
         return True
@@ -94,7 +98,7 @@ class Sessions:
             raise UserError("You have agreed already. To stop taking part, close the page.")
         with self._lock:
             self._kept.pop(hashed(key), None)
-        self.arrivals.settled(hashed(key))
+        self.arrivals.gone(hashed(key))
 
     def find(self, key: str, fresh: bool = False) -> Session:
         """The session of a key; `fresh` reads it from the store whatever is in memory."""
@@ -150,8 +154,6 @@ class Sessions:
         who = self.keys.returning(self.study.recruitment.who(parameters or {}))
         if who is not None and who != session.returning:
             raise Unknown
-        if fresh:
-            self.store.seen(session.id)
         return self._told(session, key)
 
     def _told(self, session: Session, key: str) -> dict[str, Any]:
@@ -187,6 +189,15 @@ class Sessions:
         place = session.place if session else None
         made = self.sounds.ready(place.screen) if place and opaque in place.sounds else None
         return made.wavs[place.sounds[opaque]] if place and made else None
+
+    def fetched(self, key: str) -> None:
+        """Notes that a listener has fetched a sound, and so takes part; does not wait for the commit. A page that merely asks where it
+        stands is no sign of somebody who listens."""
+        session = self._kept.get(hashed(key))
+        if session is not None and time.monotonic() - session.noted_at >= NOTED_S:
+            session.noted_at = time.monotonic()
+            self.store.seen(session.id)
+            self.arrivals.seen(hashed(key), session.placed)
 
     # ---- events and answers
 
@@ -251,8 +262,10 @@ class Sessions:
                     session.finished = offer.following is None
                     session.placed = session.placed or offer.earns
                     self._go(session, offer.following)
-            if offer.earns:
-                self.arrivals.settled(hashed(offer.key))
+            if offer.following is None:
+                self.arrivals.gone(hashed(offer.key))
+            else:
+                self.arrivals.seen(hashed(offer.key), session.placed)
             self._keep(hashed(offer.key), session)  # a page that was loaded meanwhile may have put an older one there
         told = self._feedback(session, session.positions[offer.screen])
         return {"stored": True, "again": again, "feedback": told, "state": self._told(session, offer.key)}

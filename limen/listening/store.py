@@ -48,11 +48,11 @@ ERASED = "erased "
 
 class Store:
     def __init__(self, where: str | Path, patience_min: float = 60, begun_min: float = 10):
-        """`where`: a file of SQLite or a database URL; a listener not seen for `patience_min` minutes has dropped out, one without a place
-        after `begun_min`."""
+        """`where`: a file of SQLite or a database URL; a listener who has neither answered nor fetched a sound for `patience_min` minutes
+        has dropped out, one without a place after `begun_min`."""
         self.engine = open_engine(where)
-        self.begun_s = 60 * begun_min
-        self._seats = Seats(60 * patience_min, self.begun_s)
+        self.patience_s, self.begun_s = 60 * patience_min, 60 * begun_min
+        self._seats = Seats(self.patience_s, self.begun_s)
         self._closed = ""
         """When the study was closed, as read at the beginning of the transaction that the writer is in."""
         self._writer = Writer[Record](self.engine, self._open, self._append_all)
@@ -164,11 +164,11 @@ class Store:
         return self._writer.run(job)
 
     def _numbered(self, connection: Connection, old: Row[Any], study: Study, choose: Choose, seed: Seed) -> Row[Any]:
-        """Notes that a known listener is there; one whose number went to another gets a new one."""
-        values: dict[str, Any] = {"seen_at": time.time()}
-        if old.number is None:
-            self._open_door()
-            values |= self._seats.admit(connection, study, choose, seed)
+        """A known listener; one whose number went to another gets a new one."""
+        if old.number is not None:
+            return old
+        self._open_door()
+        values = {"seen_at": time.time(), **self._seats.admit(connection, study, choose, seed)}
         return connection.execute(update(listeners).where(listeners.c.id == old.id).values(values).returning(*listeners.c)).one()
 
     def _open_door(self) -> None:
@@ -176,7 +176,7 @@ class Store:
             raise DoorClosed("This study is closed.")
 
     def seen(self, listener: int) -> None:
-        """Notes that the listener is there; does not wait for the commit."""
+        """Notes that the listener takes part; does not wait for the commit."""
         self._writer.start(lambda connection: connection.execute(SEEN, {"who": [listener], "now": time.time()}))
 
     def finish(self, listener: int) -> None:

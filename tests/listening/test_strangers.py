@@ -15,7 +15,7 @@ from serving import Server, Visitor
 from typer.testing import CliRunner
 
 from limen.cli import app
-from limen.listening.arrivals import network_of
+from limen.listening.guard import network_of
 from limen.listening.study import Recruitment
 
 SHORT: list[Any] = ["consent", {"name": "abx", "trials": 1}]
@@ -74,13 +74,49 @@ def test_a_classroom_behind_one_address_begins_at_once_when_the_operator_says_so
         assert [Visitor(server).begin()[0] for _ in range(21)] == [200] * 20 + [429]
 
 
-def test_who_has_heard_something_leaves_room_for_the_next_from_the_same_address(tmp_path: Path) -> None:
+def test_who_has_finished_leaves_room_for_the_next_from_the_same_address(tmp_path: Path) -> None:
     with Server(studies.write(tmp_path / "s", SHORT, listeners=30), limits={"begin_burst": 2, "begin_per_s": 1000}) as server:
         visitors = [Visitor(server) for _ in range(4)]
         states = [visitor.begin() for visitor in visitors]
         assert [status for status, _ in states] == [200, 200, 429, 429]
         visitors[0].take(states[0][1])
         assert [visitor.begin()[0] for visitor in visitors[2:]] == [200, 429]
+
+
+def test_a_page_that_only_asks_for_its_screen_keeps_no_place_from_others(tmp_path: Path) -> None:
+    study = studies.write(tmp_path / "s", [SHORT[0], {"name": "abx", "trials": 2}], listeners=1)
+    with Server(study, patience_min=0.05, limits={"begin_burst": 1000}) as server:
+        idle, other = Visitor(server), Visitor(server, "127.0.1.1")
+        state = idle.begin()[1]
+        for _ in range(2):
+            state = idle.answer(state)[1]["state"]
+        deadline = time.monotonic() + 60
+        while (begun := other.begin())[0] == 403 and time.monotonic() < deadline:
+            time.sleep(0.25)
+            idle.state()
+            idle.begin()
+        assert begun[0] == 200, begun
+        assert other.take(begun[1])["done"]
+        assert idle.take(idle.state())["done"]  # who returns goes on all the same
+
+
+def test_one_address_holds_few_places_at_once_and_others_still_come(tmp_path: Path) -> None:
+    study = studies.write(tmp_path / "s", [SHORT[0], {"name": "abx", "trials": 2}], listeners=30)
+    with Server(study, limits={"begin_per_s": 1000}) as server:
+        held = []
+        for _ in range(3):  # a tenth of thirty
+            visitor = Visitor(server)
+            state = visitor.begin()[1]
+            for _ in range(2):
+                state = visitor.answer(state)[1]["state"]
+            held.append((visitor, state))
+        assert progress(server)["active"] == 3
+        status, refusal = Visitor(server).begin()
+        assert (status, "from your network are taking part" in refusal["error"]) == (429, True)
+        assert Visitor(server, "127.0.1.1").begin()[0] == 200
+        visitor, state = held[0]
+        assert visitor.take(state)["done"]
+        assert [Visitor(server).begin()[0] for _ in range(2)] == [200, 429]
 
 
 def test_the_number_of_who_left_without_an_answer_goes_to_the_next_soon_and_coming_back_begins_again(tmp_path: Path) -> None:
