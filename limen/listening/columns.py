@@ -95,6 +95,16 @@ PEOPLE: dict[str, Column] = {
 """Every row of people has these, one for each recruitment parameter and one for each personal question."""
 
 
+EVENTS: dict[str, Column] = {
+    "listener": ANSWERS["listener"],
+    "at": Column("when the server was told", TIME, kind="time"),
+    **{name: ANSWERS[name] for name in ("position", "step", "kind")},
+    "event": Column("what happened on the page: it was hidden, or shown again; a sound did not play, or could not be loaded",
+                    values="hidden | visible | sound.silent | sound.broken"),
+}  # fmt: skip
+"""Columns of events: what happened while a screen was shown."""
+
+
 def factor_columns(study: Study) -> dict[str, str]:
     """Factor -> its column."""
     names = dict.fromkeys(name for item in study.items for name in item.factors)
