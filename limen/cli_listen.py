@@ -41,7 +41,10 @@ def new(
     template: Annotated[str, typer.Option(help="What kind of study; `--template help` lists them.")] = "abx",
     run: Annotated[Path | None, typer.Option("--from", help="Run folder whose clips are heard, for example runs/demo-...")] = None,
     attack: Annotated[str | None, typer.Option(help="With --from: only clips of this attack, as labelled in the run.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the choice of clips and of the study.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of the choice of clips and of the study. Default: one that cannot be guessed, as answers follow from it."),
+    ] = None,
 ) -> None:
     """Write a study that can be served at once: a commented study file with its audio, from a template and, with --from, a run."""
     from limen.listening.new import new_study, templates

@@ -38,7 +38,11 @@ class Limits(Options):
     body_bytes: int = Field(default=64 * 1024, ge=1024)
     """Longest body of a request."""
     request_s: float = Field(default=20, gt=0)
-    """Within this time a request must have arrived whole; else its connection is closed."""
+    """Within this time a request must have arrived whole, and something of a reply that waits must have been read; else the connection is
+    closed."""
+    connections: int | None = Field(default=None, ge=1)
+    """Connections at a time from one network (trusted proxies have no limit); null: 64, or eight for each of `begin_burst` if that is
+    more, since a browser opens up to six."""
     listener_per_s: float = Field(default=20, gt=0)
     """Requests of one listener."""
     listener_burst: int = Field(default=200, ge=1)
@@ -53,6 +57,10 @@ class Limits(Options):
     token_per_s: float = Field(default=0.2, gt=0)
     """Wrong tokens of the administrator from one address."""
     token_burst: int = Field(default=10, ge=1)
+
+    @property
+    def most_connections(self) -> int:
+        return self.connections or max(64, 8 * (self.begin_burst or 0))
 
 
 class Buckets:

@@ -6,11 +6,12 @@ uvicorn runs `app(...)`; every answer is acknowledged after its commit, so the p
 import asyncio
 import gc
 import logging
+import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,14 +106,25 @@ def serve(study_path: str | Path, database_url: str | None = None, *, host: str 
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 1000)
+    _allow_connections()
+    proxies = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
     announce(site)
     try:
         uvicorn.run(
-            site, host=host, port=port, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=75, backlog=4096,
-            http=timely(site.state.limits.request_s),
+            site, host=host, port=port, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=20, backlog=4096,
+            forwarded_allow_ips=proxies, http=timely(site.state.limits, proxies),
         )  # fmt: skip
     finally:
         site.state.sessions.store.close()
+
+
+def _allow_connections() -> None:
+    """Lets the process open as many connections as the system allows it, not as few as it begins with."""
+    with suppress(ImportError, OSError, ValueError):  # not on every system
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _routes(sessions: Sessions) -> APIRouter:

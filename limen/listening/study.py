@@ -145,6 +145,7 @@ class Study(Options):
     contact: str = Field(default="", max_length=200)
     """Whom listeners can write to."""
     seed: int = 0
+    """Orders, choices and right answers follow from it: give a number that cannot be guessed, as `limen listen new` does."""
     listeners: int = Field(default=20, ge=1, le=100_000)
     """How many are wanted. When so many have finished, the door closes."""
     items: list[Item] = Field(default_factory=list)

@@ -135,9 +135,11 @@ def test_templates_are_listed():
     assert all(name in listen("new", "x", "--template", "help") for name in ("abx", "mushra", "seed000", "same_different_jnd"))
 
 
-def test_a_new_study_has_a_completion_code_of_its_own_which_the_operator_is_told(tmp_path):
+def test_a_new_study_has_a_seed_of_its_own_and_a_completion_code_which_the_operator_is_told(tmp_path):
     said = [listen("new", tmp_path / name, "--template", "mushra") for name in ("one", "two")]
-    codes = [read_study(tmp_path / name / "study.yaml").recruitment.code for name in ("one", "two")]
+    plans = [read_study(tmp_path / name / "study.yaml") for name in ("one", "two")]
+    codes = [plan.recruitment.code for plan in plans]
+    assert plans[0].seed != plans[1].seed  # right answers follow from it
     assert all(re.fullmatch("C[A-Z2-9]{7}", code) for code in codes)
     assert codes[0] != codes[1]
     assert all(f"completion code: {code}  (paste it" in text for code, text in zip(codes, said, strict=True))
