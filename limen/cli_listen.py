@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Listening studies: write, check, serve, watch, export and analyse one.")
 out = Console(highlight=False)
 
+SHORTEST_TOKEN = 16
 Place = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of the study, or its study.yaml.")]
 Database = Annotated[
     str | None,
@@ -106,6 +107,11 @@ def serve(
 ) -> None:
     """Serve the study to listeners until Ctrl-C. Stopping, a crash or a restart loses no answer that a listener saw stored."""
     file = _file(place)
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        raise UserError(
+            f"--token: got {len(token)} characters, expected at least {SHORTEST_TOKEN}: anybody may try one at /admin. Without the option "
+            "the database has a long one of its own."
+        )
     _package("uvicorn")
     from limen.listening.check import check_study
     from limen.listening.guard import Limits

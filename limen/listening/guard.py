@@ -5,6 +5,7 @@ Written on ASGI itself, as each request passes here: a framework's middleware co
 
 import ipaddress
 import json
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -21,6 +22,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+LOG = logging.getLogger("limen.listening")
 HEADERS = [
     (b"content-security-policy", b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -91,6 +93,7 @@ class Guard:
         self.app, self.limits, self.cookie_name = app, limits, cookie_name
         self.addresses = Buckets(limits.address_per_s, limits.address_burst)
         self.listeners = Buckets(limits.listener_per_s, limits.listener_burst)
+        self._told_of_proxy = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -113,7 +116,7 @@ class Guard:
             await _refuse(guarded, *problem)
 
     def _rate(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
-        wait_s = self.addresses.wait_s(sender(scope))
+        wait_s = self.addresses.wait_s(network_of(sender(scope)))
         if not wait_s and (key := cookie(headers, self.cookie_name)):
             wait_s = self.listeners.wait_s(key)
         return (429, "Too many requests. Wait a moment, then try again.", wait_s) if wait_s else None
@@ -124,6 +127,13 @@ class Guard:
             return None
         origin = headers.get(b"origin")
         foreign = origin is not None and _host(origin) != headers.get(b"host", b"").lower()
+        if foreign and headers.get(b"sec-fetch-site") == b"same-origin" and not self._told_of_proxy:
+            self._told_of_proxy = True
+            LOG.warning(
+                "A browser at %s was refused: its page is ours, but the request came for %s. A proxy stands between that changes the host: "
+                "have it pass on the Host that it gets (docs/listening.md shows how for nginx, Caddy and Apache).",
+                ascii(str(origin, "latin-1"))[1:-1][:200], ascii(str(headers.get(b"host", b""), "latin-1"))[1:-1][:200],
+            )  # fmt: skip
         if foreign or headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
             return 403, "This request comes from another site.", 0
         if scope["path"].startswith("/api/") and headers.get(b"x-limen") != b"1":

@@ -81,15 +81,15 @@ class Recruitment(Options):
 
     def read(self, address: Mapping[str, str]) -> dict[str, str]:
         """What the parameters of an address say, of those that are kept."""
-        return {name: address[name] for name in self.kept if address.get(name)}
+        return {name: value for name in self.kept if (value := address.get(name, "").strip())}
 
     def who(self, address: Mapping[str, str]) -> tuple[str, str] | None:
         """Name and value of what tells this person from all others."""
-        return next(((name, address[name]) for name in self.person if address.get(name)), None)
+        return next(((name, value) for name in self.person if (value := address.get(name, "").strip())), None)
 
     def previews(self, address: Mapping[str, str]) -> bool:
         """Whether the address is that of a visitor who only looks."""
-        return any(value in self.preview or UNFILLED.fullmatch(value.strip()) for value in self.read(address).values())
+        return any(value in self.preview or UNFILLED.fullmatch(value) for value in self.read(address).values())
 
 
 class Rule(Options):

@@ -153,6 +153,7 @@ def test_errors_of_a_study_are_printed_and_end_with_exit_code_2(tmp_path):
     assert "error" in done.output
     assert "zebra_7f_0.wav" in done.output
     assert "cannot be served" in refused("serve", tmp_path)
+    assert "got 6 characters, expected at least 16" in refused("serve", tmp_path, "--token", "sesame")
 
 
 def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
@@ -160,7 +161,7 @@ def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "limen.cli", "listen", "serve", str(tmp_path), "--port", str(port), "--token", "sesame"]
+    command = [sys.executable, "-m", "limen.cli", "listen", "serve", str(tmp_path), "--port", str(port), "--token", "open sesame, open"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
         for _ in range(600):
@@ -171,7 +172,7 @@ def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
                 assert server.poll() is None, "the server ended by itself"
                 time.sleep(0.1)
         assert "<html" in page
-        asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/admin/progress", headers={"Authorization": "Bearer sesame"})
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/admin/progress", headers={"Authorization": "Bearer open sesame, open"})
         assert json.load(urllib.request.urlopen(asked, timeout=5))["finished"] == 0
     finally:
         server.send_signal(signal.SIGINT)

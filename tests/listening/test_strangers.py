@@ -207,6 +207,13 @@ def test_no_stranger_can_have_the_answers_of_people_taken_for_simulated_ones(tmp
     assert (study.parent / "results.html").is_file()
 
 
+def test_blanks_around_an_identifier_make_nobody_another_person() -> None:
+    one, two = (Recruitment().who({"PROLIFIC_PID": words}) for words in ("Q1", " Q1 "))
+    assert one == two == ("PROLIFIC_PID", "Q1")
+    assert Recruitment().read({"PROLIFIC_PID": "Q1 ", "workerId": " "}) == {"PROLIFIC_PID": "Q1"}
+    assert Recruitment().who({"PROLIFIC_PID": " "}) is None
+
+
 def test_what_different_people_share_cannot_be_declared_to_name_one() -> None:
     with pytest.raises(ValueError, match="study_id, which different people share"):
         Recruitment(person=["STUDY_ID"])
