@@ -125,14 +125,14 @@ class Guard:
         """Only our own pages may change anything: no other site can set the header, and a browser tells whose page asked."""
         if scope["method"] in ("GET", "HEAD", "OPTIONS"):
             return None
-        origin = headers.get(b"origin")
-        foreign = origin is not None and _host(origin) != headers.get(b"host", b"").lower()
+        origin, host = headers.get(b"origin"), headers.get(b"host", b"")
+        foreign = origin is not None and _host(origin) != host.lower()
         if foreign and headers.get(b"sec-fetch-site") == b"same-origin" and not self._told_of_proxy:
             self._told_of_proxy = True
             LOG.warning(
                 "A browser at %s was refused: its page is ours, but the request came for %s. A proxy stands between that changes the host: "
                 "have it pass on the Host that it gets (docs/listening.md shows how for nginx, Caddy and Apache).",
-                ascii(str(origin, "latin-1"))[1:-1][:200], ascii(str(headers.get(b"host", b""), "latin-1"))[1:-1][:200],
+                _plain(origin or b""), _plain(host),
             )  # fmt: skip
         if foreign or headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
             return 403, "This request comes from another site.", 0
@@ -190,6 +190,11 @@ def _host(origin: bytes) -> bytes:
         return urlsplit(origin.decode("latin-1")).netloc.lower().encode("latin-1")
     except ValueError:
         return b""
+
+
+def _plain(header: bytes) -> str:
+    """For the log: nothing that a terminal would obey."""
+    return ascii(header.decode("latin-1"))[1:-1][:200]
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
