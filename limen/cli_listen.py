@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Listening studies: write, check, serve, watch, export and analyse one.")
 out = Console(highlight=False)
 
+SHORTEST_TOKEN = 16
 Place = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of the study, or its study.yaml.")]
 Database = Annotated[
     str | None,
@@ -42,7 +43,10 @@ def new(
     run: Annotated[Path | None, typer.Option("--from", help="Run folder whose clips are heard, for example runs/demo-...")] = None,
     attack: Annotated[str | None, typer.Option(help="With --from: only clips of this attack, as labelled in the run.")] = None,
     value: Annotated[str | None, typer.Option(help='With --from a sweep: only clips at this value, as "eps 0.05".')] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the choice of clips and of the study.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of the choice of clips and of the study. Default: one that cannot be guessed, as answers follow from it."),
+    ] = None,
 ) -> None:
     """Write a study that can be served at once: a commented study file with its audio, from a template and, with --from, a run."""
     from limen.listening.new import new_study, templates
@@ -91,19 +95,24 @@ def serve(
         int | None,
         typer.Option(
             min=1,
-            help="How many may begin at once from one address: give the size of a classroom or laboratory that shares one. "
+            help="How many may take part at once from one address: give the size of a classroom or laboratory that shares one. "
             "Default: a tenth of the study's listeners, at least 3.",
         ),
     ] = None,
     patience: Annotated[
-        float, typer.Option(min=1, help="Minutes after which the place of a listener who is not seen any more goes to another.")
+        float, typer.Option(min=1, help="Minutes without an answer or a sound fetched, after which a listener's place goes to another.")
     ] = 60,
     begun: Annotated[
-        float, typer.Option(min=0.1, help="Minutes after which one who is not seen any more and has heard nothing yet counts as left.")
+        float, typer.Option(min=0.1, help="The same of one who has heard nothing yet: minutes after which they count as left.")
     ] = 10,
 ) -> None:
     """Serve the study to listeners until Ctrl-C. Stopping, a crash or a restart loses no answer that a listener saw stored."""
     file = _file(place)
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        raise UserError(
+            f"--token: got {len(token)} characters, expected at least {SHORTEST_TOKEN}: anybody may try one at /admin. Without the option "
+            "the database has a long one of its own."
+        )
     _package("uvicorn")
     from limen.listening.check import check_study
     from limen.listening.guard import Limits
@@ -201,29 +210,36 @@ def export(
             "demographics and comments."
         ),
     ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(help="Also write this file: what happened on listeners' pages, such as pages hidden and sounds that did not play."),
+    ] = None,
 ) -> None:
     """Write the answers, one row each, with who is excluded and why, and a codebook beside them. No personal data but with --people."""
-    from limen.listening.columns import answer_columns, codebook_path, people_columns
+    from limen.listening.columns import EVENTS, answer_columns, codebook_path, people_columns
+    from limen.listening.events import page_events
     from limen.listening.export import write
-    from limen.listening.jnd import jnd_table
+    from limen.listening.jnd import TABLE, jnd_table
     from limen.listening.people import people as everybody
+    from limen.listening.targets import refuse_clashes, with_codebooks
 
     file = _file(place)
     study, rows, _ = _rows(file, database, simulated)
     to = to or Path(f"answers{_suffix(rows)}.csv")
-    if people is not None and people.resolve() == to.resolve():
-        raise UserError(f"{people}: answers go to this file; personal data are kept apart from them and need a file of their own.")
-    write(rows, to, answer_columns(study))
-    out.print(f"written: {to} ({len(rows)} rows), explained by {codebook_path(to).name}", markup=False, soft_wrap=True)
-    if people is not None:
-        with _store(file, database, simulated) as (_, store):
-            who = everybody(store, study)
-        write(who, people, people_columns(study), private=True)
-        out.print(f"written: {people} ({len(who)} people, personal data), explained by {codebook_path(people).name}", markup=False,
-                  soft_wrap=True)  # fmt: skip
+    tables = [(to, "rows", rows, answer_columns(study))]
+    with _store(file, database, simulated) as (_, store):
+        if people is not None:
+            tables.append((people, "people, personal data", everybody(store, study), people_columns(study)))
+        if events is not None:
+            tables.append((events, "events", page_events(store, study), EVENTS))
+    judged = [] if jnd is None else [(jnd / TABLE, "judgments")]
+    refuse_clashes(with_codebooks([*((path, what) for path, what, _, _ in tables), *judged]), file, _database(file, study, database))
+    for path, what, table, columns in tables:
+        write(table, path, columns, private=path == people)
+        out.print(f"written: {path} ({len(table)} {what}), explained by {codebook_path(path).name}", markup=False, soft_wrap=True)
     if jnd is not None:
-        table = jnd_table(rows, jnd, study, file.parent)
-        out.print(f"written: {table}, explained by {codebook_path(table).name}", markup=False, soft_wrap=True)
+        judgments = jnd_table(rows, jnd, study, file.parent)
+        out.print(f"written: {judgments}, explained by {codebook_path(judgments).name}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -241,12 +257,15 @@ def analyze(
 ) -> None:
     """Write the results page and, beside it, all its numbers as JSON."""
     from limen.listening.analysis import analyse
+    from limen.listening.targets import refuse_clashes
     from limen.report.study import build_study, sentences
 
     file = _file(place)
     study, rows, recorded = _rows(file, database, simulated)
+    to = to or file.with_name(f"results{_suffix(rows)}.html")
+    refuse_clashes([(to, "the page"), (to.with_suffix(".json"), "its numbers")], file, _database(file, study, database))
     results = analyse(study, rows, seed=seed, recorded=recorded)
-    page = build_study(results, rows, to or file.with_name(f"results{_suffix(rows)}.html"))
+    page = build_study(results, rows, to)
     write_whole(page.with_suffix(".json"), json.dumps(results.as_dict(), indent=1, ensure_ascii=False).encode())
     for line in sentences(results):
         out.print(line, markup=False, soft_wrap=True)
@@ -268,7 +287,7 @@ def backup(
     from limen.listening.study import read_study
 
     file = _file(place)
-    answers = run(database or file.parent / f"{read_study(file).name}.db", to)
+    answers = run(_database(file, read_study(file), database), to)
     out.print(f"written: {to} ({answers} answers; holds personal data, only you can read it)", markup=False, soft_wrap=True)
 
 
@@ -304,6 +323,11 @@ def _file(place: Path) -> Path:
     return file
 
 
+def _database(file: Path, study: "Study", database: str | None) -> str | Path:
+    """Where the answers of people are kept."""
+    return database or file.parent / f"{study.name}.db"
+
+
 @contextmanager
 def _store(file: Path, database: str | None, simulated: bool = False) -> "Iterator[tuple[Study, Store]]":
     """The study and its answers, or the simulated ones; there must be some."""
@@ -314,7 +338,7 @@ def _store(file: Path, database: str | None, simulated: bool = False) -> "Iterat
 
     study = read_study(file)
     made_up = answers_of(file)
-    where = made_up if simulated else database or file.parent / f"{study.name}.db"
+    where = made_up if simulated else _database(file, study, database)
     if isinstance(where, Path) and not where.is_file():
         there = made_up.is_file()
         hint = "--simulated takes the simulated ones that are there" if there else f"`limen listen simulate {file.parent}` makes some up"

@@ -75,7 +75,7 @@ def test_the_demo_runs_from_the_installed_package_alone(installed, tmp_path):
 
 
 def test_the_installed_package_writes_and_checks_a_study_from_its_templates(installed, tmp_path):
-    made = run(installed / "limen", "listen", "new", "study", "--template", "abx", cwd=tmp_path)
+    made = run(installed / "limen", "listen", "new", "study", "--template", "abx", "--seed", "0", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     checked = run(installed / "limen", "listen", "check", "study", cwd=tmp_path)
     assert checked.returncode == 0, checked.stdout + checked.stderr

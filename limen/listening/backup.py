@@ -4,13 +4,19 @@ A file of SQLite that is being written must not be copied as a file: what was st
 a write is torn.
 """
 
+import errno
 import os
+import shutil
 import sqlite3
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
 from limen.errors import UserError
 from limen.listening.tables import address
+
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""What file systems say that know no links: exFAT, many network shares."""
 
 
 def backup(where: str | Path, to: Path) -> int:
@@ -28,20 +34,35 @@ def backup(where: str | Path, to: Path) -> int:
         raise UserError(f"{to}: there is no folder {to.parent}.")
     if to.exists():
         raise UserError(f"{to}: is there already, and a backup never overwrites anything. Give another name.")
-    beside = to.with_name(to.name + ".part")
-    beside.unlink(missing_ok=True)
     try:
-        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        answers = _copied(source, beside)
-        _flush(beside)
-        os.link(beside, to)  # unlike a renaming, this fails if somebody was faster
-        _flush(to.parent)
+        with tempfile.TemporaryDirectory(prefix=f".{to.name}.", dir=to.parent) as beside:  # only we can look into it
+            copy = Path(beside) / "copy.db"
+            os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            answers = _copied(source, copy)
+            _flush(copy)
+            _put(copy, to)
+            _flush(to.parent)
     except (sqlite3.Error, OSError) as error:
         raise UserError(f"{to}: the backup of {source} could not be written: {error}. Nothing was left there.") from None
-    finally:
-        for part in (beside, beside.with_name(beside.name + "-journal")):
-            part.unlink(missing_ok=True)
     return answers
+
+
+def _put(copy: Path, to: Path) -> None:
+    """Gives the copy its name; fails if another process was faster."""
+    try:
+        os.link(copy, to)  # whole or not at all
+        return
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+    target = os.fdopen(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
+    try:
+        with target, copy.open("rb") as source:
+            shutil.copyfileobj(source, target)
+        _flush(to)
+    except BaseException:
+        to.unlink()
+        raise
 
 
 def _copied(source: Path, to: Path) -> int:

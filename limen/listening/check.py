@@ -113,6 +113,8 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
         yield Finding("warning", f"consent comes after {', '.join(asked)}: answers given before it stay when somebody does not agree.")
     if "level" not in names:
         yield Finding("warning", "no step lets the listener set the level.")
+    if study.seed == 0:
+        yield Finding("note", "seed is 0, the default: with Limen anybody can compute the right answers. Write a number of your own.")
     redirect = study.recruitment.redirect
     if redirect and "{code}" not in redirect and (study.recruitment.code or "{code}") not in redirect:
         yield Finding("warning", "recruitment.redirect does not hold {code}: the recruitment site cannot tell who finished.")

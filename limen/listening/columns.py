@@ -87,13 +87,23 @@ PEOPLE: dict[str, Column] = {
     "started_at": Column("when the listener began", TIME, kind="time"),
     "placed_at": Column("when the first answer came that proves that a sound was heard", TIME, kind="time"),
     "finished_at": Column("when the last answer was stored; empty: the listener has not finished", TIME, kind="time"),
-    "seen_at": Column("when the listener was there last", TIME, kind="time"),
+    "seen_at": Column("when the listener began, last fetched a sound or answered", TIME, kind="time"),
     "minutes": Column("from the beginning to the last answer", "min", "(from 0)", "number"),
     "answers": Column("how many answers are stored", values="(from 0)", kind="whole"),
     "excluded": ANSWERS["excluded"],
     "reason": ANSWERS["reason"],
 }
 """Every row of people has these, one for each recruitment parameter and one for each personal question."""
+
+
+EVENTS: dict[str, Column] = {
+    "listener": ANSWERS["listener"],
+    "at": Column("when the server was told", TIME, kind="time"),
+    **{name: ANSWERS[name] for name in ("position", "step", "kind")},
+    "event": Column("what happened on the page: it was hidden, or shown again; a sound did not play, or could not be loaded",
+                    values="hidden | visible | sound.silent | sound.broken"),
+}  # fmt: skip
+"""Columns of events: what happened while a screen was shown."""
 
 
 def factor_columns(study: Study) -> dict[str, str]:

@@ -3,7 +3,9 @@
 Written on ASGI itself, as each request passes here: a framework's middleware costs more than the rest of an answer.
 """
 
+import ipaddress
 import json
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -20,6 +22,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+LOG = logging.getLogger("limen.listening")
 HEADERS = [
     (b"content-security-policy", b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -37,7 +40,11 @@ class Limits(Options):
     body_bytes: int = Field(default=64 * 1024, ge=1024)
     """Longest body of a request."""
     request_s: float = Field(default=20, gt=0)
-    """Within this time a request must have arrived whole; else its connection is closed."""
+    """Within this time a request must have arrived whole, and something of a reply that waits must have been read; else the connection is
+    closed."""
+    connections: int | None = Field(default=None, ge=1)
+    """Connections at a time from one network (trusted proxies have no limit); null: 64, or eight for each of `begin_burst` if that is
+    more, since a browser opens up to six."""
     listener_per_s: float = Field(default=20, gt=0)
     """Requests of one listener."""
     listener_burst: int = Field(default=200, ge=1)
@@ -45,13 +52,17 @@ class Limits(Options):
     """Requests from one address: a classroom, or a whole university, may stand behind it."""
     address_burst: int = Field(default=4000, ge=1)
     begin_burst: int | None = Field(default=None, ge=1)
-    """New listeners from one address at once, and as many there who have no place yet; null: a tenth of the study's, at least 3. A
-    classroom or a laboratory behind one address needs the number of people in it."""
+    """Listeners from one address who take part at once, and who begin at once; null: a tenth of the study's, at least 3. A classroom or a
+    laboratory behind one address needs the number of people in it."""
     begin_per_s: float | None = Field(default=None, gt=0)
     """Refills that; null: `begin_burst` in ten minutes."""
     token_per_s: float = Field(default=0.2, gt=0)
     """Wrong tokens of the administrator from one address."""
     token_burst: int = Field(default=10, ge=1)
+
+    @property
+    def most_connections(self) -> int:
+        return self.connections or max(64, 8 * (self.begin_burst or 0))
 
 
 class Buckets:
@@ -82,6 +93,7 @@ class Guard:
         self.app, self.limits, self.cookie_name = app, limits, cookie_name
         self.addresses = Buckets(limits.address_per_s, limits.address_burst)
         self.listeners = Buckets(limits.listener_per_s, limits.listener_burst)
+        self._told_of_proxy = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -104,7 +116,7 @@ class Guard:
             await _refuse(guarded, *problem)
 
     def _rate(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
-        wait_s = self.addresses.wait_s(sender(scope))
+        wait_s = self.addresses.wait_s(network_of(sender(scope)))
         if not wait_s and (key := cookie(headers, self.cookie_name)):
             wait_s = self.listeners.wait_s(key)
         return (429, "Too many requests. Wait a moment, then try again.", wait_s) if wait_s else None
@@ -113,8 +125,15 @@ class Guard:
         """Only our own pages may change anything: no other site can set the header, and a browser tells whose page asked."""
         if scope["method"] in ("GET", "HEAD", "OPTIONS"):
             return None
-        origin = headers.get(b"origin")
-        foreign = origin is not None and _host(origin) != headers.get(b"host", b"").lower()
+        origin, host = headers.get(b"origin"), headers.get(b"host", b"")
+        foreign = origin is not None and _host(origin) != host.lower()
+        if foreign and headers.get(b"sec-fetch-site") == b"same-origin" and not self._told_of_proxy:
+            self._told_of_proxy = True
+            LOG.warning(
+                "A browser at %s was refused: its page is ours, but the request came for %s. A proxy stands between that changes the host: "
+                "have it pass on the Host that it gets (docs/listening.md shows how for nginx, Caddy and Apache).",
+                _plain(origin or b""), _plain(host),
+            )  # fmt: skip
         if foreign or headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
             return 403, "This request comes from another site.", 0
         if scope["path"].startswith("/api/") and headers.get(b"x-limen") != b"1":
@@ -141,6 +160,17 @@ class Guard:
                 return b"".join(parts), None
 
 
+def network_of(address: str) -> str:
+    """One sender: an address, or the 64 bits of an IPv6 address that a provider gives to one customer."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 6 and found.ipv4_mapped is None:
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return address
+
+
 def sender(scope: Scope) -> str:
     """The address that a request came from."""
     return str((scope.get("client") or ("", 0))[0])
@@ -160,6 +190,11 @@ def _host(origin: bytes) -> bytes:
         return urlsplit(origin.decode("latin-1")).netloc.lower().encode("latin-1")
     except ValueError:
         return b""
+
+
+def _plain(header: bytes) -> str:
+    """For the log: nothing that a terminal would obey."""
+    return ascii(header.decode("latin-1"))[1:-1][:200]
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

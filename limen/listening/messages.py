@@ -46,8 +46,10 @@ class Answer(Message):
 
 
 class Event(Message):
-    kind: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_.-]{1,64}$")]
-    data: Annotated[dict[str, Any], Field(max_length=50)] = {}
+    kind: Literal["hidden", "visible", "sound.silent", "sound.broken"]
+    """The page was hidden, or shown again; a sound did not play, or could not be loaded."""
+    screen: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    """The id that came with the screen on which it happened."""
 
 
 class Named(Message):
@@ -156,7 +158,8 @@ class Declined(Message):
 
 
 class Noted(Message):
-    stored: Literal[True]
+    stored: bool
+    """False before consent, after the last answer, and once a listener has as many events as are kept."""
 
 
 class GroupProgress(Message):
@@ -164,7 +167,7 @@ class GroupProgress(Message):
     active: int
     """At it, with a place."""
     dropped: int
-    """With a place, and not seen for long: another may take it."""
+    """With a place, and idle for long: another may take it."""
     begun: int
     """Just begun, and without a place as long as they have heard nothing."""
     left: int

@@ -8,6 +8,7 @@ those of one word, one attack and one loudness take turns, so that each is heard
 import csv
 import random
 import re
+import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -35,13 +36,15 @@ def templates() -> dict[str, str]:
     return {p.stem: p.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for p in sorted(HERE.glob("*.yaml"))}
 
 
-def new_study(folder: Path, template: str, run: Path | None = None, attack: str | None = None, seed: int = 0,
+def new_study(folder: Path, template: str, run: Path | None = None, attack: str | None = None, seed: int | None = None,
               value: str | None = None) -> Path:  # fmt: skip
-    """Write study.yaml, items.csv, sources.csv and audio/ into the folder; returns the study file. Nothing that is there is overwritten."""
+    """Write study.yaml, items.csv, sources.csv and audio/ into the folder; returns the study file. Nothing that is there is overwritten.
+    Without a `seed` it gets one that cannot be guessed: right answers follow from it."""
     if template not in templates():
         raise UserError(f'There is no template "{template}". There are: {", ".join(templates())}.')
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise UserError(f"{folder}: is there already and not empty. Give another name, or remove it first.")
+    seed = secrets.randbelow(2**53) if seed is None else seed
     beside = folder.with_name(folder.name + ".part")
     shutil.rmtree(beside, ignore_errors=True)
     levels: tuple[Loudness | None, ...] = LEVELS if template == "seed000" else (None,)

@@ -36,6 +36,12 @@ class Session:
         self.positions: dict[str, int] = {}
         """Position of every screen shown so far, by the opaque id the page knows it by."""
         self.lock = threading.Lock()
+        self.noted_at = float("-inf")
+        """When it was last noted that the listener fetches sounds."""
+
+    def agrees_before(self, position: int) -> bool:
+        """Whether no screen from this position on asks for consent."""
+        return not any(screen.kind == "consent" for screen in self.planned[position:])
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,22 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, selec
 
 from limen.errors import UserError
 from limen.listening.study import Study
-from limen.listening.tables import Record, answers, listeners
+from limen.listening.tables import STANDING, Record, answers, listeners
 
 FULL = "This study has all the listeners it needs. Thank you for coming."
 Choose = Callable[[Study, Mapping[str, int]], str]
 """Group that a new listener joins, given how many each has."""
 Seed = Callable[[str, int], int]
 STATES = ("finished", "active", "dropped", "begun", "left")
-"""What a listener is: at the end; at it; has a place but was not seen for long; begins and has no place yet; left before they had one."""
+"""What a listener is: at the end; at it; has a place but was idle for long; begins and has no place yet; left before they had one. Idle is
+who neither answers nor fetches a sound: a page that only asks for its screen, however often, holds nothing."""
+
+
+class Unknown(UserError):
+    """No listener has this key, or has it any more."""
+
+    def __init__(self) -> None:
+        super().__init__("This browser is not known to the study. Open the study's address to begin.")
 
 
 class DoorClosed(UserError):
@@ -34,7 +42,7 @@ class Released(UserError):
 
 class Seats:
     def __init__(self, patience_s: float, begun_s: float):
-        """A place is free again when its listener was not seen for `patience_s`, the number of one without answers after `begun_s`."""
+        """A place is free again when its listener was idle for `patience_s`, the number of one without answers after `begun_s`."""
         self.patience_s, self.begun_s = patience_s, begun_s
 
     def placed(self) -> ColumnElement[bool]:
@@ -76,18 +84,16 @@ class Seats:
         return number
 
     def claim(self, connection: Connection, records: Sequence[Record], now: float) -> None:
-        """Checks first answers, and takes the places that these answers earn."""
-        asking = [r for r in records if r.was is not None or r.places is not None]
-        if not asking:
-            return
-        columns = (listeners.c.id, listeners.c.group_, listeners.c.number, listeners.c.placed_at)
-        found = connection.execute(select(*columns).where(listeners.c.id.in_([r.listener for r in asking])))
-        known = {row.id: row for row in found}
-        for r in asking:
-            now_at = known.get(r.listener)  # none: they declined meanwhile, in another window
-            if now_at is None or (r.was is not None and r.was != (now_at.group_, now_at.number)):
+        """Checks whose answers these are, and takes the places that they earn. Sessions in memory may be older than the database: another
+        process may have erased a listener, another window declined."""
+        known = {row.id: row for row in connection.execute(STANDING, {"who": [r.listener for r in records]})}
+        for r in records:
+            now_at = known.get(r.listener)
+            if r.key_hash is not None and (now_at is None or now_at.key_hash != r.key_hash):
+                raise Unknown
+            if r.was is not None and (now_at is None or r.was != (now_at.group_, now_at.number)):
                 raise Released("You were away for long, and the study has gone on without you. This is where it begins again.")
-        seeking = {r.listener: r.places for r in asking if r.places is not None and known[r.listener].placed_at is None}
+        seeking = {r.listener: r.places for r in records if r.places is not None and known[r.listener].placed_at is None}
         if seeking and self._taken(connection) + len(seeking) > min(seeking.values()):
             # alone in a transaction, as the writer tries again, this is one listener too many
             raise DoorClosed(FULL)

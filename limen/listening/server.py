@@ -5,13 +5,13 @@ uvicorn runs `app(...)`; every answer is acknowledged after its commit, so the p
 
 import asyncio
 import gc
-import json
 import logging
+import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ from limen.listening.arrivals import Crowded
 from limen.listening.guard import Guard, Limits, sender
 from limen.listening.messages import Answer, Begin, Declined, Event, Noted, Preview, Problem, State, Stored, as_json
 from limen.listening.resume import Opaque, key_of, known
-from limen.listening.seats import DoorClosed, Released
-from limen.listening.sessions import Sessions, Unknown
+from limen.listening.seats import DoorClosed, Released, Unknown
+from limen.listening.sessions import Sessions
 from limen.listening.store import Store
 from limen.listening.study import read_study
 
@@ -51,8 +51,8 @@ def app(study_path: str | Path, database_url: str | None = None, *, token: str |
     """The application for a study file. Answers go to NAME.db beside it, or to `database_url`.
 
     `token` lets the administrator in (by default one that stays the same for a database: `app.state.token`); `limits` bound what is taken
-    from whom; a listener not seen for `patience_min` minutes leaves their place to another, one who has begun and heard nothing yet after
-    `begun_min`; `cache` keeps the sounds that were made.
+    from whom; a listener who has neither answered nor fetched a sound for `patience_min` minutes leaves their place to another, one who has
+    begun and heard nothing yet after `begun_min`; `cache` keeps the sounds that were made.
     """
     limits = limits or Limits()
     study_path = Path(study_path)
@@ -106,14 +106,25 @@ def serve(study_path: str | Path, database_url: str | None = None, *, host: str 
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 1000)
+    _allow_connections()
+    proxies = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
     announce(site)
     try:
         uvicorn.run(
-            site, host=host, port=port, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=75, backlog=4096,
-            http=timely(site.state.limits.request_s),
+            site, host=host, port=port, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=20, backlog=4096,
+            forwarded_allow_ips=proxies, http=timely(site.state.limits, proxies),
         )  # fmt: skip
     finally:
         site.state.sessions.store.close()
+
+
+def _allow_connections() -> None:
+    """Lets the process open as many connections as the system allows it, not as few as it begins with."""
+    with suppress(ImportError, OSError, ValueError):  # not on every system
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _routes(sessions: Sessions) -> APIRouter:
@@ -123,7 +134,7 @@ def _routes(sessions: Sessions) -> APIRouter:
     def needed(request: Request) -> str:
         key = key_of(request, sessions)
         if not key:
-            raise Unknown("Nobody is known by this browser. Open the study's address to begin.")
+            raise Unknown
         return key
 
     @routes.get("/", include_in_schema=False)
@@ -169,13 +180,8 @@ def _routes(sessions: Sessions) -> APIRouter:
 
     @routes.post("/api/event", response_model=Noted)
     async def event(request: Request, body: Event) -> Response:
-        """Notes something that happened on the page: a lost connection, a hidden tab."""
-        storable(body.data)
-        if len(json.dumps(body.data)) > 4000:
-            raise UserError("The data of an event may be 4000 characters long.")
-        key = needed(request)
-        await run_in_threadpool(lambda: sessions.store.event(sessions.find(key).id, body.kind, body.data))
-        return as_json({"stored": True})
+        """Notes something that happened on the page: a hidden tab, a sound that does not play."""
+        return as_json({"stored": await run_in_threadpool(sessions.event, needed(request), body.screen, body.kind)})
 
     @routes.get("/audio/{opaque}", response_class=Response, responses={200: {"content": {"audio/wav": {}}}})
     async def audio(request: Request, opaque: Opaque) -> Response:
@@ -190,6 +196,7 @@ def _routes(sessions: Sessions) -> APIRouter:
             raise HTTPException(500, "This sound cannot be played. Please tell those who run the study.") from None
         if sound is None:
             raise HTTPException(404, "There is no such sound on your present screen.")
+        sessions.fetched(key)
         return Response(sound, media_type="audio/wav", headers={"Cache-Control": "no-store"})
 
     return routes

@@ -5,6 +5,7 @@ twice by the store itself, so even two servers of one study never store one twic
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -20,6 +21,7 @@ from limen.listening.design import Answered
 from limen.listening.guard import Limits
 from limen.listening.keys import Keys, hashed
 from limen.listening.places import Offer, Place, Session
+from limen.listening.seats import Unknown
 from limen.listening.sounds import Sounds
 from limen.listening.store import Record, Store
 from limen.listening.study import Study
@@ -29,16 +31,15 @@ from limen.trials._screen import Screen
 KEPT = 2000
 """Sessions in memory; one more costs the oldest, which is then read from the store again when it is wanted."""
 
-
-class Unknown(UserError):
-    """Nobody with this key."""
+NOTED_S = 5.0
+"""Between two notes that a listener fetches sounds."""
 
 
 class Sessions:
     def __init__(self, study: Study, folder: Path, store: Store, cache: Path | None = None, limits: Limits | None = None):
         """`folder` is that of the study file; `cache` keeps sounds that were made; `limits` say how many begin from one address."""
         self.study, self.store, self.keys = study, store, Keys(store.secret, study)
-        self.arrivals = Arrivals(limits or Limits(), study.listeners, store.begun_s)
+        self.arrivals = Arrivals(limits or Limits(), study.listeners, store.begun_s, store.patience_s)
         self.sounds = Sounds(study, folder, cache or folder / ".limen_sounds")
         self.sounds.check()
         store.bind(study)
@@ -69,7 +70,7 @@ class Sessions:
             told = self.study.recruitment.read(parameters)
             row = self.store.join(self.study, hashed(fresh_key), returning, told, design.least_filled, self._seed)
         except BaseException:
-            self.arrivals.settled(hashed(fresh_key))
+            self.arrivals.gone(hashed(fresh_key))
             raise
         self._keep(hashed(fresh_key), self._read(row))
         return fresh_key
@@ -84,7 +85,7 @@ class Sessions:
 
     def _knows(self, key: str) -> bool:
         try:
-            self.store.seen(self.find(key, fresh=True).id)
+            self.find(key, fresh=True)
         except Unknown:
             return False
         return True
@@ -97,7 +98,7 @@ class Sessions:
             raise UserError("You have agreed already. To stop taking part, close the page.")
         with self._lock:
             self._kept.pop(hashed(key), None)
-        self.arrivals.settled(hashed(key))
+        self.arrivals.gone(hashed(key))
 
     def find(self, key: str, fresh: bool = False) -> Session:
         """The session of a key; `fresh` reads it from the store whatever is in memory."""
@@ -108,7 +109,7 @@ class Sessions:
                 return session
         row = self.store.find(name)
         if row is None:
-            raise Unknown("Nobody is known by this key. Open the study's address to begin.")
+            raise Unknown
         if row.number is None:  # it went to another while this listener was away
             row = self.store.readmit(self.study, row.id, design.least_filled, self._seed)
         return self._keep(name, self._read(row))
@@ -152,9 +153,7 @@ class Sessions:
         session = self.find(key, fresh)
         who = self.keys.returning(self.study.recruitment.who(parameters or {}))
         if who is not None and who != session.returning:
-            raise Unknown("This browser is known as another listener. Begin to take part yourself.")
-        if fresh:
-            self.store.seen(session.id)
+            raise Unknown
         return self._told(session, key)
 
     def _told(self, session: Session, key: str) -> dict[str, Any]:
@@ -191,7 +190,31 @@ class Sessions:
         made = self.sounds.ready(place.screen) if place and opaque in place.sounds else None
         return made.wavs[place.sounds[opaque]] if place and made else None
 
-    # ---- answers
+    def fetched(self, key: str) -> None:
+        """Notes that a listener has fetched a sound, and so takes part; does not wait for the commit. A page that merely asks where it
+        stands is no sign of somebody who listens."""
+        session = self._kept.get(hashed(key))
+        if session is not None and time.monotonic() - session.noted_at >= NOTED_S:
+            session.noted_at = time.monotonic()
+            self.store.seen(session.id)
+            self.arrivals.seen(hashed(key), session.placed)
+
+    # ---- events and answers
+
+    def event(self, key: str, screen: str, kind: str) -> bool:
+        """Notes what happened on the page while a screen was shown; False, and nothing is kept, before consent and after the end."""
+        session = self._at(key, screen)
+        if session.place is None or not session.agrees_before(session.place.position):
+            return False
+        return self.store.event(session.id, hashed(key), session.positions[screen], kind)
+
+    def _at(self, key: str, screen: str) -> Session:
+        """The session of a listener to whom the screen was shown."""
+        for fresh in (False, True):
+            session = self.find(key, fresh)
+            if screen in session.positions:
+                return session
+        raise UserError("This belongs to no screen of yours that was shown. Load the page again.")
 
     def answer(self, key: str, screen: str, attempt: str, answer: Any, playback: Sequence[Mapping[str, Any]] = (),
                response_ms: float | None = None) -> dict[str, Any]:  # fmt: skip
@@ -210,11 +233,7 @@ class Sessions:
     def offer(self, key: str, screen: str, attempt: str, answer: Any, playback: Sequence[Mapping[str, Any]],
               response_ms: float | None) -> Offer:  # fmt: skip
         """Checks an answer and hands it to the store, which is still writing when this returns."""
-        session = self.find(key)
-        if screen not in session.positions:
-            session = self.find(key, fresh=True)
-        if screen not in session.positions:
-            raise UserError("This answer belongs to no screen of yours that was shown. Load the page again.")
+        session = self._at(key, screen)
         place = session.place
         if place is None or session.positions[screen] != place.position:
             return Offer(key, screen, session)
@@ -223,10 +242,10 @@ class Sessions:
         kept = Answered(position, {} if asked.personal else given, asked.facts)
         following, proof = self._following(session, [kept]), self.sounds.proved(asked, playback)
         heard = any(p["proved"] for p in proof) or following is None
-        earns = heard and not session.placed and not any(s.kind == "consent" for s in session.planned[position + 1 :])
+        earns = heard and not session.placed and session.agrees_before(position + 1)
         record = Record(
             session.id, position, attempt, asked.step, asked.kind, asked.role, given, asked.facts, asked.truth, asked.correct(given),
-            proof, response_ms, personal=asked.personal, last=following is None,
+            proof, response_ms, personal=asked.personal, last=following is None, key_hash=hashed(key),
             was=None if session.answered else (session.group, session.number), places=self.study.listeners if earns else None,
         )  # fmt: skip
         return Offer(key, screen, session, place, kept, following, self.store.start_append(record), earns)
@@ -243,8 +262,10 @@ class Sessions:
                     session.finished = offer.following is None
                     session.placed = session.placed or offer.earns
                     self._go(session, offer.following)
-            if offer.earns:
-                self.arrivals.settled(hashed(offer.key))
+            if offer.following is None:
+                self.arrivals.gone(hashed(offer.key))
+            else:
+                self.arrivals.seen(hashed(offer.key), session.placed)
             self._keep(hashed(offer.key), session)  # a page that was loaded meanwhile may have put an older one there
         told = self._feedback(session, session.positions[offer.screen])
         return {"stored": True, "again": again, "feedback": told, "state": self._told(session, offer.key)}

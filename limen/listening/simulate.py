@@ -22,7 +22,7 @@ from pydantic import Field
 from limen.errors import UserError
 from limen.listening.sessions import Sessions
 from limen.listening.stimuli import digest, length_s
-from limen.listening.store import SIMULATED, Store
+from limen.listening.store import Store
 from limen.listening.study import read_study
 from limen.listening.visits import Pace, Visit, visit
 from limen.options import Options
@@ -135,7 +135,7 @@ def forget(study_path: Path) -> None:
 def _person(sessions: Sessions, key: str, seed: int, hearing: Hearing) -> Simulated:
     """A listener who has begun, marked in the database for what they are."""
     session = sessions.find(key)
-    sessions.store.event(session.id, SIMULATED, {"seed": seed})
+    sessions.store.mark_simulated(session.id)
     return Simulated(session.id, session.group, session.number, number(seed, "simulated", session.group, session.number), hearing)
 
 

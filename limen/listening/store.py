@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from limen.errors import UserError
 from limen.listening.refusals import refuse
-from limen.listening.seats import STATES, Choose, DoorClosed, Seats, Seed
+from limen.listening.seats import STATES, Choose, DoorClosed, Seats, Seed, Unknown
 from limen.listening.study import Study
 from limen.listening.tables import (
     COPIED,
@@ -36,24 +36,23 @@ from limen.listening.tables import (
     open_engine,
     personal,
     recruits,
+    wipe_log,
 )
 from limen.listening.writer import Writer
 
-MOST_EVENTS = 1000
+MOST_EVENTS = 100
 """Events kept of one listener."""
 ERASED = "erased "
 """How the hash of a key begins that leads to nobody any more."""
-SIMULATED = "simulated"
-"""Event of a listener who was made up."""
 
 
 class Store:
     def __init__(self, where: str | Path, patience_min: float = 60, begun_min: float = 10):
-        """`where`: a file of SQLite or a database URL; a listener not seen for `patience_min` minutes has dropped out, one without a place
-        after `begun_min`."""
+        """`where`: a file of SQLite or a database URL; a listener who has neither answered nor fetched a sound for `patience_min` minutes
+        has dropped out, one without a place after `begun_min`."""
         self.engine = open_engine(where)
-        self.begun_s = 60 * begun_min
-        self._seats = Seats(60 * patience_min, self.begun_s)
+        self.patience_s, self.begun_s = 60 * patience_min, 60 * begun_min
+        self._seats = Seats(self.patience_s, self.begun_s)
         self._closed = ""
         """When the study was closed, as read at the beginning of the transaction that the writer is in."""
         self._writer = Writer[Record](self.engine, self._open, self._append_all)
@@ -165,11 +164,11 @@ class Store:
         return self._writer.run(job)
 
     def _numbered(self, connection: Connection, old: Row[Any], study: Study, choose: Choose, seed: Seed) -> Row[Any]:
-        """Notes that a known listener is there; one whose number went to another gets a new one."""
-        values: dict[str, Any] = {"seen_at": time.time()}
-        if old.number is None:
-            self._open_door()
-            values |= self._seats.admit(connection, study, choose, seed)
+        """A known listener; one whose number went to another gets a new one."""
+        if old.number is not None:
+            return old
+        self._open_door()
+        values = {"seen_at": time.time(), **self._seats.admit(connection, study, choose, seed)}
         return connection.execute(update(listeners).where(listeners.c.id == old.id).values(values).returning(*listeners.c)).one()
 
     def _open_door(self) -> None:
@@ -177,11 +176,15 @@ class Store:
             raise DoorClosed("This study is closed.")
 
     def seen(self, listener: int) -> None:
-        """Notes that the listener is there; does not wait for the commit."""
+        """Notes that the listener takes part; does not wait for the commit."""
         self._writer.start(lambda connection: connection.execute(SEEN, {"who": [listener], "now": time.time()}))
 
     def finish(self, listener: int) -> None:
         self._writer.run(lambda connection: connection.execute(FINISHED, {"who": [listener], "now": time.time()}))
+
+    def mark_simulated(self, listener: int) -> None:
+        """Notes that the listener was made up."""
+        self._writer.run(lambda connection: connection.execute(update(listeners).where(listeners.c.id == listener).values(simulated=True)))
 
     def parameters(self, listener: int) -> dict[str, str]:
         """What the recruitment site said of a listener; empty once erased."""
@@ -189,23 +192,27 @@ class Store:
             return connection.scalar(select(recruits.c.data).where(recruits.c.listener == listener)) or {}
 
     def erase(self, listener: int) -> None:
-        """Deletes what is personal: answers about the person and recruitment parameters. Other answers stay.
+        """Deletes what is personal: answers about the person, recruitment parameters and events. Other answers stay.
 
-        The hashes that tell the listener when they return go too: nothing leads from the person to the answers any more.
+        The hashes that tell the listener when they return go too: nothing leads from the person to the answers any more, and a page that is
+        still open, at whatever server, can add none.
         """
 
         def job(connection: Connection) -> None:
             unknown = {"returning_hash": None, "key_hash": f"{ERASED}{secrets.token_hex(16)}"}
             if not connection.execute(update(listeners).where(listeners.c.id == listener).values(unknown)).rowcount:
                 raise UserError(f"There is no listener {listener}.")
-            connection.execute(delete(personal).where(personal.c.listener == listener))
-            connection.execute(delete(recruits).where(recruits.c.listener == listener))
+            for table in (personal, recruits, events):
+                connection.execute(delete(table).where(table.c.listener == listener))
 
         self._writer.run(job)
+        wipe_log(self.engine)
 
     def decline(self, listener: int, position: int) -> bool:
         """Forgets a listener who does not agree on the screen at this position; False if they agreed before."""
-        return self._writer.run(lambda connection: refuse(connection, listener, position))
+        gone = self._writer.run(lambda connection: refuse(connection, listener, position))
+        wipe_log(self.engine)
+        return gone
 
     # ---- answers
 
@@ -244,14 +251,23 @@ class Store:
         with self.engine.connect() as connection:
             return list(connection.execute(select(*columns).where(answers.c.listener == listener).order_by(answers.c.position)))
 
-    def event(self, listener: int, kind: str, data: Mapping[str, Any]) -> None:
-        """Notes something that happened to a listener; beyond MOST_EVENTS nothing is kept."""
+    def event(self, listener: int, key_hash: str, position: int, kind: str) -> bool:
+        """Notes something that happened on the page of a listener. False, and nothing is kept, after the last answer and beyond
+        MOST_EVENTS."""
 
-        def job(connection: Connection) -> None:
-            if (connection.scalar(select(func.count()).where(events.c.listener == listener)) or 0) < MOST_EVENTS:
-                connection.execute(insert(events).values(listener=listener, at=time.time(), kind=kind, data=dict(data)))
+        def job(connection: Connection) -> bool:
+            if self._closed:
+                raise DoorClosed("This study is closed: nothing is noted any more.")
+            here = select(listeners.c.finished_at).where(listeners.c.id == listener, listeners.c.key_hash == key_hash)
+            if (found := connection.execute(here).first()) is None:
+                raise Unknown
+            so_far = connection.scalar(select(func.count()).where(events.c.listener == listener)) or 0
+            room = found.finished_at is None and so_far < MOST_EVENTS
+            if room:
+                connection.execute(insert(events).values(listener=listener, at=time.time(), position=position, kind=kind))
+            return room
 
-        self._writer.run(job)
+        return self._writer.run(job)
 
     # ---- what is read out
 
@@ -260,12 +276,10 @@ class Store:
         return self._rows(select(answers).order_by(answers.c.id))
 
     def listeners(self) -> list[dict[str, Any]]:
-        """All listeners, in the order in which they came; `group` is their group, `erased` whether their person is, `simulated` says that
-        they are no people."""
+        """All listeners, in the order in which they came; `group` is their group, `erased` says whether what is personal was erased."""
         columns = [c.label(c.name.rstrip("_")) for c in listeners.c if c.name not in ("key_hash", "returning_hash")]
         columns.append(listeners.c.key_hash.startswith(ERASED).label("erased"))
-        simulated = exists().where((events.c.listener == listeners.c.id) & (events.c.kind == SIMULATED)).label("simulated")
-        return self._rows(select(*columns, simulated).order_by(listeners.c.id))
+        return self._rows(select(*columns).order_by(listeners.c.id))
 
     def personal(self) -> list[dict[str, Any]]:
         return self._rows(select(personal).order_by(personal.c.listener, personal.c.position))

@@ -81,15 +81,15 @@ class Recruitment(Options):
 
     def read(self, address: Mapping[str, str]) -> dict[str, str]:
         """What the parameters of an address say, of those that are kept."""
-        return {name: address[name] for name in self.kept if address.get(name)}
+        return {name: value for name in self.kept if (value := address.get(name, "").strip())}
 
     def who(self, address: Mapping[str, str]) -> tuple[str, str] | None:
         """Name and value of what tells this person from all others."""
-        return next(((name, address[name]) for name in self.person if address.get(name)), None)
+        return next(((name, value) for name in self.person if (value := address.get(name, "").strip())), None)
 
     def previews(self, address: Mapping[str, str]) -> bool:
         """Whether the address is that of a visitor who only looks."""
-        return any(value in self.preview or UNFILLED.fullmatch(value.strip()) for value in self.read(address).values())
+        return any(value in self.preview or UNFILLED.fullmatch(value) for value in self.read(address).values())
 
 
 class Rule(Options):
@@ -145,6 +145,7 @@ class Study(Options):
     contact: str = Field(default="", max_length=200)
     """Whom listeners can write to."""
     seed: int = 0
+    """Orders, choices and right answers follow from it: give a number that cannot be guessed, as `limen listen new` does."""
     listeners: int = Field(default=20, ge=1, le=100_000)
     """How many are wanted. When so many have finished, the door closes."""
     items: list[Item] = Field(default_factory=list)

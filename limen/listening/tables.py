@@ -2,7 +2,9 @@
 
 import json
 import os
+import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from sqlalchemy import (
     bindparam,
     create_engine,
     event,
+    false,
+    insert,
+    inspect,
     make_url,
     select,
     tuple_,
@@ -36,11 +41,13 @@ from sqlalchemy.exc import ArgumentError, DatabaseError
 from limen.errors import UserError, missing_package
 
 metadata = MetaData()
+SCHEMA = "2"
+"""Version of the tables: raised with every change of a table, since a database of another version is refused."""
 _id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER counts up by itself in SQLite
 
 meta = Table("meta", metadata, Column("key", String(64), primary_key=True), Column("value", Text, nullable=False))
-"""study: fingerprint, recorded before the first listener. name, secret, closed_at. declined: number of refusals.
-tried_at: when it was last tried to store anything."""
+"""schema: version of the tables. study: fingerprint, recorded before the first listener. name, secret, closed_at. declined: number of
+refusals. tried_at: when it was last tried to store anything."""
 
 listeners = Table(
     "listeners",
@@ -55,10 +62,12 @@ listeners = Table(
     Column("placed_at", Float(53)),
     Column("finished_at", Float(53)),
     Column("seen_at", Float(53), nullable=False),
+    Column("simulated", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("group_", "number"),
     sqlite_autoincrement=True,  # the id of a row that was deleted never comes again
 )
-"""number: none once it was given to another. placed_at: when the listener took a place, having heard something."""
+"""number: none once it was given to another. placed_at: when the listener took a place, having heard something. simulated: written by
+`limen listen simulate` alone, and by nothing that comes over the web."""
 
 answers = Table(
     "answers",
@@ -104,13 +113,17 @@ events = Table(
     Column("id", _id, primary_key=True),
     Column("listener", _id, ForeignKey("listeners.id"), nullable=False, index=True),
     Column("at", Float(53), nullable=False),
+    Column("position", Integer, nullable=False),
     Column("kind", String(64), nullable=False),
-    Column("data", JSON, nullable=False),
 )
+"""What happened on the page of a listener while the screen at this position was shown."""
 
 # statements of every answer, built once: building them takes longer than running them
 LOCK = select(meta.c.value).where(meta.c.key == "closed_at").with_for_update()
 SEEN = update(listeners).where(listeners.c.id.in_(bindparam("who", expanding=True))).values(seen_at=bindparam("now"))
+STANDING = select(listeners.c.id, listeners.c.key_hash, listeners.c.group_, listeners.c.number, listeners.c.placed_at).where(
+    listeners.c.id.in_(bindparam("who", expanding=True))
+)
 FINISHED = SEEN.where(listeners.c.finished_at.is_(None)).values(finished_at=bindparam("now"))
 TRIED = update(meta).where(meta.c.key == "tried_at").values(value=bindparam("now"))
 TAKEN = select(answers.c.listener, answers.c.position).where(
@@ -137,6 +150,8 @@ class Record:
     response_ms: float | None
     personal: bool = False
     """The answer goes to the table that can be erased."""
+    key_hash: str | None = None
+    """What the database knew the listener by when their screens were made; null: not checked."""
     was: tuple[str, int] | None = None
     """Group and number that the screens followed from. Given with a first answer: until then the number may go to another."""
     places: int | None = None
@@ -171,12 +186,24 @@ def open_engine(where: str | Path) -> Engine:
         with engine.connect().execution_options(write=True) as connection, connection.begin():
             if url.get_backend_name() == "postgresql":
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(5104)")  # two servers that start at once make the tables once
-            metadata.create_all(connection)
+            _make_tables(connection, url)
             for statement in SQLITE_TRIGGERS if url.get_backend_name() == "sqlite" else POSTGRES_TRIGGERS:
                 connection.exec_driver_sql(statement)
     except DatabaseError as error:
         raise UserError(f"{url.render_as_string()} cannot be used as the database of a study: {error.orig}") from None
     return engine
+
+
+def _make_tables(connection: Connection, url: URL) -> None:
+    """Makes the tables of an empty database; a UserError if those that are there are of another version."""
+    if not inspect(connection).has_table(meta.name):
+        metadata.create_all(connection)
+        connection.execute(insert(meta).values(key="schema", value=SCHEMA))
+    elif (found := connection.scalar(select(meta.c.value).where(meta.c.key == "schema"))) != SCHEMA:
+        raise UserError(
+            f"{url.render_as_string()}: got a database whose tables are of version {found or 1}, expected version {SCHEMA}. Open it with "
+            "the version of Limen that made it, or name another database."
+        )
 
 
 def _private_file(path: Path) -> None:
@@ -207,14 +234,26 @@ def address(where: str | Path) -> URL:
     return url
 
 
+def wipe_log(engine: Engine) -> None:
+    """Empties the log beside a file of SQLite, which holds what was deleted until it is written anew."""
+    if engine.dialect.name != "sqlite":
+        return
+    connection = engine.raw_connection()  # not within a transaction
+    try:
+        with suppress(sqlite3.Error):  # the deletion stands; a disk that is full or slow leaves this for the next time
+            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _sqlite_connection(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # the driver would begin transactions by itself, and too late for BEGIN IMMEDIATE
-    # FULL: a commit is on the disk when it returns, also after a power cut
-    for pragma in ("busy_timeout=20000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    # FULL: a commit is on the disk when it returns, also after a power cut. secure_delete: what is deleted is overwritten
+    for pragma in ("busy_timeout=20000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 

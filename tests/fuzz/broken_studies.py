@@ -20,7 +20,7 @@ TABLES = [b"", b"id\n", b"id,file:clean\n", b"id,file:clean\n,\n",
 
 def mutants(draw: random.Random, count: int, folder: Path) -> Iterator[Mutant]:
     for name in TEMPLATES:
-        limen("listen", "new", folder / name, "--template", name)()
+        limen("listen", "new", folder / name, "--template", name, "--seed", 0)()
         yield Mutant(f"{name} unbroken", limen("listen", "check", folder / name), folder / name / "study.yaml")
     trees = {name: yaml.safe_load((folder / name / "study.yaml").read_text()) for name in TEMPLATES}
     tables = {path: path.read_bytes() for path in folder.glob("*/items.csv")}

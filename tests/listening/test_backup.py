@@ -1,10 +1,12 @@
 """`limen listen backup`: whole while the server writes, opens and analyses, overwrites nothing."""
 
+import errno
 import sqlite3
 import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from typer.testing import CliRunner
 
 from limen.cli import app
 from limen.errors import UserError
-from limen.listening.backup import backup
+from limen.listening.backup import _put, backup
 from limen.listening.store import Store
 
 STEPS = ["consent", {"name": "abx", "trials": 8}]
@@ -82,6 +84,45 @@ def test_a_backup_overwrites_nothing_and_says_so(tmp_path: Path) -> None:
     assert (tmp_path / "precious").read_text() == "mine"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["precious", "s"]
     assert "0 answers" in listen("backup", study, tmp_path / "fresh.db")
+
+
+def test_a_file_beside_the_backup_is_left_alone_whatever_it_is_called(tmp_path: Path) -> None:
+    Store(tmp_path / "small.db").close()
+    (tmp_path / "copy.db.part").write_text("mine")
+    backup(tmp_path / "small.db", tmp_path / "copy.db")
+    assert (tmp_path / "copy.db.part").read_text() == "mine"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["copy.db", "copy.db.part", "small.db"]
+
+
+def test_of_backups_to_one_name_at_once_one_is_written_and_the_others_say_so(tmp_path: Path) -> None:
+    Store(tmp_path / "small.db").close()
+
+    def copy(_: int) -> str:
+        try:
+            backup(tmp_path / "small.db", tmp_path / "copy.db")
+        except UserError as error:
+            return str(error)
+        return "written"
+
+    with ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(copy, range(8)))
+    assert said.count("written") == 1
+    assert all("never overwrites" in words or "File exists" in words for words in said if words != "written")
+    assert sqlite3.connect(tmp_path / "copy.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["copy.db", "small.db"]
+
+
+def test_a_file_system_without_links_gets_a_backup_too_and_it_overwrites_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    Store(tmp_path / "small.db").close()
+    monkeypatch.setattr("os.link", refuse)  # as exFAT does, which tests cannot mount
+    assert backup(tmp_path / "small.db", tmp_path / "copy.db") == 0
+    Store(tmp_path / "copy.db").close()
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        _put(tmp_path / "small.db", tmp_path / "copy.db")
 
 
 def test_what_cannot_be_backed_up_is_named(tmp_path: Path) -> None:

@@ -135,9 +135,11 @@ def test_templates_are_listed():
     assert all(name in listen("new", "x", "--template", "help") for name in ("abx", "mushra", "seed000", "same_different_jnd"))
 
 
-def test_a_new_study_has_a_completion_code_of_its_own_which_the_operator_is_told(tmp_path):
+def test_a_new_study_has_a_seed_of_its_own_and_a_completion_code_which_the_operator_is_told(tmp_path):
     said = [listen("new", tmp_path / name, "--template", "mushra") for name in ("one", "two")]
-    codes = [read_study(tmp_path / name / "study.yaml").recruitment.code for name in ("one", "two")]
+    plans = [read_study(tmp_path / name / "study.yaml") for name in ("one", "two")]
+    codes = [plan.recruitment.code for plan in plans]
+    assert plans[0].seed != plans[1].seed  # right answers follow from it
     assert all(re.fullmatch("C[A-Z2-9]{7}", code) for code in codes)
     assert codes[0] != codes[1]
     assert all(f"completion code: {code}  (paste it" in text for code, text in zip(codes, said, strict=True))
@@ -151,6 +153,7 @@ def test_errors_of_a_study_are_printed_and_end_with_exit_code_2(tmp_path):
     assert "error" in done.output
     assert "zebra_7f_0.wav" in done.output
     assert "cannot be served" in refused("serve", tmp_path)
+    assert "got 6 characters, expected at least 16" in refused("serve", tmp_path, "--token", "sesame")
 
 
 def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
@@ -158,7 +161,7 @@ def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "limen.cli", "listen", "serve", str(tmp_path), "--port", str(port), "--token", "sesame"]
+    command = [sys.executable, "-m", "limen.cli", "listen", "serve", str(tmp_path), "--port", str(port), "--token", "open sesame, open"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
         for _ in range(600):
@@ -169,7 +172,7 @@ def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
                 assert server.poll() is None, "the server ended by itself"
                 time.sleep(0.1)
         assert "<html" in page
-        asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/admin/progress", headers={"Authorization": "Bearer sesame"})
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/admin/progress", headers={"Authorization": "Bearer open sesame, open"})
         assert json.load(urllib.request.urlopen(asked, timeout=5))["finished"] == 0
     finally:
         server.send_signal(signal.SIGINT)

@@ -50,7 +50,7 @@ def test_a_refusal_deletes_everything_and_is_counted(serve: Callable[..., Any], 
     store = site.state.sessions.store
     one, state = client(site, PROLIFIC_PID="p1")
     assert state["screen"]["decline"] == "I do not agree"
-    one.post("/api/event", json={"kind": "hidden", "data": {}})
+    assert one.post("/api/event", json={"kind": "hidden", "screen": state["screen"]["id"]}).json() == {"stored": False}
     reply = one.post("/api/decline")
     assert (reply.status_code, reply.json()) == (200, {"declined": True})
     assert store.listeners() == store.recruits() == store.events() == store.answers() == store.personal() == []

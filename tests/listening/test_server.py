@@ -324,18 +324,29 @@ def test_a_closed_study_says_so(site):
 
 def test_without_a_cookie_there_is_no_state(site):
     client = browser(site)
-    for reply in (client.get("/api/state"), client.get("/audio/x"), client.post("/api/event", json={"kind": "x"})):
+    for reply in (client.get("/api/state"), client.get("/audio/x"), client.post("/api/event", json={"kind": "hidden", "screen": "x"})):
         assert reply.status_code == 401
         assert "begin" in reply.json()["error"]
     assert TestClient(site, cookies={site.state.cookie: "made-up"}).get("/api/state").status_code == 401
 
 
-def test_events_are_noted(site):
+def test_events_of_the_page_are_noted_from_consent_to_the_last_answer(site):
     client = browser(site)
-    begin(client)
-    assert client.post("/api/event", json={"kind": "hidden", "data": {"seconds": 3.5}}).json() == {"stored": True}
-    assert client.post("/api/event", json={"kind": "hidden", "data": {"x": "y" * 5000}}).status_code == 422
-    assert [(e["kind"], e["data"]) for e in site.state.sessions.store.events()] == [("hidden", {"seconds": 3.5})]
+
+    def note(state: Any, kind: str = "hidden") -> Any:
+        return client.post("/api/event", json={"kind": kind, "screen": state["screen"]["id"]})
+
+    asked = begin(client)
+    assert note(asked).json() == {"stored": False}
+    agreed = send(client, asked).json()["state"]
+    assert note(agreed).json() == note(agreed, "sound.broken").json() == {"stored": True}
+    for strange in ({"kind": "simulated"}, {"kind": "hidden", "screen": "no screen"}, {"kind": "hidden", "data": {}}):
+        assert client.post("/api/event", json={"screen": agreed["screen"]["id"]} | strange).status_code == 422
+    finish(client, agreed)
+    assert note(agreed).json() == {"stored": False}
+    site.state.sessions.store.close_study()
+    noted = [(e["listener"], e["position"], e["kind"]) for e in site.state.sessions.store.events()]
+    assert noted == [(1, 1, "hidden"), (1, 1, "sound.broken")]
 
 
 def test_the_administrator_sees_progress_and_answers_but_nothing_personal(site):

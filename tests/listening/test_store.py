@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, text, update
+from sqlalchemy import text, update
 from sqlalchemy.exc import DBAPIError, ResourceClosedError
 
 from limen.errors import UserError
@@ -289,13 +289,37 @@ def test_a_closed_store_refuses_to_write_rather_than_to_wait(database):
 
 
 def test_events_of_a_listener_are_kept_up_to_a_limit(store):
-    who = join(store, study(), "k").id
-    store.event(who, "hidden", {"s": 3})
-    with store.engine.connect().execution_options(write=True) as connection, connection.begin():
-        connection.execute(insert(tables.events), [{"listener": who, "at": 0.0, "kind": "x", "data": {}}] * 999)
-    store.event(who, "one_too_many", {})
-    assert len(store.events()) == 1000
-    assert store.events()[0]["data"] == {"s": 3}
+    who, other = (join(store, study(), k).id for k in "kl")
+    assert [store.event(who, "k", 3, "hidden") for _ in range(102)] == [True] * 100 + [False] * 2
+    assert store.event(other, "l", 3, "visible")
+    assert Counter((e["listener"], e["position"], e["kind"]) for e in store.events()) == {(who, 3, "hidden"): 100, (other, 3, "visible"): 1}
+
+
+def test_after_the_last_answer_and_after_the_close_no_event_is_kept(store):
+    who, other = (join(store, study(), k).id for k in "kl")
+    store.append(record(who, 0, last=True))
+    assert not store.event(who, "k", 0, "hidden")
+    store.close_study()
+    with pytest.raises(DoorClosed, match="closed"):
+        store.event(other, "l", 0, "hidden")
+    assert store.events() == []
+
+
+def test_only_who_is_marked_as_simulated_is(store):
+    made_up, person = (join(store, study(), k).id for k in "kl")
+    store.mark_simulated(made_up)
+    assert [(who["id"], who["simulated"]) for who in store.listeners()] == [(made_up, True), (person, False)]
+
+
+@pytest.mark.parametrize("older", ["DELETE FROM meta WHERE key = 'schema'", "UPDATE meta SET value = '1' WHERE key = 'schema'"])
+def test_a_database_of_another_version_is_refused_and_left_alone(database, older):
+    made = Store(database)
+    with made.engine.connect().execution_options(write=True) as connection, connection.begin():
+        connection.execute(text(older))
+    with pytest.raises(UserError, match=r"tables are of version 1, expected version 2.*or name another database"):
+        Store(database)
+    assert made.listeners() == []
+    made.close()
 
 
 def test_neither_hashes_of_keys_nor_the_secret_are_read_out(store):

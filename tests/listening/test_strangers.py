@@ -1,5 +1,6 @@
 """What a stranger could do to a study, on a real server over HTTP: fill it, hold it, or be taken for another listener."""
 
+import csv
 import json
 import socket
 import time
@@ -11,11 +12,19 @@ from urllib.parse import urlencode
 import pytest
 import studies
 from serving import Server, Visitor
+from typer.testing import CliRunner
 
-from limen.listening.arrivals import network_of
+from limen.cli import app
+from limen.listening.guard import network_of
 from limen.listening.study import Recruitment
 
 SHORT: list[Any] = ["consent", {"name": "abx", "trials": 1}]
+
+
+def listen(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["listen", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 def progress(server: Server) -> dict[str, Any]:
@@ -65,13 +74,49 @@ def test_a_classroom_behind_one_address_begins_at_once_when_the_operator_says_so
         assert [Visitor(server).begin()[0] for _ in range(21)] == [200] * 20 + [429]
 
 
-def test_who_has_heard_something_leaves_room_for_the_next_from_the_same_address(tmp_path: Path) -> None:
+def test_who_has_finished_leaves_room_for_the_next_from_the_same_address(tmp_path: Path) -> None:
     with Server(studies.write(tmp_path / "s", SHORT, listeners=30), limits={"begin_burst": 2, "begin_per_s": 1000}) as server:
         visitors = [Visitor(server) for _ in range(4)]
         states = [visitor.begin() for visitor in visitors]
         assert [status for status, _ in states] == [200, 200, 429, 429]
         visitors[0].take(states[0][1])
         assert [visitor.begin()[0] for visitor in visitors[2:]] == [200, 429]
+
+
+def test_a_page_that_only_asks_for_its_screen_keeps_no_place_from_others(tmp_path: Path) -> None:
+    study = studies.write(tmp_path / "s", [SHORT[0], {"name": "abx", "trials": 2}], listeners=1)
+    with Server(study, patience_min=0.05, limits={"begin_burst": 1000}) as server:
+        idle, other = Visitor(server), Visitor(server, "127.0.1.1")
+        state = idle.begin()[1]
+        for _ in range(2):
+            state = idle.answer(state)[1]["state"]
+        deadline = time.monotonic() + 60
+        while (begun := other.begin())[0] == 403 and time.monotonic() < deadline:
+            time.sleep(0.25)
+            idle.state()
+            idle.begin()
+        assert begun[0] == 200, begun
+        assert other.take(begun[1])["done"]
+        assert idle.take(idle.state())["done"]  # who returns goes on all the same
+
+
+def test_one_address_holds_few_places_at_once_and_others_still_come(tmp_path: Path) -> None:
+    study = studies.write(tmp_path / "s", [SHORT[0], {"name": "abx", "trials": 2}], listeners=30)
+    with Server(study, limits={"begin_per_s": 1000}) as server:
+        held = []
+        for _ in range(3):  # a tenth of thirty
+            visitor = Visitor(server)
+            state = visitor.begin()[1]
+            for _ in range(2):
+                state = visitor.answer(state)[1]["state"]
+            held.append((visitor, state))
+        assert progress(server)["active"] == 3
+        status, refusal = Visitor(server).begin()
+        assert (status, "from your network are taking part" in refusal["error"]) == (429, True)
+        assert Visitor(server, "127.0.1.1").begin()[0] == 200
+        visitor, state = held[0]
+        assert visitor.take(state)["done"]
+        assert [Visitor(server).begin()[0] for _ in range(2)] == [200, 429]
 
 
 def test_the_number_of_who_left_without_an_answer_goes_to_the_next_soon_and_coming_back_begins_again(tmp_path: Path) -> None:
@@ -144,6 +189,29 @@ def test_a_preview_shows_the_consent_text_and_stores_nothing(tmp_path: Path, par
         assert json.loads(visitor.ask("GET", f"/api/state?{urlencode(parameters)}")[1]) == shown
         told = progress(server)
         assert {told[name] for name in ("begun", "active", "left", "answers")} == {0}
+
+
+def test_no_stranger_can_have_the_answers_of_people_taken_for_simulated_ones(tmp_path: Path) -> None:
+    study = studies.write(tmp_path / "s", SHORT, hypotheses=[])
+    with Server(study) as server:
+        visitor = Visitor(server)
+        state = visitor.begin()[1]
+        for body in ({"kind": "simulated", "data": {}}, {"kind": "simulated", "screen": state["screen"]["id"]}):
+            assert visitor.ask("POST", "/api/event", body)[0] == 422
+        assert visitor.take(state)["done"]
+    assert "SIMULATED" not in listen("monitor", study)
+    listen("export", study, tmp_path / "answers.csv")
+    table = (tmp_path / "answers.csv").read_text().splitlines()
+    assert [row["simulated"] for row in csv.DictReader(table)] == ["false"] * 2
+    assert "SIMULATED" not in listen("analyze", study)
+    assert (study.parent / "results.html").is_file()
+
+
+def test_blanks_around_an_identifier_make_nobody_another_person() -> None:
+    one, two = (Recruitment().who({"PROLIFIC_PID": words}) for words in ("Q1", " Q1 "))
+    assert one == two == ("PROLIFIC_PID", "Q1")
+    assert Recruitment().read({"PROLIFIC_PID": "Q1 ", "workerId": " "}) == {"PROLIFIC_PID": "Q1"}
+    assert Recruitment().who({"PROLIFIC_PID": " "}) is None
 
 
 def test_what_different_people_share_cannot_be_declared_to_name_one() -> None:

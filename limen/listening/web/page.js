@@ -24,9 +24,9 @@ function say(text, kind = "") {
   by("now").hidden = kind !== "lost" && kind !== "trouble";
 }
 
-/** Tells the server what happened on the page; nothing hangs on it. */
+/** Tells the server what happened on the page. No matter if it does not arrive. */
 function report(kind) {
-  if (current) call("POST", "/api/event", { kind, data: { screen: current } }).catch(() => {});
+  if (current) call("POST", "/api/event", { kind, screen: current }).catch(() => {});
 }
 
 const waiting = (kind) => {
