@@ -40,8 +40,10 @@ ORDER = [
     "reference",
     "templates",
     "progress",
+    "process",
     "cli_listen",
     "cli",
+    "__main__",
 ]
 
 
