@@ -29,6 +29,7 @@ from limen.models._ensemble import Ensemble
 from limen.models._load import load_model
 from limen.models._model import Model
 from limen.tasks._cell import Cell, Outcome
+from limen.whole import named
 
 
 class Progress(Protocol):
@@ -207,5 +208,6 @@ def _announced(cells: list[Planned], progress: Progress) -> Iterator[Planned]:
 
 
 def _log(folder: Path, text: str) -> None:
-    with (folder / "log.txt").open("a", encoding="utf-8") as file:
+    path = folder / "log.txt"
+    with named(path), path.open("a", encoding="utf-8") as file:
         file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
