@@ -10,12 +10,11 @@ With a model and tensors of your own: limen.attack("pgd", net, x, y, budget="lin
 """
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from limen import budgets as budgets
-from limen import goals as goals
-
 if TYPE_CHECKING:
+    from limen import budgets, goals
     from limen.api import attack, defend, load_data, load_model, measure, over_the_air
 
 # MKL reads it at its first matrix product: in single precision a row then has the same bits among 16 rows or 500, as fast as before
@@ -26,12 +25,12 @@ __all__ = ["attack", "budgets", "defend", "goals", "load_data", "load_model", "m
 
 
 def __getattr__(name: str) -> Any:
-    """Import limen.api when it is first used: torch takes a second, which `limen --help` need not."""
+    """Import what is named when it is first used: torch takes a second, which `limen --help` need not."""
     if name not in __all__:
         raise AttributeError(f"module 'limen' has no attribute {name!r}")
-    from limen import api
-
-    return getattr(api, name)
+    if name in ("budgets", "goals"):
+        return import_module(f"limen.{name}")
+    return getattr(import_module("limen.api"), name)
 
 
 def __dir__() -> list[str]:

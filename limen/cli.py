@@ -1,15 +1,12 @@
 """The command `limen`. A user's mistake ends with one clear message and exit code 2."""
 
-import atexit
 import json
 import os
-import shlex
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -17,8 +14,9 @@ from rich.table import Table
 
 from limen import __version__
 from limen.cli_listen import app as listen_app
-from limen.errors import UserError, refused
+from limen.errors import UserError
 from limen.interrupts import one_interrupt
+from limen.process import going_on_later, run_command
 from limen.whole import write_whole
 
 app = typer.Typer(
@@ -31,7 +29,7 @@ app = typer.Typer(
 data_app = typer.Typer(no_args_is_help=True, help="Data sets and published models that can be fetched.")
 app.add_typer(data_app, name="data")
 app.add_typer(listen_app, name="listen")
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
+out = Console(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else 110)
 
 File = Annotated[Path, typer.Argument(help="Experiment file (YAML or JSON); `run` also takes CrAdv's task files.")]
 Folder = Annotated[Path | None, typer.Option("--out", help="Folder of the run; default runs/<name>-<time>.")]
@@ -49,37 +47,9 @@ Exact = Annotated[
 Written = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
 
 
-STOPPED = 130
-"""Exit code after Ctrl-C, as shells have it."""
-
-
 @one_interrupt()
 def main() -> None:
-    """Run the command; mistakes, and what the system refuses, are one message."""
-    try:
-        app(standalone_mode=True)
-    except UserError as error:
-        _end(str(error), 2)
-    except BrokenPipeError:
-        sys.exit(0)
-    except OSError as error:
-        _end(refused(error), 2)
-    except MemoryError:
-        _end("There is not enough memory. Take fewer or smaller samples (--limit, batch_size).", 2)
-    except SystemExit as ending:  # what typer makes of a Ctrl-C
-        if ending.code == STOPPED:
-            _end("stopped.", STOPPED)
-        raise
-
-
-def _end(text: str, code: int) -> NoReturn:
-    Console(stderr=True).print(f"limen: {text}", style="red" if code == 2 else None, highlight=False, soft_wrap=True, markup=False)
-    if code == STOPPED:  # at once: the interpreter would wait for threads that still compute, and may end by the signal itself
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
+    run_command(app)
 
 
 @app.command()
@@ -326,7 +296,7 @@ def _run(
 
     content = load_file(file)
     if is_cradv(content):
-        with _going_on_later(folder), Bar(out) as bar:
+        with going_on_later(folder), Bar(out) as bar:
             where = run_cradv(
                 content, file, mapping=mapping or {}, out=folder, limit=limit, device=device, progress=bar, resume=resume, exact=cradv_exact
             )
@@ -337,31 +307,15 @@ def _run(
     where = folder or _folder(experiment.name, resume)
     out.print(f"run folder: {where}", soft_wrap=True)
     begun = time.perf_counter()
-    with _going_on_later(where), Bar(out) as bar:
-        there = _device(device)
-        summary = run_experiment(experiment, where, resume=resume, device=there, jobs=_jobs(jobs, there), progress=bar)
-    _show(summary, where)
-    page = build(where)
+    with going_on_later(where):
+        with Bar(out) as bar:
+            there = _device(device)
+            summary = run_experiment(experiment, where, resume=resume, device=there, jobs=_jobs(jobs, there), progress=bar)
+        page = build(where)
+        _show(summary, where)
     out.print(f"finished in {_time(time.perf_counter() - begun)}")
     out.print(f"report: {page}", soft_wrap=True)
     return where
-
-
-@contextmanager
-def _going_on_later(where: Path | None) -> Iterator[None]:
-    """A run that is interrupted, or that the system stops, ends with the command that goes on with it. Without a folder, --resume itself
-    finds the newest one."""
-    words = sys.argv[1:]
-    words += [] if where is None or any(word.split("=")[0] == "--out" for word in words) else ["--out", str(where)]
-    words += [] if "--resume" in words else ["--resume"]
-    later = f"Finished cells are kept. Go on with:\n  {shlex.join(['limen', *words])}"
-    try:
-        yield
-    except KeyboardInterrupt:
-        _end(f"stopped. {later}", STOPPED)
-    except OSError as error:
-        begun = where is None or (where / "config.json").is_file()
-        raise UserError(f"{refused(error)}{f' {later}' if begun else ''}") from None
 
 
 def _folder(name: str, resume: bool) -> Path:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -335,6 +335,7 @@ def _store(file: Path, database: str | None, simulated: bool = False) -> "Iterat
     from limen.listening.simulate import answers_of
     from limen.listening.store import Store
     from limen.listening.study import read_study
+    from limen.listening.trouble import database_errors
 
     study = read_study(file)
     made_up = answers_of(file)
@@ -343,11 +344,8 @@ def _store(file: Path, database: str | None, simulated: bool = False) -> "Iterat
         there = made_up.is_file()
         hint = "--simulated takes the simulated ones that are there" if there else f"`limen listen simulate {file.parent}` makes some up"
         raise UserError(f"{where}: there are no answers yet. `limen listen serve {file.parent}` takes those of people, {hint}.")
-    store = Store(where)
-    try:
+    with database_errors(where), closing(Store(where)) as store:
         yield study, store
-    finally:
-        store.close()
 
 
 def _rows(file: Path, database: str | None, simulated: bool) -> "tuple[Study, list[dict[str, Any]], str | None]":

@@ -42,7 +42,7 @@ def shown(value: Any) -> str:
 
 
 def _sentence(cls: type[BaseModel], error: Any) -> str:
-    place = ".".join(str(part) for part in error["loc"])
+    place = ".".join(str(part).removeprefix("constrained-") for part in error["loc"])
     cls, last = _owner(cls, error["loc"]), str(error["loc"][-1]) if error["loc"] else ""
     if error["type"] == "extra_forbidden":
         known = list(cls.model_fields)

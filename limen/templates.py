@@ -7,6 +7,7 @@ from pathlib import Path
 import limen
 from limen.components import _modules, names
 from limen.errors import UserError
+from limen.whole import write_whole
 
 FOLDERS = {"attack": "attacks", "defense": "defenses", "metric": "metrics", "data": "data", "model": "models", "task": "tasks",
            "axis": "axes", "trial": "trials"}  # fmt: skip
@@ -216,6 +217,6 @@ def write(kind: str, name: str, into: Path | None = None) -> list[Path]:
         raise UserError(f"{path} exists already; nothing was written.")
     path.parent.mkdir(parents=True, exist_ok=True)
     class_name = "".join(part.capitalize() for part in name.split("_"))
-    path.write_text(TEMPLATES[kind].replace("CLASS", class_name).replace("NAME", name), encoding="utf-8")
+    write_whole(path, TEMPLATES[kind].replace("CLASS", class_name).replace("NAME", name).encode())
     _modules.cache_clear()
     return [path]

@@ -2,7 +2,8 @@
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,21 @@ from limen.errors import UserError
 
 def write_whole(path: Path, content: bytes) -> Path:
     """A reader, and a run that was killed, find the old file or the new one, never half of one. What could not be written is named."""
-    try:
+    with named(path):
         if path.exists() and not path.is_file():  # a pipe or a device is written to, not replaced
             path.write_bytes(content)
         else:
             _replace(Path(os.path.realpath(path)), content)  # the file that a link leads to, not the link
-    except OSError as error:  # with the name of the file: a full disk does not tell it
-        raise OSError(error.errno, error.strerror, str(path)) from None
     return path
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Puts the name of the file into what the system refuses in here: a full disk does not tell it."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 from yaml.constructor import ConstructorError
+from yaml.scanner import ScannerError
 
 from limen.errors import UserError
 
@@ -53,6 +54,12 @@ class _Yaml(yaml.SafeLoader):
                 raise ConstructorError(None, None, f"the key {key.value!r} stands twice in one mapping", key.start_mark)
             keys.add(key.value)
         return node
+
+    def scan_flow_scalar_non_spaces(self, double: bool, start_mark: Any) -> Any:
+        try:
+            return super().scan_flow_scalar_non_spaces(double, start_mark)
+        except (OverflowError, ValueError):  # of chr()
+            raise ScannerError(None, None, "an escape (\\U...) goes beyond the last character, \\U0010FFFF", self.get_mark()) from None
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         try:

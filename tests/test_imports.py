@@ -41,8 +41,10 @@ ORDER = [
     "reference",
     "templates",
     "progress",
+    "process",
     "cli_listen",
     "cli",
+    "__main__",
 ]
 
 

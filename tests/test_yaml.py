@@ -29,6 +29,8 @@ def doubled(levels: int, pattern: str) -> str:
         (doubled(40, "{{<<: [*a{0}, *a{0}]}}"), "holds more than 100,000 values"),
         ("a: " + "9" * 5000, "is no !!int"),
         ("tasks:\n  - steps: " + "9" * 30, r"tasks\[0\].steps: a whole number must fit in 64 bits"),
+        ('a: "\\UFFFFFFFF"', r"goes beyond the last character, \\U0010FFFF"),
+        ('a: "\\U00110000"', r"beyond the last character(.|\n)*line 1, column 7"),
         ("a: !!float nan", "a: a number must be finite"),
         ('a: ["\\0"]', r"a\[0\]: text must not hold the character NUL"),
         ("a: *b", r"undefined alias 'b'(.|\n)*\"bad.yaml\", line 1, column 4"),

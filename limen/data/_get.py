@@ -84,7 +84,7 @@ def _download(name: str, entry: Entry, folder: Path, progress: Callable[[str], N
             failures.append(str(error))
             progress(f"{name}: {error}")
     raise UserError(f"{name} could not be fetched. " + " ".join(failures) + f" If you have the files ({', '.join(entry.files)}), "
-                    f"name their folder: limen data get {name} --source FOLDER")  # fmt: skip
+                    f"name their folder: limen data get {name} --from FOLDER")  # fmt: skip
 
 
 def _extract(name: str, entry: Entry, archives: list[Path], work: Path) -> dict[str, Path]:
@@ -134,7 +134,7 @@ def _check(name: str, pattern: str, files: dict[str, Path], expected: str) -> No
     if came != expected:
         what = pattern if len(sums) == 1 else f"the {len(sums)} files {pattern}"
         raise UserError(f"{name}: {what}: wrong checksum. Expected sha256 {expected}, but {came} came. Nothing was kept. "
-                        "The file is damaged or is not the one meant: fetch it again or name another folder with --source.")  # fmt: skip
+                        "The file is damaged or is not the one meant: fetch it again or name another folder with --from.")  # fmt: skip
 
 
 def _sha256(path: Path) -> str:

@@ -9,9 +9,11 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from limen.errors import UserError
 from limen.interrupts import held_back
 
 
@@ -99,10 +101,15 @@ def side_by_side(
                     finished += 1
                     watcher.cell(finished, len(items), f"done: {named[future]}")
                     yield future.result()
-        except BaseException:
+        except BaseException as error:
             for process in set(multiprocessing.active_children()) - others:
                 process.kill()
             pool.shutdown(wait=True, cancel_futures=True)
+            if isinstance(error, BrokenProcessPool):
+                raise UserError(
+                    "A worker was ended by the system, often for lack of memory. Finished cells are kept: go on with --resume, "
+                    f"and fewer --jobs than {jobs} or a smaller batch_size."
+                ) from None
             raise
 
 

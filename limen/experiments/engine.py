@@ -30,6 +30,7 @@ from limen.models._load import load_model
 from limen.models._model import Model, check_fits
 from limen.models._trial import check_answers, check_surrogate
 from limen.tasks._cell import Cell, Outcome
+from limen.whole import named
 
 
 class Progress(Protocol):
@@ -228,5 +229,6 @@ def _announced(cells: list[Planned], progress: Progress) -> Iterator[Planned]:
 
 
 def _log(folder: Path, text: str) -> None:
-    with (folder / "log.txt").open("a", encoding="utf-8") as file:
+    path = folder / "log.txt"
+    with named(path), path.open("a", encoding="utf-8") as file:
         file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")

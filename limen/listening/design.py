@@ -13,6 +13,7 @@ from typing import Any
 
 from limen.components import parse
 from limen.listening.study import Study
+from limen.trials._options import refuse_many
 from limen.trials._screen import Listener, Screen
 
 
@@ -37,6 +38,7 @@ def screens(study: Study, group: str, number: int) -> list[Screen]:
         chance = random.Random(seeds.number(study.seed, "screens", group, number, step))
         made = component.function(Listener(number, items, chance), options)
         out += [_placed(screen, step, group) for screen in made]
+        refuse_many(study.name, len(out))
     return out
 
 

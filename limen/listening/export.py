@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from limen.errors import UserError
+from limen.errors import UserError, refused
 from limen.listening._plausible import implausible
 from limen.listening.columns import ANSWERS, Column, factor_columns, write_codebook
 from limen.listening.exclusions import by_listener, exclusions
@@ -146,7 +146,10 @@ def write(table: Sequence[Mapping[str, Any]], path: str | Path, declared: Mappin
     finally:
         if before is not None:
             os.umask(before)
-    write_codebook(path, declared)  # last: a codebook of no table would be left where the disk is full
+    try:
+        write_codebook(path, declared)  # last: a codebook of no table would be left where the disk is full
+    except OSError as error:
+        raise UserError(f"{refused(error)} The table itself, {path}, is written and whole.") from None
     return path
 
 

@@ -9,8 +9,9 @@ ratings          a place on the scale, normal around that of the condition; the 
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import exp
@@ -24,6 +25,7 @@ from limen.listening.sessions import Sessions
 from limen.listening.stimuli import digest, length_s
 from limen.listening.store import Store
 from limen.listening.study import read_study
+from limen.listening.trouble import database_errors
 from limen.listening.visits import Pace, Visit, visit
 from limen.options import Options
 from limen.seeds import number
@@ -94,12 +96,11 @@ def simulate(study_path: str | Path, listeners: int, url: str | None = None, see
     """
     study_path = Path(study_path)
     study, hearing, pace = read_study(study_path), hearing or Hearing(), Pace(arrive_s, think_s, audio)
-    default = study_path.parent / f"{study.name}.db" if url else answers_of(study_path)
     if url and not informed:
         visits = asyncio.run(_all_visits(url, listeners, seed, pace, None, hearing))
         return [Simulated(0, "", k, seed, hearing, answers=len(v.acknowledged), visit=v) for k, (v, _) in enumerate(visits)]
-    store = Store(database_url or default)
-    try:
+    where = database_url or (study_path.parent / f"{study.name}.db" if url else answers_of(study_path))
+    with _whole(answers_of(study_path)), database_errors(where), closing(Store(where)) as store:
         sessions = Sessions(study, study_path.parent, store, cache)
         if url:
             known = asyncio.run(_all_visits(url, listeners, seed, pace, sessions, hearing))
@@ -109,8 +110,6 @@ def simulate(study_path: str | Path, listeners: int, url: str | None = None, see
         with ThreadPoolExecutor(8) as pool:  # answers that wait for the disk together are committed together
             list(pool.map(partial(_take, sessions, audio=audio), people, keys))
         return people
-    finally:
-        store.close()
 
 
 def answers_of(study_path: Path) -> Path:
@@ -118,18 +117,34 @@ def answers_of(study_path: Path) -> Path:
     return study_path.parent / "simulated.db"
 
 
+@contextmanager
+def _whole(database: Path) -> Iterator[None]:
+    """Removes simulated answers that are begun in here and break off: part of them would look like a study that was taken."""
+    begun = not database.exists()
+    try:
+        yield
+    except BaseException:
+        if begun:
+            _remove(database)
+        raise
+
+
+def _remove(database: Path) -> None:
+    """With the files that SQLite keeps beside it."""
+    for path in database.parent.glob(f"{database.name}*"):
+        path.unlink()
+
+
 def forget(study_path: Path) -> None:
     """Removes earlier simulated answers to a study, which may have been another one then."""
     where = answers_of(study_path)
     if not where.is_file():
         return
-    store = Store(where)
-    people = [who["id"] for who in store.listeners() if not who["simulated"]]
-    store.close()
+    with database_errors(where), closing(Store(where)) as store:
+        people = [who["id"] for who in store.listeners() if not who["simulated"]]
     if people:
         raise UserError(f"{where}: holds answers of {len(people)} people, which are not thrown away. Move it, or name another --database.")
-    for path in where.parent.glob(f"{where.name}*"):
-        path.unlink()
+    _remove(where)
 
 
 def _person(sessions: Sessions, key: str, seed: int, hearing: Hearing) -> Simulated:

@@ -5,12 +5,18 @@ Nothing is lost meanwhile: an answer is acknowledged after its commit alone, and
 
 import logging
 import shutil
+import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from limen.errors import UserError
+from limen.listening.tables import address
 
 LOG = logging.getLogger("limen.listening")
 AGAIN_S = 60.0
@@ -77,6 +83,25 @@ class Trouble:
             return shutil.disk_usage(self._file.parent).free if self._file else None
         except OSError:
             return None
+
+
+@contextmanager
+def database_errors(where: str | Path) -> Iterator[None]:
+    """Makes a UserError of what the database at `where` refuses in here, as on a full disk, in place of a line of the log. For commands:
+    the server goes on and tries again."""
+    LOG.disabled = True
+    try:
+        yield
+    except IntegrityError:  # a mistake of ours
+        raise
+    except (DBAPIError, sqlite3.Error) as error:
+        text = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+        raise UserError(
+            f"The database {address(where).render_as_string()} says: {text}. See that there is room for it and that it can be written, "
+            "then give the command again."
+        ) from None
+    finally:
+        LOG.disabled = False
 
 
 def _clock(at: float) -> str:

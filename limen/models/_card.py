@@ -9,6 +9,7 @@ from typing import Any
 from limen.models._load import ZOO
 from limen.models._model import Model
 from limen.models._training import TrainOptions
+from limen.whole import write_whole
 
 
 def write_card(folder: Path, model: Model, *, spec: Mapping[str, Any], data: Mapping[str, Any], options: TrainOptions, seed: int,
@@ -28,7 +29,7 @@ def write_card(folder: Path, model: Model, *, spec: Mapping[str, Any], data: Map
         "bytes": weights.stat().st_size,
         "sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
     }
-    (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+    write_whole(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
     return card
 
 

@@ -6,13 +6,13 @@ The networks of this family are written with torchvision's module names and shap
 from pydantic import Field
 from torch import nn
 
-from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
+from limen.models._model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 class ImageNetOptions(ModelOptions):
-    classes: int | list[str] = Field(default=1000)
+    classes: Classes = Field(default=1000)
     """Number of classes, or their names."""
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from limen.errors import UserError
@@ -155,6 +156,10 @@ def inner(model: nn.Module) -> nn.Module:
     while isinstance(getattr(model, "network", None), nn.Module):
         model = model.network  # type: ignore[assignment]
     return model
+
+
+Classes = Annotated[int, Field(ge=1, le=100_000)] | list[str]
+"""How an option says how many classes there are, or what they are called."""
 
 
 def class_names(classes: int | Sequence[str]) -> list[str]:

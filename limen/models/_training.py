@@ -107,7 +107,7 @@ def train(model: Model, train_set: Dataset, valid_set: Dataset | None, options: 
     model.load_state_dict(state["best"])
     model.eval()
     save_weights(model, folder / "weights.safetensors")
-    (folder / "history.json").write_text(json.dumps(history, indent=1) + "\n")
+    write_whole(folder / "history.json", (json.dumps(history, indent=1) + "\n").encode())
     return history
 
 

@@ -4,17 +4,17 @@ from pydantic import Field
 from torch import nn
 
 from limen.errors import UserError
-from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
+from limen.models._model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
 
 
 class Cnn(ModelOptions):
-    in_channels: int = Field(default=1, ge=1)
+    in_channels: int = Field(default=1, ge=1, le=65_536)
     """Colours of a picture."""
-    size: int = Field(default=8, ge=4)
+    size: int = Field(default=8, ge=4, le=8_192)
     """Height and width of a picture, a multiple of 4 (8 digits, 28 MNIST, 32 CIFAR)."""
-    classes: int | list[str] = 10
+    classes: Classes = 10
     """Number of classes, or their names."""
-    width: int = Field(default=32, ge=1)
+    width: int = Field(default=32, ge=1, le=65_536)
     """Channels of the first pair of convolutions; the second has twice as many."""
     dropout: float = Field(default=0.25, ge=0, lt=1)
     """Share of activations dropped before each linear layer in training."""

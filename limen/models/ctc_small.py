@@ -17,9 +17,9 @@ from limen.models._recurrent import Order, both_ways
 
 
 class CtcSmall(RecogniserOptions):
-    bands: int = Field(default=40, ge=1)
+    bands: int = Field(default=40, ge=1, le=65_536)
     """Mel bands of the features."""
-    width: int = Field(default=128, ge=1)
+    width: int = Field(default=128, ge=1, le=65_536)
     """Channels of the convolutions and of the GRU in each direction."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Share of activations dropped around the GRU in training."""

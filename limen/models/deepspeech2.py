@@ -14,13 +14,13 @@ from limen.models._model import Model
 
 
 class DeepSpeech2(RecogniserOptions):
-    bands: int = Field(default=40, ge=1)
+    bands: int = Field(default=40, ge=1, le=65_536)
     """Mel bands of the features."""
-    channels: int = Field(default=32, ge=1)
+    channels: int = Field(default=32, ge=1, le=65_536)
     """Channels of the convolutions."""
-    width: int = Field(default=128, ge=1)
+    width: int = Field(default=128, ge=1, le=65_536)
     """Units of each LSTM layer in each direction."""
-    layers: int = Field(default=3, ge=1)
+    layers: int = Field(default=3, ge=1, le=1000)
     """Bidirectional LSTM layers."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Share of activations dropped after each LSTM layer in training."""

@@ -5,6 +5,7 @@ Huang et al. 2017, https://arxiv.org/abs/1608.06993: each layer sees all feature
 
 import re
 from collections import OrderedDict
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -13,15 +14,17 @@ from torch import Tensor, nn
 from limen.models._imagenet import ImageNetOptions, imagenet
 from limen.models._model import Model, class_names
 
+Layers = Annotated[int, Field(ge=1, le=1000)]
+
 
 class Densenet121(ImageNetOptions):
-    growth_rate: int = Field(default=32, ge=1)
+    growth_rate: int = Field(default=32, ge=1, le=65_536)
     """Feature maps that each layer adds."""
-    block_config: tuple[int, int, int, int] = (6, 12, 24, 16)
+    block_config: tuple[Layers, Layers, Layers, Layers] = (6, 12, 24, 16)
     """Layers of each block."""
-    num_init_features: int = Field(default=64, ge=1)
+    num_init_features: int = Field(default=64, ge=1, le=65_536)
     """Channels of the first convolution."""
-    bn_size: int = Field(default=4, ge=1)
+    bn_size: int = Field(default=4, ge=1, le=65_536)
     """Width of a layer's bottleneck, in growth rates."""
     drop_rate: float = Field(default=0.0, ge=0, lt=1)
     """Share of a layer's output dropped in training."""

@@ -10,12 +10,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from limen.audio.mfcc import MFCC
-from limen.models._model import Classifier, Model, ModelOptions, class_names
+from limen.models._model import Classes, Classifier, Model, ModelOptions, class_names
 from limen.models._speech import COMMANDS, RATE_HZ, SAMPLES, one_second
 
 
 class KeywordCnn(ModelOptions):
-    classes: int | list[str] = COMMANDS
+    classes: Classes = COMMANDS
     """Number of classes, or their names."""
     dropout: float = Field(default=0.5, ge=0, lt=1)
     """Share of activations dropped after each convolution in training."""

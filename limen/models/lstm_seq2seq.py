@@ -20,17 +20,17 @@ from limen.models._recurrent import FEWEST_ROWS
 
 
 class LstmSeq2Seq(Seq2SeqOptions):
-    bands: int = Field(default=40, ge=1)
+    bands: int = Field(default=40, ge=1, le=65_536)
     """Mel bands of the features."""
-    channels: int = Field(default=32, ge=1)
+    channels: int = Field(default=32, ge=1, le=65_536)
     """Channels of the convolutions."""
-    width: int = Field(default=128, ge=1)
+    width: int = Field(default=128, ge=1, le=65_536)
     """Units of each LSTM layer of the encoder in each direction."""
-    layers: int = Field(default=2, ge=1)
+    layers: int = Field(default=2, ge=1, le=1000)
     """Bidirectional LSTM layers of the encoder."""
-    decoder_width: int = Field(default=192, ge=1)
+    decoder_width: int = Field(default=192, ge=1, le=65_536)
     """Units of the decoder's LSTM."""
-    attention_width: int = Field(default=96, ge=1)
+    attention_width: int = Field(default=96, ge=1, le=65_536)
     """Size of the space in which the decoder's state is compared with the frames."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Share of activations dropped after each layer in training."""

@@ -1,19 +1,21 @@
 """A multilayer perceptron on pictures: flatten, hidden layers with ReLU, logits."""
 
+from typing import Annotated
+
 from pydantic import Field
 from torch import nn
 
-from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
+from limen.models._model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
 
 
 class Mlp(ModelOptions):
-    in_channels: int = Field(default=1, ge=1)
+    in_channels: int = Field(default=1, ge=1, le=65_536)
     """Colours of a picture."""
-    size: int = Field(default=8, ge=1)
+    size: int = Field(default=8, ge=1, le=8_192)
     """Height and width of a picture (8 digits, 28 MNIST, 32 CIFAR)."""
-    classes: int | list[str] = 10
+    classes: Classes = 10
     """Number of classes, or their names."""
-    hidden: list[int] = Field(default=[64])
+    hidden: list[Annotated[int, Field(ge=1, le=65_536)]] = Field(default=[64], max_length=1000)
     """Width of each hidden layer."""
 
 

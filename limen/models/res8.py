@@ -8,14 +8,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from limen.audio.mfcc import MFCC
-from limen.models._model import Classifier, Model, ModelOptions, class_names
+from limen.models._model import Classes, Classifier, Model, ModelOptions, class_names
 from limen.models._speech import COMMANDS, RATE_HZ, SAMPLES, one_second
 
 
 class Res8(ModelOptions):
-    classes: int | list[str] = COMMANDS
+    classes: Classes = COMMANDS
     """Number of classes, or their names."""
-    width: int = Field(default=45, ge=1)
+    width: int = Field(default=45, ge=1, le=65_536)
     """Channels of every convolution."""
 
 

@@ -4,12 +4,12 @@ He et al. 2016, https://arxiv.org/abs/1512.03385; weights files of CrAdv (resnet
 """
 
 from limen.models._cifar import CIFAR10
-from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
+from limen.models._model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
 from limen.models._resnet14 import ResNet14
 
 
 class Resnet14Cifar(ModelOptions):
-    classes: int | list[str] = CIFAR10
+    classes: Classes = CIFAR10
     """Number of classes, or their names."""
 
 

@@ -3,12 +3,12 @@
 He et al. 2016, https://arxiv.org/abs/1512.03385; weights files of CrAdv (resnet14_mnist.pth) load unchanged.
 """
 
-from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
+from limen.models._model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
 from limen.models._resnet14 import ResNet14
 
 
 class Resnet14Mnist(ModelOptions):
-    classes: int | list[str] = 10
+    classes: Classes = 10
     """Number of classes, or their names."""
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from limen.components import from_path
 from limen.errors import UserError
-from limen.models._model import Classifier, Model, ModelOptions, Normalized, class_names
+from limen.models._model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
 from limen.options import Options, shown
 from limen.types import BOUNDS, Kind
 
@@ -24,7 +24,7 @@ class Wrapping(Options):
 
     kind: Kind = "picture"
     """What the module takes: "picture" or "clip"."""
-    classes: int | list[str]
+    classes: Classes
     """Number of classes, or their names."""
     rate_hz: int | None = Field(default=None, ge=1)
     """Sample rate of clips."""

@@ -29,21 +29,21 @@ from limen.scripted import scripted
 
 
 class TransformerSeq2Seq(Seq2SeqOptions):
-    bands: int = Field(default=40, ge=1)
+    bands: int = Field(default=40, ge=1, le=65_536)
     """Mel bands of the features."""
-    channels: int = Field(default=32, ge=1)
+    channels: int = Field(default=32, ge=1, le=65_536)
     """Channels of the convolutions."""
-    width: int = Field(default=128, ge=2, multiple_of=2)
+    width: int = Field(default=128, ge=2, le=65_536, multiple_of=2)
     """Size of a frame's and of a character's vector; a multiple of `heads`."""
-    heads: int = Field(default=4, ge=1)
+    heads: int = Field(default=4, ge=1, le=65_536)
     """Attention heads of each layer."""
-    inner_width: int = Field(default=384, ge=1)
+    inner_width: int = Field(default=384, ge=1, le=65_536)
     """Units between the two linear maps of each layer."""
-    kernel: int = Field(default=15, ge=0)
+    kernel: int = Field(default=15, ge=0, le=65_536)
     """Frames that the convolution of each encoder layer spans, an odd number; 0: none, a plain transformer."""
-    encoder_layers: int = Field(default=4, ge=1)
+    encoder_layers: int = Field(default=4, ge=1, le=1000)
     """Layers that listen."""
-    decoder_layers: int = Field(default=2, ge=1)
+    decoder_layers: int = Field(default=2, ge=1, le=1000)
     """Layers that write."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Share of activations dropped after each part of a layer in training."""

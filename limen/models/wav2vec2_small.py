@@ -7,7 +7,7 @@ Needs the package transformers, whose classes and parameter names it has.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -30,13 +30,13 @@ class Wav2vec2Small(RecogniserOptions):
     """Where the encoder's first weights come from: "zoo:ssl", or the path of a .safetensors file of either head; null: from `weights`."""
     freeze_front: bool = False
     """The convolutions keep their weights in training, as in the paper's fine-tuning."""
-    channels: list[int] = Field(default=[64, 128, 128], min_length=3, max_length=3)
+    channels: list[Annotated[int, Field(ge=1, le=65_536)]] = Field(default=[64, 128, 128], min_length=3, max_length=3)
     """Channels of the three convolutions."""
-    width: int = Field(default=128, ge=16, multiple_of=16)
+    width: int = Field(default=128, ge=16, le=65_536, multiple_of=16)
     """Size of the transformer's states."""
-    layers: int = Field(default=4, ge=1)
+    layers: int = Field(default=4, ge=1, le=1000)
     """Layers of the transformer."""
-    heads: int = Field(default=4, ge=1)
+    heads: int = Field(default=4, ge=1, le=65_536)
     """Attention heads; they share out the width."""
     dropout: float = Field(default=0.05, ge=0, lt=1)
     """Share of activations dropped in training."""
@@ -44,7 +44,7 @@ class Wav2vec2Small(RecogniserOptions):
     """Training: probability that a frame starts a masked span."""
     span_frames: int = Field(default=10, ge=1)
     """Training: frames in a masked span."""
-    codes: int = Field(default=64, ge=2)
+    codes: int = Field(default=64, ge=2, le=65_536)
     """Pre-training: entries in each of the two codebooks."""
     temperature: float = Field(default=1.0, gt=0)
     """Pre-training: of the Gumbel softmax that picks codes."""

@@ -49,11 +49,11 @@ class Options(base.Options):
     """staircase: first step, in levels."""
     last_step: float = Field(default=4.0, gt=0)
     """staircase: smallest step; halving ends here."""
-    points: int = Field(default=9, ge=2)
+    points: int = Field(default=9, ge=2, le=1000)
     """constant: number of levels."""
     min_trials: int = Field(default=8, ge=0)
     """Trials before which `stop_sd` does not stop."""
-    max_trials: int = Field(default=30, ge=1)
+    max_trials: int = Field(default=30, ge=1, le=1000)
     """Trials after which it is over."""
     stop_sd: float | None = Field(default=None, gt=0)
     """Stop when the posterior standard deviation of the threshold is below this; never for none."""

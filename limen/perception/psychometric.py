@@ -29,6 +29,10 @@ from limen.options import Options
 LEVEL = 0.95
 
 
+MOST_POINTS = 20_000_000
+"""Levels, thresholds, slopes, lapses and gammas of a grid together, twenty times the usual: its tables take 160 MB each."""
+
+
 class Prior(Options):
     """The grid on which a posterior lives. All its points weigh the same."""
 
@@ -53,6 +57,12 @@ class Prior(Options):
     def _sensible(self) -> "Prior":
         if self.highest - self.lowest < self.step:
             raise ValueError(f"highest ({self.highest:g}) must be at least one step ({self.step:g}) above lowest ({self.lowest:g}).")
+        levels = (self.highest - self.lowest) / self.step
+        points = levels * levels * self.slopes * len(self.lapses) * len(self.gammas)
+        if points > MOST_POINTS:
+            raise ValueError(
+                f"the grid would have {points:.3g} points, and at most {MOST_POINTS:,} fit. Give larger steps or fewer slopes."
+            )
         if self.shallowest < self.steepest:
             raise ValueError(f"shallowest ({self.shallowest:g}) must not be smaller than steepest ({self.steepest:g}).")
         if not self.lapses or not self.gammas or min(self.lapses + self.gammas) < 0 or max(self.lapses) + max(self.gammas) >= 1:

@@ -1,6 +1,5 @@
 """The run folder, read: cells with their rows, summaries and examples. The format is the third seam of docs/architecture.md."""
 
-import json
 import math
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -10,6 +9,7 @@ from typing import Any
 from limen.components import load, names
 from limen.errors import UserError
 from limen.metrics._summary import figure
+from limen.whole import read_json
 
 CONTROLS = {"random_noise"}
 """Attacks that know nothing: what the same amount of noise does by chance."""
@@ -185,39 +185,26 @@ def read_run(folder: Path) -> Run:
     """The whole run folder, or a UserError that names what is missing."""
     if not folder.is_dir():
         raise UserError(f"There is no run folder {folder}. A run folder is what `limen run EXPERIMENT` writes.")
-    summary = _read(folder / "summary.json", dict)
+    summary = read_json(folder / "summary.json", dict)
     listed = summary.get("cells")
     if not isinstance(listed, list) or not all(isinstance(c, dict) and c.get("id") for c in listed):
         raise UserError(f"{folder / 'summary.json'} must hold a list `cells`, each with an id. Run the experiment again with --resume.")
     cells = [_read_cell(folder / "cells" / str(c["id"])) for c in listed]
-    config = _read(folder / "config.json", dict)
+    config = read_json(folder / "config.json", dict)
     return Run(
         folder,
         str(summary.get("name") or folder.resolve().name),
         config,
-        _read(folder / "environment.json", dict),
+        read_json(folder / "environment.json", dict),
         sorted(cells, key=lambda c: (c.task_index, c.meta.get("order") or 0)),
         str(summary.get("description") or ""),
     )
 
 
 def _read_cell(folder: Path) -> Cell:
-    meta = _read(folder / "cell.json", dict)
+    meta = read_json(folder / "cell.json", dict)
     if meta.get("status") != "done":
         return Cell(folder, {"id": folder.name, **meta})
     path = folder / "examples.json"
-    return Cell(folder, {"id": folder.name, **meta}, _read(folder / "summary.json", dict), _read(path, list) if path.is_file() else [])
-
-
-def _read(path: Path, shape: type) -> Any:
-    if not path.is_file():
-        raise UserError(
-            f"The run folder is incomplete: {path} is missing. If the run was stopped, continue it: limen run EXPERIMENT --resume."
-        )
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid JSON ({error}). Run the experiment again with --resume.") from None
-    if not isinstance(value, shape):
-        raise UserError(f"{path} must hold a JSON {'object' if shape is dict else 'list'}, but holds {type(value).__name__}.")
-    return value
+    examples = read_json(path, list) if path.is_file() else []
+    return Cell(folder, {"id": folder.name, **meta}, read_json(folder / "summary.json"), examples)

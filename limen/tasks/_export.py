@@ -6,6 +6,7 @@ the model said of both, success, and every metric. The attack `imported` reads i
 
 import csv
 import hashlib
+import io
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from torch import Tensor
 from limen.audio.files import SUFFIXES, write_clip
 from limen.images.files import write_picture
 from limen.types import Samples
+from limen.whole import write_whole
 
 Export = Literal["flac", "wav"]
 
@@ -43,10 +45,11 @@ class Exporter:
 
     def close(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(dict.fromkeys(key for row in self.rows for key in row)))
-            writer.writeheader()
-            writer.writerows(self.rows)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, list(dict.fromkeys(key for row in self.rows for key in row)))
+        writer.writeheader()
+        writer.writerows(self.rows)
+        write_whole(self.folder / "table.csv", text.getvalue().encode())
 
     def _name(self, identity: str) -> str:
         """The id as a file name that every system takes; two ids that would share one are told apart by a hash."""

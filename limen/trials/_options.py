@@ -12,6 +12,10 @@ from limen.trials._screen import Listener, Role, Screen, Sound, latin_row
 
 Case = TypeVar("Case")
 Factor = str | float | int | bool
+MOST_TRIALS = 1000
+"""Of a kind in one step."""
+MOST_SCREENS = 2000
+"""Of one listener: four hours, at seven seconds a screen."""
 
 
 class Page(Options):
@@ -31,7 +35,7 @@ class Trials(Page):
     plays: int | None = Field(default=None, ge=1)
     """How often each sound may be played; null: as often as one likes. A play is one start, or one more time round of a loop. Where one
     can switch between k sounds, that makes k times as many plays for all together, and switching uses up none."""
-    teaching: int = Field(default=0, ge=0)
+    teaching: int = Field(default=0, ge=0, le=MOST_TRIALS)
     """So many trials first, with the right answer told afterwards; they do not count."""
     pause_every: int | None = Field(default=None, ge=1)
     """A break after every so many trials; null: none."""
@@ -40,7 +44,7 @@ class Trials(Page):
 class ItemTrials(Trials):
     """What the trial types share that go through a list of items."""
 
-    trials: int | None = Field(default=None, ge=1)
+    trials: int | None = Field(default=None, ge=1, le=MOST_TRIALS)
     """How many each listener gets; the next one goes on where the last one ended, so all come up equally often. null: all there are."""
     order: Literal["random", "latin", "file"] = "random"
     """random: each listener's own. latin: rows of a balanced Latin square, one after another. file: as in the study file."""
@@ -53,6 +57,12 @@ class ComparedTrials(ItemTrials):
 
     switch: bool = True
     """While a sound plays, another one can be switched to at the same place. false: each starts from its beginning."""
+
+
+def refuse_many(who: str, count: int) -> None:
+    """A UserError instead of more screens than a listener can go through; asked before they are made."""
+    if count > MOST_SCREENS:
+        raise UserError(f"{who}: a listener would meet {count:,} screens, and at most {MOST_SCREENS:,} are made. Give fewer trials.")
 
 
 def chosen(items: Sequence[Any], where: Mapping[str, Factor]) -> list[Any]:
@@ -77,6 +87,7 @@ def session(
     if not every:
         raise UserError(f"{who}: no item of this study serves it. It needs {_needed(options)}.")
     n = options.trials or len(every)
+    refuse_many(who, n + len(sentinels) + options.teaching)
     first = listener.number * n
     turns = [(k % len(every), k // len(every)) for k in range(first, first + n)]
     if options.order == "latin":

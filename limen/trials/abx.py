@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from limen.trials._options import ComparedTrials, chosen, facts, session
+from limen.trials._options import MOST_TRIALS, ComparedTrials, chosen, facts, session
 from limen.trials._screen import Listener, Role, Screen, Sound, Stimulus, Widget, choices
 
 
@@ -21,7 +21,7 @@ class Abx(ComparedTrials):
     """What is asked."""
     confidence: list[str] = Field(default=["low", "medium", "high"])
     """How sure one can be; empty: not asked."""
-    catch: int = Field(default=0, ge=0)
+    catch: int = Field(default=0, ge=0, le=MOST_TRIALS)
     """So many trials more in which all three clips are equal."""
     catch_place: Literal["end", "random"] = "end"
     """Where those stand. At the end they cannot colour the answers to the others."""

@@ -15,18 +15,18 @@ from pydantic import BeforeValidator, Field, field_validator
 from limen.components import named
 from limen.errors import UserError
 from limen.perception.adaptive import Options as Adaptive
-from limen.trials._options import Trials, chosen, facts, taught, with_pauses
+from limen.trials._options import MOST_TRIALS, Trials, chosen, facts, refuse_many, taught, with_pauses
 from limen.trials._screen import Effect, Listener, Role, Screen, Sound, Stimulus, Widget, choices
 
 Axis = Annotated[dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("axes")]
 
 
 class SameDifferent(Trials):
-    axes: list[Axis | list[Axis]] = Field(min_length=1)
+    axes: list[Axis | Annotated[list[Axis], Field(min_length=1)]] = Field(min_length=1)
     """Directions: specs of axes, {name: noise, colour: pink}. A list among them is a category, of which one is drawn for each track."""
     combine: int = Field(default=1, ge=1)
     """So many of them at once, applied in random order, all with the same strength."""
-    tracks: int | None = Field(default=None, ge=1)
+    tracks: int | None = Field(default=None, ge=1, le=MOST_TRIALS)
     """How many measurements; directions take turns over tracks and listeners. null: one for each entry of `axes`."""
     adaptive: Adaptive = Adaptive(max_trials=8)
     """How strengths are chosen; its `max_trials` is the number of trials of a track."""
@@ -36,11 +36,11 @@ class SameDifferent(Trials):
     """Both clips go through these first, each with a strength drawn for the track; an axis may come out at 0."""
     before_strength: tuple[float, float] = (0.0, 50.0)
     """Lowest and highest strength of those."""
-    sentinels: int = Field(default=0, ge=0)
+    sentinels: int = Field(default=0, ge=0, le=MOST_TRIALS)
     """Per track, so many trials more with an obvious difference."""
     obvious: Axis = Field(default={"name": "noise", "strongest_db": -5.0})
     """Axis of sentinels and teaching trials, at full strength."""
-    same: int = Field(default=0, ge=0)
+    same: int = Field(default=0, ge=0, le=MOST_TRIALS)
     """Per track, so many trials more with two equal clips: how often "different" is said without a difference."""
     interleave: bool = True
     """Trials of the tracks are mixed; false: one track after the other."""
@@ -69,6 +69,7 @@ def same_different(listener: Listener, options: SameDifferent) -> list[Screen]:
     if options.combine > len(options.axes):
         raise UserError(f"same_different: combine is {options.combine}, but there are only {len(options.axes)} entries of axes.")
     n = options.tracks or len(options.axes)
+    refuse_many("same_different", n * (options.adaptive.max_trials + options.sentinels + options.same) + options.teaching)
     turns = range(listener.number * n, (listener.number + 1) * n)
     # one further after each round of both, or an axis would meet only some of the items
     round_of_both = math.lcm(len(items), len(options.axes))

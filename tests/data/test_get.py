@@ -210,7 +210,7 @@ def test_official_addresses_are_used_when_there_is_no_package(tmp_path, cache, m
     address = write_tar(tmp_path / "a.tar.gz").as_uri()
     entry = Entry("data", "x", {"*.wav": WAVS}, (), 0.1, "MIT", official=((tmp_path / "gone.tgz").as_uri(), address))
     monkeypatch.setitem(ENTRIES, "tiny", entry)
-    refused(cache, None, "gone.tgz", "--source")
+    refused(cache, None, "gone.tgz", "limen data get tiny --from FOLDER")
     monkeypatch.setitem(ENTRIES, "tiny", Entry("data", "x", {"*.wav": WAVS}, (), 0.1, "MIT", official=(address,)))
     said = []
     assert (get("tiny", None, said.append) / "a.wav").read_bytes() == b"aaa"

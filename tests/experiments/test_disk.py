@@ -124,6 +124,19 @@ def test_a_full_disk_loses_no_report_table_or_page(full, copied, clips, tmp_path
     assert {p.name for p in place.iterdir()} - {"fill"} == {"link.csv", "old.html"}
 
 
+def test_a_full_disk_leaves_no_part_of_a_template(full, tmp_path):
+    place, prepare, words = full
+    (place / "small.txt").write_text("x")
+    if words == "the disk is full":
+        fill(place / "fill")
+    else:
+        prepare = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # noqa: E731
+    one_sentence(command("new", "attack", "mine", "--into", place, cwd=tmp_path, prepare=prepare), f"mine.py: {words}")
+    assert {p.name for p in place.iterdir()} - {"fill"} == {"small.txt"}
+    (place / "fill").unlink(missing_ok=True)
+    assert command("new", "attack", "mine", "--into", place, cwd=tmp_path).returncode == 0
+
+
 def test_a_full_disk_loses_no_answers_that_are_exported(full, tmp_path):
     place, _, words = full
     assert command("listen", "new", "study", "--template", "abx", "--seed", "0", cwd=tmp_path).returncode == 0
@@ -137,6 +150,9 @@ def test_a_full_disk_loses_no_answers_that_are_exported(full, tmp_path):
         one_sentence(command(*export, cwd=tmp_path), f"{name}: the disk is full")
     assert (place / "old.csv").read_text() == "the old answers"
     assert {p.name for p in place.iterdir()} - {"fill"} == {"old.csv", "full.csv"}
+    (tmp_path / "a.codebook.csv").symlink_to("/dev/full")
+    export = ["listen", "export", "study", tmp_path / "a.csv", "--simulated"]
+    one_sentence(command(*export, cwd=tmp_path), "a.codebook.csv: the disk is full", f"The table itself, {tmp_path / 'a.csv'}, is written")
 
 
 def fill(path: Path) -> None:
@@ -184,7 +200,7 @@ def cut(path: Path) -> None:
 def test_a_file_of_the_run_that_was_cut_short_is_named_with_the_way_out(name, file, copied, tmp_path):
     cut(copied / name)
     one_sentence(command("run", file, "--out", copied, "--resume", cwd=tmp_path), f"{name} is damaged", "Delete it")
-    one_sentence(command("report", copied, cwd=tmp_path), name)
+    one_sentence(command("report", copied, cwd=tmp_path), f"{name} is damaged", "Delete it", "--resume")
     (copied / name).unlink()
     run(EXPERIMENT, copied, resume=True)  # the way out that was told
     assert len(read_table(copied / "rows.parquet")) == 48

@@ -121,6 +121,31 @@ def test_ctrl_c_while_the_workers_start_leaves_no_process_and_no_traceback(file,
     assert "Traceback" not in said
 
 
+def test_ctrl_c_while_the_report_is_written_prints_how_to_go_on(tmp_path):
+    (tmp_path / "t.yaml").write_text(yaml.safe_dump({"audit": False, "tasks": [{"nets": [NET]}]}))
+    process = limen("run", "t.yaml", "--out", "r", cwd=tmp_path)
+    wait_for(lambda: (tmp_path / "r" / "config.json").exists(), "the folder is there")
+    os.mkfifo(tmp_path / "r" / "report.html")  # a pipe that is never read: the report waits there
+    wait_for(lambda: (tmp_path / "r" / "summary.json").exists(), "the cells are done")
+    os.kill(process.pid, signal.SIGINT)
+    assert check_stopped(process, tmp_path / "r")[-1] == "--resume"
+
+
+def test_a_worker_that_the_system_ends_is_one_message_and_leaves_no_process(file, tmp_path):
+    process = limen("run", "t.yaml", "--jobs", 2, "--out", "r", cwd=tmp_path)
+    wait_for(lambda: computing(tmp_path / "r", 2), "both workers compute")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    workers = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(workers) == 2
+    os.kill(workers[0], signal.SIGKILL)
+    code, said = ended(process)
+    assert code == 2, said
+    assert said.startswith("limen: A worker was ended by the system, often for lack of memory.")
+    assert "--resume" in said
+    assert len(said.splitlines()) == 1, said
+    assert not list((tmp_path / "r").glob("cells/*.part"))
+
+
 def test_a_second_run_into_the_folder_is_refused_and_names_the_first(file, tmp_path):
     first = limen("run", "t.yaml", "--jobs", 2, "--out", "r", cwd=tmp_path)
     wait_for(lambda: computing(tmp_path / "r", 2), "both workers compute")

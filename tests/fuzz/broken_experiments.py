@@ -23,7 +23,8 @@ PATHS = ["attack", "attack.name", "attack.budget", "attack.budget.eps", "attack.
          "data.name", "task", "task.name", "metrics", "", ".", "..", "attack..eps", "attack_on_defense", "name", "x" * 500]  # fmt: skip
 TAGS = ["!!timestamp ", "!!binary ", "!!set ", "!!omap ", "!!pairs ", "!!int ", "!!float ", "!!bool ", "!!str ", "!!map ",
         "!!python/object/apply:os.getcwd ", "!x ", "&a ", "*a ", "? ", "- ", "<<: ", "| ", "> ", "%YAML 9.9\n", "---\n", "...\n", "\t",
-        "!!null ", "!!seq ", "\0", "\x07", "'", '"', "[", "]", "{", "}", "#", "@", "`", "\r", "\u2028", "\ufeff"]  # fmt: skip
+        "!!null ", "!!seq ", "\0", "\x07", "'", '"', "[", "]", "{", "}", "#", "@", "`", "\r", "\u2028", "\ufeff",
+        '"\\UFFFFFFFF"']  # fmt: skip
 
 
 def places(tree: Any) -> list[tuple[Any, Any]]:
@@ -47,9 +48,15 @@ def broken(draw: random.Random, tree: Any, aliases: bool) -> Any:
         return draw.choice(ODD)
     inside, key = draw.choice(everywhere)
     value = inside[key]
-    match draw.choice(["odd", "odd", "odd", "delete", "repeat", "nest", "swap", "copy", "rename", "sweep", "many", "deep", "shared"]):
+    match draw.choice(
+        ["odd", "odd", "odd", "huge", "delete", "repeat", "nest", "swap", "copy", "rename", "sweep", "many", "deep", "shared"]
+    ):
         case "odd":
             inside[key] = copy.deepcopy(draw.choice(ODD))
+        case "huge":
+            whole = [(here, at) for here, at in everywhere if type(here[at]) is int]
+            inside, key = draw.choice(whole or everywhere)
+            inside[key] = 10 ** draw.choice([9, 18])
         case "delete":
             del inside[key]
         case "repeat":

@@ -166,3 +166,13 @@ def test_a_group_without_items_is_told_so():
     assert screens(study, "a", 0)
     with pytest.raises(UserError, match="no item of this study serves it"):
         screens(study, "b", 0)
+
+
+def test_more_screens_than_a_listener_can_go_through_are_refused():
+    item = Item(id="0", files={"clean": "0.wav", "adversarial": "1.wav"})
+    study = lambda *more: parse_options(  # noqa: E731
+        Study, {"name": "long", "items": [item], "steps": [*[{"name": "abx", "trials": 1000}] * 2, *more]}, "test"
+    )
+    assert len(screens(study(), "", 0)) == 2000
+    with pytest.raises(UserError, match="a listener would meet 2,001 screens, and at most 2,000"):
+        screens(study("comments"), "", 0)

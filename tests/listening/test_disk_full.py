@@ -68,8 +68,20 @@ def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
             subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+def listen(*words: object, largest_file: int = resource.RLIM_INFINITY) -> subprocess.CompletedProcess[str]:
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))  # noqa: E731
+    command = [sys.executable, "-m", "limen.cli", "listen", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, preexec_fn=limit)
+
+
+def one_sentence(done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.startswith("limen: ")
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
 def monitor(study: Path) -> str:
-    done = subprocess.run([sys.executable, "-m", "limen.cli", "listen", "monitor", str(study)], capture_output=True, text=True)
+    done = listen("monitor", study)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -121,3 +133,33 @@ def test_answers_wait_while_the_disk_is_full_and_the_operator_is_told_everywhere
     assert list(attempts)[:3] == [*told, "a2"]
     assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     database.close()
+
+
+@pytest.mark.parametrize("free", [20_000, 300_000, 1_000_000])
+def test_a_simulation_that_does_not_fit_is_one_sentence_and_leaves_no_part_of_a_study(small: Any, free: int) -> None:
+    study = studies.write(small.folder / "s", STEPS, listeners=60)
+    if isinstance(small, FullDisk):
+        small.fill(None)  # type: ignore[arg-type]
+        ballast = small.folder / "ballast"
+        os.truncate(ballast, ballast.stat().st_size - free)
+        done = listen("simulate", study)
+    else:
+        done = listen("simulate", study, largest_file=free)
+    one_sentence(done)
+    assert not list(study.parent.glob("simulated.db*"))
+
+
+def test_commands_that_cannot_write_say_so_in_one_sentence(small: Any) -> None:
+    study = studies.write(small.folder / "s", STEPS)
+    assert listen("simulate", study, "--listeners", 2).returncode == 0
+    database = study.parent / "simulated.db"
+    where = ["--database", f"sqlite:///{database}"]
+    limit = {"largest_file": 1}
+    if isinstance(small, FullDisk):
+        small.fill(None)  # type: ignore[arg-type]
+        limit = {}
+    for command in (["close", study, *where], ["erase", study, 1, *where], ["simulate", study]):
+        done = listen(*command, **limit)
+        one_sentence(done)
+        assert "simulated.db" in done.stderr
+    assert database.is_file()  # earlier answers stay where there is no room for others

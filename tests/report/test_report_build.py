@@ -89,7 +89,7 @@ def test_no_folder_and_broken_files_are_clear_mistakes(tmp_path: Path, small: Pa
     with pytest.raises(UserError, match="limen run"):
         build(tmp_path / "nowhere")
     (small / "summary.json").write_text("{")
-    with pytest.raises(UserError, match="not valid JSON"):
+    with pytest.raises(UserError, match="is damaged"):
         build(small)
     (small / "summary.json").write_text(json.dumps({"cells": [{}]}))
     with pytest.raises(UserError, match="each with an id"):

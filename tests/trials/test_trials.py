@@ -388,3 +388,16 @@ def test_what_listeners_tell_about_themselves_is_personal_and_can_be_passed_over
     (screen,) = made(name)
     assert screen.personal
     assert not any(w.required for w in screen.widgets)
+
+
+@pytest.mark.parametrize("axes", [[[]], ["noise", []]])
+def test_a_category_of_axes_without_an_axis_is_refused(axes):
+    with pytest.raises(UserError, match="axes"):
+        made("same_different", axes=axes)
+
+
+def test_more_trials_than_a_listener_can_go_through_are_refused_before_they_are_made():
+    with pytest.raises(UserError, match="trials: input should be less than or equal to 1000"):
+        made("abx", trials=1001)
+    with pytest.raises(UserError, match="a listener would meet 1,002,000 screens"):
+        made("same_different", tracks=1000, adaptive={"max_trials": 1000}, sentinels=1, same=1)
