@@ -126,7 +126,7 @@ def test_ctrl_c_while_the_report_is_written_prints_how_to_go_on(tmp_path):
     process = limen("run", "t.yaml", "--out", "r", cwd=tmp_path)
     wait_for(lambda: (tmp_path / "r" / "config.json").exists(), "the folder is there")
     os.mkfifo(tmp_path / "r" / "report.html")  # a pipe that is never read: the report waits there
-    wait_for(lambda: (tmp_path / "r" / "summary.json").exists(), "the cells are done")
+    wait_for(lambda: (tmp_path / "r" / "summary.json").exists() and not (tmp_path / "r" / ".lock").exists(), "the cells are done")
     os.kill(process.pid, signal.SIGINT)
     assert check_stopped(process, tmp_path / "r")[-1] == "--resume"
 

@@ -163,3 +163,15 @@ def test_commands_that_cannot_write_say_so_in_one_sentence(small: Any) -> None:
         one_sentence(done)
         assert "simulated.db" in done.stderr
     assert database.is_file()  # earlier answers stay where there is no room for others
+
+
+def test_a_database_that_is_damaged_is_named_in_one_sentence(tmp_path: Path) -> None:
+    study = studies.write(tmp_path / "s", STEPS)
+    assert listen("simulate", study, "--listeners", 8).returncode == 0
+    database = study.parent / "simulated.db"
+    content = bytearray(database.read_bytes())
+    content[len(content) // 2 :] = bytes(255 for _ in content[len(content) // 2 :])
+    database.write_bytes(content)
+    done = listen("export", study, tmp_path / "a.csv", "--simulated")
+    one_sentence(done)
+    assert "simulated.db says: database disk image is malformed" in done.stderr
