@@ -80,7 +80,7 @@ def _sentence(error: BaseException) -> str | None:
 class _Pipe(io.FileIO):
     """A standard stream whose reader may leave (`| head`): what is written then is lost, and the command goes on."""
 
-    def write(self, content: Any) -> int | None:
+    def write(self, content: Any, /) -> int:
         try:
             return super().write(content)
         except BrokenPipeError:
