@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from torch import Tensor, nn
 
 from limen.errors import UserError
@@ -158,7 +158,13 @@ def inner(model: nn.Module) -> nn.Module:
     return model
 
 
-Classes = Annotated[int, Field(ge=1, le=100_000)] | list[str]
+def _two_or_more(classes: int | list[str]) -> int | list[str]:
+    if (classes if isinstance(classes, int) else len(classes)) < 2:
+        raise ValueError(f"classes must be 2 or more, or as many names, got {classes}")
+    return classes
+
+
+Classes = Annotated[Annotated[int, Field(le=100_000)] | list[str], AfterValidator(_two_or_more)]
 """How an option says how many classes there are, or what they are called."""
 
 

@@ -52,8 +52,6 @@ class Wrapping(Options):
 
     @model_validator(mode="after")
     def _check_form(self) -> "Wrapping":
-        if (self.classes if isinstance(self.classes, int) else len(self.classes)) < 2:
-            raise ValueError(f"classes must be 2 or more, or as many names, got {self.classes}")
         if self.shape is not None and (len(self.shape) != (3 if self.kind == "picture" else 1) or min(self.shape) < 1):
             wanted = "[C, H, W]" if self.kind == "picture" else "[T]"
             raise ValueError(f"the shape of one {self.kind} is {wanted}, each 1 or more, got {self.shape}")
