@@ -196,8 +196,8 @@ def test_mushra_switches_while_it_plays_and_counts_what_was_heard(browser: Brows
     person.reply()
     person.go_on()
     played = {p["label"]: p for p in server.answers()[-1]["playback"]}
-    # A went round once at least; how often, hangs on how fast the machine presses
-    assert played["A"]["plays"] == int(played["A"]["played_s"] + 0.7)
+    # A began between 0.25 and 1 of the clip, which lasts a second, and was stopped between 0.6 and 1 of a later round
+    assert played["A"]["played_s"] - 0.75 < played["A"]["plays"] < played["A"]["played_s"] + 0.4
     assert {label: p["plays"] for label, p in played.items() if label != "A"} == {"Reference": 2, "B": 1, "C": 1, "D": 1}
     assert {label: p["switches"] for label, p in played.items()} == {"Reference": 0, "A": 1, "B": 0, "C": 0, "D": 0}
     assert all(p["proved"] for p in played.values())
