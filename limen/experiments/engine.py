@@ -209,6 +209,7 @@ def run(
         each = partial(run_cell, run=folder, safe_mode=experiment.safe_mode)
         if min(jobs, len(todo)) > 1:
             fresh = partial(Workshop, workshop.device, workshop.batch_size, workshop.crafted)
+            del workshop  # workers open models and data of their own; these have served the checks
             finished = side_by_side(todo, [cell.words for cell in todo], each, fresh, min(jobs, len(todo)), progress)
         else:
             finished = (each(cell, workshop, progress) for cell in _announced(todo, progress))

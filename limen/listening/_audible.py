@@ -20,7 +20,9 @@ LOUDER_DB, LONGER = 1.0, 0.05
 def same_audio(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
     same = [i.id for i in study.items if len({content(f, heard) for f in i.files.values()}) < len(i.files)]
     if same:
-        yield Finding("warning", f"{len(same)} items ({listed(same)}): two conditions are the very same samples, which nobody tells apart.")
+        yield Finding(
+            "warning", f"{len(same)} items ({listed(same)}): two conditions are the very same samples, which no listener can tell apart."
+        )
 
 
 def apart(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:

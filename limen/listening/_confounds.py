@@ -2,7 +2,7 @@
 
 The screens of all listeners are made as the server makes them. Then: how well can the condition of a trial, its right answer, or which
 sound comes first be guessed from each of these alone, over all listeners and within each one? Steps of one trial type are taken together,
-as their results are. A condition that is fully tied is an error, one that is told more often than chance explains with so many clips a
+as their results are. A condition that is fully tied is an error, one that is told more often than chance explains, a
 warning. So is a pair that comes back for the same listener."""
 
 from collections import Counter, defaultdict

@@ -44,11 +44,11 @@ class Rows:
     """What listeners hear of the items."""
 
     items: Ints
-    """Of each row."""
+    """Item of each row."""
     listeners: Ints
-    """Of each row."""
+    """Listener of each row."""
     blocks: Ints
-    """Of each item; items of a block are heard by the same groups."""
+    """Block of each item; items of a block are heard by the same groups."""
 
 
 def coded(values: Sequence[str]) -> Ints:

@@ -37,11 +37,11 @@ class SameDifferent(Trials):
     before_strength: tuple[float, float] = (0.0, 50.0)
     """Lowest and highest strength of those."""
     sentinels: int = Field(default=0, ge=0, le=MOST_TRIALS)
-    """Per track, so many trials more with an obvious difference."""
+    """Extra trials of each track with an obvious difference."""
     obvious: Axis = Field(default={"name": "noise", "strongest_db": -5.0})
     """Axis of sentinels and teaching trials, at full strength."""
     same: int = Field(default=0, ge=0, le=MOST_TRIALS)
-    """Per track, so many trials more with two equal clips: how often "different" is said without a difference."""
+    """Extra trials of each track with two equal clips: how often "different" is said without a difference."""
     interleave: bool = True
     """Trials of the tracks are mixed; false: one track after the other."""
     question: str = Field(default="Are the two clips exactly the same, or different?", max_length=500)
