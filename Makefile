@@ -33,7 +33,7 @@ bench: .venv/.ready
 	$(BIN)/python benchmarks/bench_study_statistics.py
 
 docs: .venv/.ready
-	$(BIN)/python -m limen.reference
+	$(BIN)/python -m limen.cli.reference
 
 # What a bare Debian or Ubuntu lacks: the module venv, a C compiler and Python's headers (the package pesq is compiled).
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)

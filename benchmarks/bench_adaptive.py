@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from limen.core.statistics import clopper_pearson, t_interval
 from limen.perception import adaptive, psychometric
-from limen.statistics import clopper_pearson, t_interval
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks_adaptive.md"
 TRIALS, CHECKED, TOGETHER, SEATS = 30, (12, 20, 30), 100, 12

@@ -31,8 +31,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RATE_HZ = 16_000
 SERVER = """
 import sys
-from limen.listening.guard import Limits
-from limen.listening.server import serve
+from limen.listening.server.guard import Limits
+from limen.listening.server.app import serve
 limits = Limits(address_per_s=1e6, address_burst=10**6, begin_per_s=1e6, begin_burst=10**6)  # all come from one address
 serve(sys.argv[1], port=int(sys.argv[2]), limits=limits)
 """
@@ -91,7 +91,7 @@ def measured(listeners: int, kills: int, arrive_s: float, think_s: tuple[float, 
 
 
 def visitors(study: str, listeners: int, url: str, arrive_s: float, think_s: tuple[float, float]) -> list[dict[str, Any]]:
-    from limen.listening.simulate import simulate
+    from limen.listening.simulation.simulate import simulate
 
     people = simulate(study, listeners, url=url, arrive_s=arrive_s, think_s=think_s, informed=False)
     return [vars(person.visit) for person in people]
@@ -99,7 +99,7 @@ def visitors(study: str, listeners: int, url: str, arrive_s: float, think_s: tup
 
 def compared(study: Path, told: list[dict[str, Any]]) -> dict[str, int]:
     """What listeners were told against what the database holds."""
-    from limen.listening.store import Store
+    from limen.listening.server.store import Store
 
     store = Store(study.parent / "bench.db")
     stored = [(a["attempt"], a["position"]) for a in store.answers()]

@@ -17,9 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from victim import pictures, trained
 
-from limen.attacks._run import Attack
-from limen.models._model import Classifier
-from limen.types import Batch
+from limen.attacks.engine.run import Attack
+from limen.core.types import Batch
+from limen.models.base.model import Classifier
 
 LINF, L2 = {"name": "linf", "eps": 8 / 255}, {"name": "l2", "eps": 0.5}
 ATTACKS = {

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from limen.attacks._run import Attack, Attacked
-from limen.components import parse
-from limen.models._load import load_model
-from limen.types import Batch, predictions
+from limen.attacks.engine.run import Attack, Attacked
+from limen.core.components import parse
+from limen.core.types import Batch, predictions
+from limen.models.base.load import load_model
 
 NETS = [
     ({"name": "ctc_small"}, "digit_strings"),

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import torch
 
-from limen.attacks._run import Attack
-from limen.components import parse
-from limen.models._load import load_model
-from limen.models._whisper_transcripts import WhisperTranscripts
-from limen.types import Batch
+from limen.attacks.engine.run import Attack
+from limen.core.components import parse
+from limen.core.types import Batch
+from limen.models.base.load import load_model
+from limen.models.whisper.transcripts import WhisperTranscripts
 
 CLIPS, STEPS, ROUNDS, SNR_DB = 4, 40, 3, 70
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_speech.md"

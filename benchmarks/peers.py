@@ -26,9 +26,9 @@ from timing import Run
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from limen.attacks._run import Attack
-from limen.models._model import Classifier
-from limen.types import Batch
+from limen.attacks.engine.run import Attack
+from limen.core.types import Batch
+from limen.models.base.model import Classifier
 
 JUDGING = {"limen", "foolbox", "pyautoattack: AutoAttack"}
 """Libraries that say themselves who is fooled."""

@@ -6,7 +6,7 @@ from timing import Run
 from torch import Tensor, nn
 
 from limen.attacks import cascade
-from limen.attacks._problem import Problem
+from limen.attacks.engine.problem import Problem
 
 
 def shared_start(problem: Problem) -> Tensor:

@@ -10,7 +10,9 @@ With a model and tensors of your own: limen.attack("pgd", net, x, y, budget="lin
 """
 
 import os
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,6 +33,17 @@ def __getattr__(name: str) -> Any:
     if name in ("budgets", "goals"):
         return import_module(f"limen.{name}")
     return getattr(import_module("limen.api"), name)
+
+
+class _Package(ModuleType):
+    """`limen.measure` is the function, also after the folder of that name was imported, which Python would put in its place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name == "measure" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

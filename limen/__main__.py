@@ -1,13 +1,13 @@
 """The command `limen`, also as `python -m limen`: a Ctrl-C is one message from the beginning, while the rest is still being imported."""
 
-from limen.interrupts import one_interrupt
-from limen.process import STOPPED, end
+from limen.cli.process import STOPPED, end
+from limen.core.interrupts import one_interrupt
 
 
 @one_interrupt()
 def main() -> None:
     try:
-        from limen.cli import main as command
+        from limen.cli.app import main as command
 
         command()
     except KeyboardInterrupt:

@@ -12,21 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from limen import seeds
-from limen.attacks._run import Attack, Attacked, stored_as
-from limen.attacks._through import OverTheAir, behind
-from limen.attacks._through import over_the_air as share_over_the_air
-from limen.components import parse
-from limen.errors import UserError
-from limen.given import UNKNOWN, as_batch, listed, whole
-from limen.metrics._apply import applicable
-from limen.metrics._apply import measure as rows_of
-from limen.models import _load
-from limen.models._model import Model, check_fits, evaluating, inner
-from limen.models._trial import check_answers, width
+from limen.attacks.engine.physical import OverTheAir, behind
+from limen.attacks.engine.physical import over_the_air as share_over_the_air
+from limen.attacks.engine.run import Attack, Attacked, stored_as
+from limen.core import seeds
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.core.options import parse_options
+from limen.core.types import Batch, Samples, predictions
+from limen.inputs import UNKNOWN, as_batch, listed, whole
+from limen.metrics.base.apply import applicable
+from limen.metrics.base.apply import measure as rows_of
+from limen.models.base.first_answers import check_answers, width
+from limen.models.base.load import load_model as _load_model
+from limen.models.base.model import Model, check_fits, evaluating, inner
 from limen.models.torch_module import Wrapping, wrap
-from limen.options import parse_options
-from limen.types import Batch, Samples, predictions
 
 
 def load_model(model: str | Mapping[str, Any] | nn.Module, **options: Any) -> Model:
@@ -38,7 +38,7 @@ def load_model(model: str | Mapping[str, Any] | nn.Module, **options: Any) -> Mo
         raise UserError(f"A model is one of Limen's, the name of one, or a torch.nn.Module from x to logits; got {type(model).__name__}.")
     if isinstance(model, nn.Module):
         return wrap(model, parse_options(Wrapping, options, "load_model"))
-    return _load.load_model({**({"name": model} if isinstance(model, str) else model), **options})
+    return _load_model({**({"name": model} if isinstance(model, str) else model), **options})
 
 
 def load_data(name: str, *, batch_size: int = 32, **options: Any) -> Iterator[Batch]:

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from limen.models._model import Classifier, Model
-from limen.types import Batch, Outputs, predictions
+from limen.core.types import Batch, Outputs, predictions
+from limen.models.base.model import Classifier, Model
 
 NORMS = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}
 """Budget -> the dual norm, which gives the exact radius of a linear model."""

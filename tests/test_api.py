@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 import limen
 from limen.budgets.linf import Linf
-from limen.components import parse
-from limen.errors import UserError
-from limen.options import Options
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.core.options import Options
 
 
 class Pixels(nn.Module):
@@ -186,7 +186,7 @@ def test_a_shorthand_sets_the_one_option_that_a_component_needs():
 
 
 def test_an_experiment_file_takes_the_shorthand_too():
-    from limen.attacks._run import Attack
+    from limen.attacks.engine.run import Attack
 
     assert Attack.parse({"name": "pgd", "budget": "linf:0.03"}).budget[1].eps == 0.03
 

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 import limen
-from limen.errors import UserError
-from limen.types import Batch
+from limen.core.errors import UserError
+from limen.core.types import Batch
 
 torch.manual_seed(0)
 NET = nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(16, 3)).eval()

@@ -15,7 +15,7 @@ NET = {"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits",
 def limen(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
     return subprocess.run(
-        [sys.executable, "-m", "limen.cli", *map(str, arguments)], cwd=cwd, env=environment, capture_output=True, text=True
+        [sys.executable, "-m", "limen.cli.app", *map(str, arguments)], cwd=cwd, env=environment, capture_output=True, text=True
     )
 
 

@@ -12,12 +12,12 @@ import torch
 from awkward import NORMS, Blind, ClipNet, Hasty, Ill, Recogniser, clips, pictures, rugged, two_classes
 from torch import nn
 
-from limen.attacks._problem import Problem, needs_budget
-from limen.attacks._run import Attack, Attacked
-from limen.components import load, names
-from limen.errors import UserError
-from limen.models._model import Model
-from limen.types import Batch, different, predictions
+from limen.attacks.engine.problem import Problem, needs_budget
+from limen.attacks.engine.run import Attack, Attacked
+from limen.core.components import load, names
+from limen.core.errors import UserError
+from limen.core.types import Batch, different, predictions
+from limen.models.base.model import Model
 
 ATTACKS = [name for name in names("attacks") if name != "imported"]
 """Every search; imported needs files of the user's and has its tests in tests/attacks/test_imported.py."""

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 import limen
-from limen.components import KINDS, SINGULAR, load, named, names, parse
-from limen.data._dataset import Dataset
-from limen.errors import UserError
+from limen.core.components import KINDS, SINGULAR, load, named, names, parse
+from limen.core.errors import UserError
+from limen.core.options import Options, option_rows
+from limen.core.types import BOUNDS
+from limen.data.base.dataset import Dataset
 from limen.experiments.engine import run
 from limen.experiments.file import Experiment
-from limen.options import Options, option_rows
-from limen.types import BOUNDS
 
 EVERY = [(kind, name) for kind in KINDS for name in names(kind)]
 FETCHED = {"mnist", "foolbox_samples", "fashion_mnist", "cifar10", "asterisk"}
@@ -114,29 +114,33 @@ def test_another_package_adds_a_component_through_an_entry_point(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[limen.budgets]\nhalf = other_budget\n")
     (tmp_path / "other_budget.py").write_text(
-        '"""Half of everything."""\nfrom limen.options import Options\n\nclass Half(Options):\n    pass\n\n'
+        '"""Half of everything."""\nfrom limen.core.options import Options\n\nclass Half(Options):\n    pass\n\n'
         "def half(x, lengths, options: Half):\n    return None\n"
     )
-    code = "from limen.components import names, load; assert 'half' in names('budgets'); print(load('budgets', 'half').summary)"
+    code = "from limen.core.components import names, load; assert 'half' in names('budgets'); print(load('budgets', 'half').summary)"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.stdout.strip() == "Half of everything.", done.stderr
 
 
 def test_every_template_of_limen_new_passes_its_contract_tests(tmp_path):
     """In a copy of the package: write one of each kind, then run the contract tests that name them."""
-    from limen.templates import TEMPLATES
+    from limen.cli.templates import TEMPLATES
 
     source = Path(limen.__file__).parent
     shutil.copytree(source, tmp_path / "limen", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
     for kind in TEMPLATES:
         made = subprocess.run(
-            [sys.executable, "-m", "limen.cli", "new", kind, f"fresh_{kind}"], cwd=tmp_path, env=environment, capture_output=True, text=True
+            [sys.executable, "-m", "limen.cli.app", "new", kind, f"fresh_{kind}"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
         )
         assert made.returncode == 0, made.stderr
     tests = sorted(str(p) for p in Path(__file__).parent.glob("test_contracts_*.py"))
     shutil.copytree(Path(__file__).parent, tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    tests = [*sorted(f"tests/{Path(t).name}" for t in tests), "tests/axes", "tests/trials"]
+    tests = [*sorted(f"tests/{Path(t).name}" for t in tests), "tests/degradations", "tests/trials"]
     checked = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "fresh_", *tests],
         cwd=tmp_path,
@@ -145,13 +149,13 @@ def test_every_template_of_limen_new_passes_its_contract_tests(tmp_path):
         text=True,
     )
     assert checked.returncode == 0, checked.stdout[-3000:]
-    listed = subprocess.run([sys.executable, "-m", "limen.cli", "list"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    listed = subprocess.run([sys.executable, "-m", "limen.cli.app", "list"], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert [kind for kind in TEMPLATES if f"fresh_{kind}" not in listed.stdout] == []
 
 
 @pytest.mark.parametrize(("kind", "name"), [("attack", "pgd"), ("attack", "My-Attack"), ("attack", "class"), ("potion", "x")])
 def test_limen_new_refuses_a_name_that_is_taken_or_cannot_be_a_file(kind, name, tmp_path):
-    from limen.templates import write
+    from limen.cli.templates import write
 
     with pytest.raises(UserError):
         write(kind, name, tmp_path)

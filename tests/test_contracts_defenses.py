@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from limen import components, seeds
-from limen.errors import UserError
-from limen.models._model import Classifier, evaluating
-from limen.types import BOUNDS
+from limen.core import components, seeds
+from limen.core.errors import UserError
+from limen.core.types import BOUNDS
+from limen.models.base.model import Classifier, evaluating
 
 RATE_HZ = 16000
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from limen import components
-from limen.errors import UserError
-from limen.metrics._apply import applicable, columns, measure
-from limen.metrics._metric import Missing
-from limen.types import Batch, Samples
+from limen.core import components
+from limen.core.errors import UserError
+from limen.core.types import Batch, Samples
+from limen.metrics.base.apply import applicable, columns, measure
+from limen.metrics.base.metric import Missing
 
 RATE_HZ = 16000
 CLASSES = ["silence", "yes", "no", "up", "down", "left", "right"]

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from limen.interrupts import SAME_WISH, held_back, one_interrupt
+from limen.core.interrupts import SAME_WISH, held_back, one_interrupt
 
 ROOT = Path(__file__).parents[1]
 STUDIED = """
 import os, signal, sys, time
-from limen.experiments._side_by_side import side_by_side
-from limen.interrupts import one_interrupt
+from limen.experiments.workers import side_by_side
+from limen.core.interrupts import one_interrupt
 
 def nothing(): ...
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from limen.components import KINDS, names
+from limen.cli.reference import describe, page
+from limen.core.components import KINDS, names
 from limen.experiments.file import load_file, read_experiment
 from limen.experiments.plan import plan
-from limen.reference import describe, page
 
 ROOT = Path(__file__).parent.parent
 

@@ -25,10 +25,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import BALLS, DUALS, annealed, first_look, room, shares, sizes, smooth_margin, temperatures
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.smallest_change import BALLS, DUALS, annealed, first_look, room, shares, sizes, smooth_margin, temperatures
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 STEPS = {"l1": 2.0, "l2": 2.0, "linf": 0.3}
 

@@ -7,7 +7,7 @@ At checkpoints, ever closer together, a sample halves its eta and goes back to i
 since the last one the loss rose, or if neither eta nor the best loss changed since then. L1 budgets have the rule of Croce & Hein 2021
 (https://arxiv.org/abs/2103.01208): no momentum, steps over as many coordinates as the best point has changed, divided by 1.5.
 
-Departs from the paper: L is a margin with a softened gradient (`_losses.py`), not the cross-entropy; fooled samples leave at once; of the
+Departs from the paper: L is a margin with a softened gradient (`losses.py`), not the cross-entropy; fooled samples leave at once; of the
 others the point of highest loss is returned; the first run starts at the clean sample, but under linf without `targets` at a random point.
 Both were tried on pictures that stand in none of the tables of docs/benchmarks.md. Of 256 on each of its networks the soft margin leaves
 150, 157, 93 and 72 robust, the cross-entropy 152, 160, 96 and 84 (the softness was chosen on these, of five from 0.2 to 0.7); under l2 the
@@ -23,20 +23,20 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks import _losses
-from limen.attacks._best import Best
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._sparse_steps import project_l1, steepest
-from limen.budgets._balls import L1Ball, LinfBall, expand
-from limen.options import Options
-from limen.types import Outputs
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared import losses
+from limen.attacks.shared.best import Best
+from limen.attacks.shared.sparse_steps import project_l1, steepest
+from limen.budgets.families.balls import L1Ball, LinfBall, expand
+from limen.core.options import Options
+from limen.core.types import Outputs
 
 
 class APGD(Options):
     loss: Literal["soft", "ce", "dlr"] = "soft"
     """The margin with a softened gradient (of a goal that is not about one class: its own loss); the cross-entropy (of any goal: its own
     loss); or the difference of logits ratio, which `soft` takes too towards `targets`. The last two are the paper's; their formulas, also
-    for fewer than four classes, stand in limen/attacks/_losses.py."""
+    for fewer than four classes, stand in limen/attacks/shared/losses.py."""
     targets: int = Field(default=0, ge=0)
     """0: the goal as it is. k: of an untargeted goal, one run towards each of the k classes likeliest next to the true one, by the clean
     output. A goal that has a target keeps it."""
@@ -155,9 +155,9 @@ def _run(active: Problem, options: APGD, best: Best, rows: Tensor, target: Tenso
 
 def _loss(active: Problem, options: APGD, target: Tensor) -> Callable[[Outputs], Tensor]:
     if int(target[0]) < 0:
-        alone = {"soft": _losses.soft, "ce": _losses.ce, "dlr": _losses.dlr}[options.loss]
+        alone = {"soft": losses.soft, "ce": losses.ce, "dlr": losses.dlr}[options.loss]
         return lambda outputs: alone(outputs, active.goal)
-    towards = _losses.ce_towards if options.loss == "ce" else _losses.dlr_towards
+    towards = losses.ce_towards if options.loss == "ce" else losses.dlr_towards
     return lambda outputs: towards(outputs, active.goal, target)
 
 

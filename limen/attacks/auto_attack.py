@@ -18,10 +18,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem, need_classes
 from limen.attacks.cascade import in_turn
-from limen.budgets._balls import L1Ball
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.budgets.families.balls import L1Ball
+from limen.core.options import Options
 
 DRAWS = 20
 """rand: answers of a random model that are averaged for one gradient, unless the model or the attack's `draws` names more than one."""

@@ -12,8 +12,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.core.options import Options
 
 
 class BIM(Options):

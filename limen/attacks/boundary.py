@@ -4,7 +4,7 @@ r"""Boundary attack: a walk along the boundary by decisions alone. Brendel et al
     x_{t+1} = s_t + epsilon ( x - s_t )   if that reaches the goal, else x_t
 
 delta follows how often s_t reaches the goal, epsilon how often x_{t+1} does. Departs from the paper: the walk starts on the boundary
-(bisection from noise, see `limen/attacks/_decision.py`), and both step lengths move a little after every look instead of by a half after a
+(bisection from noise, see `limen/attacks/shared/decision.py`), and both step lengths move a little after every look instead of by a half after a
 hundred. A sample for which no noise reaches the goal, as is common of targets, comes back unchanged.
 """
 
@@ -14,11 +14,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._decision import distance, on_boundary
-from limen.attacks._problem import Problem
-from limen.budgets._balls import expand
-from limen.options import Options
-from limen.seeds import normal_like
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.decision import distance, on_boundary
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
+from limen.core.seeds import normal_like
 
 BLOCK = 10
 """Steps whose noise is drawn at once; with the last of them s_t is looked at as well."""

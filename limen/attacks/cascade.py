@@ -13,12 +13,12 @@ import torch
 from pydantic import AfterValidator, Field
 from torch import Tensor
 
-from limen.attacks._best import Best
-from limen.attacks._problem import Problem, needs_budget
-from limen.attacks._through import Through
-from limen.components import Component, parse
-from limen.errors import UserError
-from limen.options import Options
+from limen.attacks.engine.physical import Through
+from limen.attacks.engine.problem import Problem, needs_budget
+from limen.attacks.shared.best import Best
+from limen.core.components import Component, parse
+from limen.core.errors import UserError
+from limen.core.options import Options
 
 Spec = str | dict[str, Any]
 

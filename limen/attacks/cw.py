@@ -24,10 +24,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.attacks._shrinking import Best, Steps, stored
-from limen.budgets._balls import LinfBall, expand, length
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.speech_search import Best, Steps, stored
+from limen.budgets.families.balls import LinfBall, expand, length
+from limen.core.options import Options
 from limen.perception.masking import STEP
 
 

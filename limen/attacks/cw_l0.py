@@ -21,11 +21,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._penalty import Adam, inside, way
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import clear_margin, first_look, room, sizes
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.penalty import Adam, inside, way
+from limen.attacks.shared.smallest_change import clear_margin, first_look, room, sizes
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 MOST = 1e6
 """c grows to this many times its first value at most."""

@@ -19,11 +19,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._penalty import Weights
-from limen.attacks._problem import Problem
-from limen.attacks._smallest import clear_margin
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.penalty import Weights
+from limen.attacks.shared.smallest_change import clear_margin
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 RATE_FALLS = 0.75
 """What remains of the rate of a sample after a search step, once it has succeeded: from then on it is about the last few percent."""

@@ -22,11 +22,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._penalty import Adam, inside
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import first_look, room, shares, sizes, smooth_margin, temperatures
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.penalty import Adam, inside
+from limen.attacks.shared.smallest_change import first_look, room, shares, sizes, smooth_margin, temperatures
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 GROWTH = 1.1
 """By how much tau grows at least, step by step, while nothing has been found."""

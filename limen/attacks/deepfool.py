@@ -24,12 +24,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._hyperplane import onto_hyperplane
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import Smallest, clear_margin, clearly_reached, hair, sizes
-from limen.budgets._balls import expand
-from limen.errors import UserError
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.hyperplane import onto_hyperplane
+from limen.attacks.shared.smallest_change import Smallest, clear_margin, clearly_reached, hair, sizes
+from limen.budgets.families.balls import expand
+from limen.core.errors import UserError
+from limen.core.options import Options
 
 LITTLE = 0.01
 """Share of a slope up to which both walks count as one."""

@@ -18,11 +18,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._penalty import Weights, inside
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import annealed, clear_margin, first_look, shares, sizes
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.penalty import Weights, inside
+from limen.attacks.shared.smallest_change import annealed, clear_margin, first_look, shares, sizes
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 
 class EAD(Options):

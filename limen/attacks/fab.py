@@ -21,12 +21,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._hopeless import Hopeless
-from limen.attacks._hyperplane import onto_hyperplane
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import BALLS, DUALS, Smallest, clear_margin, clearly_reached, room, sizes
-from limen.budgets._balls import Ball, L1Ball, LinfBall, expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.give_up import Hopeless
+from limen.attacks.shared.hyperplane import onto_hyperplane
+from limen.attacks.shared.smallest_change import BALLS, DUALS, Smallest, clear_margin, clearly_reached, room, sizes
+from limen.budgets.families.balls import Ball, L1Ball, LinfBall, expand
+from limen.core.options import Options
 
 
 class FAB(Options):

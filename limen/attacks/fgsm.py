@@ -12,9 +12,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.options import Options
-from limen.types import select
+from limen.attacks.engine.problem import Problem
+from limen.core.options import Options
+from limen.core.types import select
 
 
 class FGSM(Options):

@@ -28,11 +28,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import BALLS, DUALS, annealed, first_look, room, shares, sizes, smooth_margin, temperatures
-from limen.attacks._sparse_steps import project_l1
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.smallest_change import BALLS, DUALS, annealed, first_look, room, shares, sizes, smooth_margin, temperatures
+from limen.attacks.shared.sparse_steps import project_l1
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 STEPS = {"l0": 10.0, "l1": 1.0, "l2": 4.0, "linf": 1.0}
 

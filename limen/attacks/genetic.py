@@ -17,13 +17,13 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limen.attacks._problem import Problem
+from limen.attacks.engine.problem import Problem
 from limen.audio.filters import high_pass
-from limen.edits import edits
-from limen.errors import UserError
-from limen.options import Options
-from limen.seeds import uniform_like
-from limen.types import predictions
+from limen.core.edits import edits
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.seeds import uniform_like
+from limen.core.types import predictions
 
 NEAR = 2
 """Characters between what is heard and the target from which the finish takes over."""

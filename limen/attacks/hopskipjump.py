@@ -6,7 +6,7 @@ r"""HopSkipJump, which asks a black box for nothing but its decisions. Chen et a
 with n = probes * sqrt(t). Departs from the paper: the boundary turns little between two steps, so a share `memory` of the last direction is
 added to the new one, and fewer probes do (on the robust network of docs/benchmarks.md, 2,000 looks: median L2 3.07, the paper's way 3.31);
 bisection ends at a thousandth of the distance, and probes are longer to match.
-A start is sought in noise (see `limen/attacks/_decision.py`); a sample for which no noise reaches the goal, as is common of targets, comes
+A start is sought in noise (see `limen/attacks/shared/decision.py`); a sample for which no noise reaches the goal, as is common of targets, comes
 back unchanged.
 """
 
@@ -16,11 +16,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._decision import BISECTIONS, Norm, distance, nearer, on_boundary, reached_at
-from limen.attacks._problem import Problem
-from limen.budgets._balls import expand
-from limen.options import Options
-from limen.seeds import normal_like
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.decision import BISECTIONS, Norm, distance, nearer, on_boundary, reached_at
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
+from limen.core.seeds import normal_like
 
 BLOCK = 10
 """Probes of a sample drawn at once, whatever the batch."""

@@ -18,13 +18,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import clearly_reached, room, shares, sizes
-from limen.budgets._balls import expand
-from limen.errors import UserError
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.smallest_change import clearly_reached, room, shares, sizes
+from limen.budgets.families.balls import expand
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.types import Outputs
 from limen.perception.similarity import pass_score
-from limen.types import Outputs
 
 DOUBLINGS = 10
 """From the first step of the line search to a change of some pixel through the whole range."""

@@ -17,11 +17,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.attacks._shrinking import Best, Steps, stored
 from limen.attacks.cw import CW, first_radius, shrink
-from limen.budgets._balls import LinfBall, expand
-from limen.errors import UserError
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.speech_search import Best, Steps, stored
+from limen.budgets.families.balls import LinfBall, expand
+from limen.core.errors import UserError
 from limen.perception.masking import STEP, Masking
 
 LEAST_ALPHA = 0.0005

@@ -11,12 +11,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from limen.attacks._problem import Problem
+from limen.attacks.engine.problem import Problem
 from limen.audio.files import clip_header, read_clip
-from limen.data._tables import find_column, read_rows
-from limen.errors import UserError
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.data.base.tables import find_column, read_rows
 from limen.images.files import read_picture
-from limen.options import Options
 
 
 class Imported(Options):

@@ -24,12 +24,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import Smallest, clear_margin, shares, sizes
-from limen.budgets._balls import L0Ball, LinfBall, expand
-from limen.errors import UserError
-from limen.goals._goal import Goal
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.smallest_change import Smallest, clear_margin, shares, sizes
+from limen.budgets.families.balls import L0Ball, LinfBall, expand
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.goals.base.goal import Goal
 
 MOST = 512
 

@@ -12,9 +12,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.attacks._spectrum import Spectrum, decimated, energies, samples, without
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.spectrum import Spectrum, decimated, energies, samples, without
+from limen.core.options import Options
 
 QUIETEST_DB = 60.0
 """The search goes down to this far below the budget."""

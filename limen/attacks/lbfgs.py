@@ -23,13 +23,13 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._penalty import Weights, inside, way
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import clear_margin, first_look, shares, sizes
-from limen.budgets._balls import expand
-from limen.goals._goal import Goal
-from limen.options import Options
-from limen.types import Outputs
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.penalty import Weights, inside, way
+from limen.attacks.shared.smallest_change import clear_margin, first_look, shares, sizes
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
+from limen.core.types import Outputs
+from limen.goals.base.goal import Goal
 
 ARMIJO = 1e-4
 """Share of the promised fall of the objective that a step must bring."""

@@ -12,9 +12,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 
 class MIFGSM(Options):

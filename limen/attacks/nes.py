@@ -11,10 +11,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._estimate import gaussian, planned, probed
-from limen.attacks._problem import Problem
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.score_estimates import gaussian, planned, probed
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 
 class NES(Options):

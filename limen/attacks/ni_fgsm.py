@@ -14,9 +14,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.budgets._balls import LinfBall, expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.budgets.families.balls import LinfBall, expand
+from limen.core.options import Options
 
 
 class NIFGSM(Options):

@@ -15,10 +15,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._estimate import scored
-from limen.attacks._problem import Problem
-from limen.options import Options
-from limen.seeds import normal_like, uniform_like
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.score_estimates import scored
+from limen.core.options import Options
+from limen.core.seeds import normal_like, uniform_like
 
 DIFFERENTIAL = 0.5
 """Weight of the difference of two members; the paper's F."""

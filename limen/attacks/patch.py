@@ -20,11 +20,11 @@ from PIL.Image import Resampling
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limen.attacks._problem import Problem, need_classes
-from limen.errors import UserError
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.seeds import uniform_like
 from limen.images.files import open_picture, pixels, write_picture
-from limen.options import Options
-from limen.seeds import uniform_like
 
 
 class Patch(Options):

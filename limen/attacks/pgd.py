@@ -12,10 +12,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._best import Best
-from limen.attacks._problem import Problem
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.best import Best
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 
 class PGD(Options):

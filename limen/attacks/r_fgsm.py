@@ -10,9 +10,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.options import Options
-from limen.seeds import normal_like
+from limen.attacks.engine.problem import Problem
+from limen.core.options import Options
+from limen.core.seeds import normal_like
 
 
 class RFGSM(Options):

@@ -21,10 +21,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._smallest import annealed, first_look, shares, sizes, smooth_margin, temperatures
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.smallest_change import annealed, first_look, shares, sizes, smooth_margin, temperatures
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 
 class SigmaZero(Options):

@@ -22,12 +22,12 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._best import Best
-from limen.attacks._estimate import scored
-from limen.attacks._problem import Problem, need_classes
-from limen.errors import UserError
-from limen.options import Options
-from limen.seeds import uniform_like
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.best import Best
+from limen.attacks.shared.score_estimates import scored
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.seeds import uniform_like
 
 AT_ONCE = 8
 """Points of one sample that are looked at together, whatever the batch."""

@@ -11,10 +11,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._estimate import planned, probed, signs
-from limen.attacks._problem import Problem
-from limen.budgets._balls import expand
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.score_estimates import planned, probed, signs
+from limen.budgets.families.balls import expand
+from limen.core.options import Options
 
 
 class SPSA(Options):

@@ -20,12 +20,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._hopeless import Hopeless
-from limen.attacks._problem import Problem
-from limen.attacks._windows import Windows, grid, pyramids, widths, windows
-from limen.budgets._balls import L0Ball, L1Ball, LinfBall, expand
-from limen.options import Options
-from limen.seeds import uniform_like
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.give_up import Hopeless
+from limen.attacks.shared.windows import Windows, grid, pyramids, widths, windows
+from limen.budgets.families.balls import L0Ball, L1Ball, LinfBall, expand
+from limen.core.options import Options
+from limen.core.seeds import uniform_like
 
 SHRINKS_AT = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 """Of 10,000 points, those after which the share of the sample that a square covers is halved. Section 4 of the paper."""

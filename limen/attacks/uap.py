@@ -13,10 +13,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.attacks._universal import Shape, fooled, nothing, shuffled, single
-from limen.components import named
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.perturbation import Shape, fooled, nothing, shuffled, single
+from limen.core.components import named
+from limen.core.options import Options
 
 
 class UAP(Options):

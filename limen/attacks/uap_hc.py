@@ -11,10 +11,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem, need_classes
-from limen.attacks._universal import Shape, fooled, nothing, shuffled, single
-from limen.errors import UserError
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.perturbation import Shape, fooled, nothing, shuffled, single
+from limen.core.errors import UserError
+from limen.core.options import Options
 
 
 class UAPHC(Options):

@@ -14,15 +14,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.attacks._universal import CHUNK, shuffled
-from limen.budgets._balls import Ball, expand
-from limen.edits import edits
-from limen.errors import UserError
-from limen.goals._goal import Goal, members
-from limen.options import Options
-from limen.seeds import uniform_like
-from limen.types import Outputs, Transcripts, predictions
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.perturbation import CHUNK, shuffled
+from limen.budgets.families.balls import Ball, expand
+from limen.core.edits import edits
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.seeds import uniform_like
+from limen.core.types import Outputs, Transcripts, predictions
+from limen.goals.base.goal import Goal, members
 
 
 class Universal(Options):

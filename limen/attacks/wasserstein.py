@@ -22,11 +22,11 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limen.attacks._best import Best
-from limen.attacks._problem import Problem, need_classes
-from limen.budgets._balls import expand
-from limen.errors import UserError
-from limen.options import Options
+from limen.attacks.engine.problem import Problem, need_classes
+from limen.attacks.shared.best import Best
+from limen.budgets.families.balls import expand
+from limen.core.errors import UserError
+from limen.core.options import Options
 
 HALVINGS = 25
 """Of the interval in which the price lambda lies."""

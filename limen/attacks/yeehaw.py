@@ -16,9 +16,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.attacks._spectrum import Spectrum, decimated, energies, samples, solved, without
-from limen.options import Options
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.spectrum import Spectrum, decimated, energies, samples, solved, without
+from limen.core.options import Options
 
 
 class Yeehaw(Options):

@@ -20,11 +20,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._decision import BISECTIONS, nearer
-from limen.attacks._estimate import BLOCK, scored
-from limen.attacks._problem import Problem
-from limen.options import Options
-from limen.seeds import uniform_like
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.decision import BISECTIONS, nearer
+from limen.attacks.shared.score_estimates import BLOCK, scored
+from limen.core.options import Options
+from limen.core.seeds import uniform_like
 
 HASTE, CARE = 1e4, 1.05
 """How much larger c has become after half of the steps if no probe has reached the goal until then (at least a fifth larger in a step);

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from limen.errors import UserError
+from limen.core.errors import UserError
 
 MP3_KBPS = {8000: (8, 64), 11025: (8, 64), 12000: (8, 64), 16000: (8, 160), 22050: (8, 160), 24000: (8, 160),
             32000: (32, 320), 44100: (32, 320), 48000: (32, 320)}  # fmt: skip

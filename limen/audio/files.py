@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from limen.audio.resample import resample
-from limen.errors import UserError
-from limen.whole import write_whole
+from limen.core.atomic import write_whole
+from limen.core.errors import UserError
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64")
 """Names that readers of folders take for audio."""

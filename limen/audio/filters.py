@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from limen.errors import UserError
+from limen.core.errors import UserError
 
 WIDTH = 5.5
 """A Blackman-windowed sinc of 2 N + 1 taps passes from 1 to 0 within about WIDTH / (2 N) of the rate."""

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from limen.types import valid
+from limen.core.types import valid
 
 FULL_SCALE = 32768.0
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from limen.errors import UserError
+from limen.core.errors import UserError
 
 ZEROS = 32
 """Zero crossings of the sinc on each side, in samples of the lower rate."""

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from limen.scripted import scripted
+from limen.core.torchscript import scripted
 
 
 def frame_count(samples: int | Tensor, window: int, hop: int) -> int | Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from limen.errors import UserError
+from limen.core.errors import UserError
 
 ACCENTS = ("en", "en-us", "en-us-nyc", "en-029", "en-gb-scotland", "en-gb-x-rp", "en-gb-x-gbclan", "en-gb-x-gbcwmd")
 """British, American, New York, Caribbean, Scottish, Received Pronunciation, Lancastrian and West Midlands English."""

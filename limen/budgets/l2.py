@@ -3,8 +3,8 @@
 from pydantic import Field
 from torch import Tensor
 
-from limen.budgets._balls import L2Ball
-from limen.options import Options
+from limen.budgets.families.balls import L2Ball
+from limen.core.options import Options
 
 
 class L2(Options):

@@ -8,8 +8,8 @@ Carlini and Wagner 2018, https://arxiv.org/abs/1801.01944; equation 1 of Vadillo
 from pydantic import Field
 from torch import Tensor
 
-from limen.budgets._balls import LinfBall
-from limen.options import Options
+from limen.budgets.families.balls import LinfBall
+from limen.core.options import Options
 
 
 class PeakDb(Options):

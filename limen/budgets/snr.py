@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from limen.budgets._balls import L2Ball, length
-from limen.options import Options
+from limen.budgets.families.balls import L2Ball, length
+from limen.core.options import Options
 
 
 class Snr(Options):

@@ -11,13 +11,13 @@ from typing import Literal
 from pydantic import Field
 
 from limen.audio.files import read_clip
-from limen.data._cache import fetched
-from limen.data._dataset import Dataset, FileOptions, ordered
-from limen.data._folders import existing_folder, files_below
-from limen.data._split import split_of
-from limen.errors import UserError
-from limen.text import How, normalised
-from limen.types import Sample
+from limen.core.errors import UserError
+from limen.core.text import How, normalised
+from limen.core.types import Sample
+from limen.data.base.dataset import Dataset, FileOptions, ordered
+from limen.data.base.folders import existing_folder, files_below
+from limen.data.base.split import split_of
+from limen.data.fetch.cache import fetched
 
 REMARK = re.compile(r"\[[^]]*\]|\([^)]*\)|<[^>]*>")
 """What stands in brackets describes the sound or the sign on the key and is not spoken."""

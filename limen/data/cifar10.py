@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from limen.data._cache import fetched
-from limen.data._dataset import DataOptions, Dataset, ordered
-from limen.data._idx import HELD_OUT
-from limen.errors import UserError
-from limen.types import Sample
+from limen.core.errors import UserError
+from limen.core.types import Sample
+from limen.data.base.dataset import DataOptions, Dataset, ordered
+from limen.data.base.idx import HELD_OUT
+from limen.data.fetch.cache import fetched
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 PIXELS = 3 * 32 * 32

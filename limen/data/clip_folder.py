@@ -5,9 +5,9 @@ from pathlib import Path
 from pydantic import Field
 
 from limen.audio.files import SUFFIXES, read_clip
-from limen.data._dataset import Dataset, ordered
-from limen.data._folders import ClassFolderOptions, fit, labelled_files
-from limen.types import Sample
+from limen.core.types import Sample
+from limen.data.base.dataset import Dataset, ordered
+from limen.data.base.folders import ClassFolderOptions, fit, labelled_files
 
 
 class ClipFolder(ClassFolderOptions):

@@ -6,9 +6,9 @@ Voices of the test split are heard nowhere else. Clip number i depends on the se
 import numpy as np
 from pydantic import Field
 
-from limen.data._dataset import DataOptions, Dataset, ordered
-from limen.data._speech import RATE_HZ, Clips, at_level, loudness_db, mix, say, stream, waveform
-from limen.types import Sample
+from limen.core.types import Sample
+from limen.data.base.corpus import RATE_HZ, Clips, at_level, loudness_db, mix, say, stream, waveform
+from limen.data.base.dataset import DataOptions, Dataset, ordered
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SIZES = {"train": 2000, "valid": 200, "test": 300}

@@ -4,9 +4,9 @@ Alpaydin and Kaynak 1998, https://archive.ics.uci.edu/dataset/80. Split by a has
 
 import torch
 
-from limen.data._dataset import DataOptions, Dataset, ordered
-from limen.data._split import split_of
-from limen.types import Sample
+from limen.core.types import Sample
+from limen.data.base.dataset import DataOptions, Dataset, ordered
+from limen.data.base.split import split_of
 
 
 class Digits(DataOptions):

@@ -2,8 +2,8 @@
 
 Xiao, Rasul and Vollgraf 2017, https://arxiv.org/abs/1708.07747. Fetch it with `limen data get fashion_mnist`."""
 
-from limen.data._dataset import Dataset
-from limen.data._idx import IdxOptions, idx_dataset
+from limen.data.base.dataset import Dataset
+from limen.data.base.idx import IdxOptions, idx_dataset
 
 CLASSES = ["t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"]
 

@@ -6,11 +6,11 @@ The class of a picture is the number at the end of its name, in the usual order 
 from pathlib import Path
 from typing import Literal
 
-from limen.data._cache import fetched
-from limen.data._dataset import DataOptions, Dataset, ordered
+from limen.core.errors import UserError
+from limen.core.types import Sample
+from limen.data.base.dataset import DataOptions, Dataset, ordered
+from limen.data.fetch.cache import fetched
 from limen.data.image_folder import read_square
-from limen.errors import UserError
-from limen.types import Sample
 
 CLASSES = {"imagenet": 1000, "cifar10": 10, "cifar100": 100, "mnist": 10, "fashionMNIST": 10}
 SIDES = {"imagenet": 224, "cifar10": 32, "cifar100": 32, "mnist": 28, "fashionMNIST": 28}

@@ -8,10 +8,10 @@ from typing import Literal
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limen.data._dataset import Dataset, ordered
-from limen.data._folders import ClassFolderOptions, labelled_files
+from limen.core.types import Sample
+from limen.data.base.dataset import Dataset, ordered
+from limen.data.base.folders import ClassFolderOptions, labelled_files
 from limen.images.files import SUFFIXES, open_picture, pixels
-from limen.types import Sample
 
 
 class ImageFolder(ClassFolderOptions):

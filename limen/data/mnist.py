@@ -2,8 +2,8 @@
 
 LeCun, Bottou, Bengio and Haffner 1998, http://yann.lecun.com/exdb/mnist/. Fetch it with `limen data get mnist`."""
 
-from limen.data._dataset import Dataset
-from limen.data._idx import IdxOptions, idx_dataset
+from limen.data.base.dataset import Dataset
+from limen.data.base.idx import IdxOptions, idx_dataset
 
 
 class Mnist(IdxOptions):

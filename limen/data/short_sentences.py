@@ -12,11 +12,11 @@ from functools import cache
 import numpy as np
 from pydantic import Field
 
-from limen import seeds
-from limen.data._dataset import DataOptions, Dataset, ordered
-from limen.data._speech import RATE_HZ, Clips, at_level, loudness_db, mix, say, stream, waveform
+from limen.core import seeds
+from limen.core.types import Sample
+from limen.data.base.corpus import RATE_HZ, Clips, at_level, loudness_db, mix, say, stream, waveform
+from limen.data.base.dataset import DataOptions, Dataset, ordered
 from limen.data.digit_strings import DIGITS
-from limen.types import Sample
 
 SIZES = {"train": 6000, "valid": 200, "test": 300}
 VERSION = 1

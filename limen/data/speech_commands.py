@@ -16,12 +16,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen import seeds
 from limen.audio.files import SUFFIXES, read_clip
-from limen.data._dataset import Dataset, FileOptions, ordered
-from limen.data._folders import existing_folder, files_below, fit
-from limen.errors import UserError
-from limen.types import Sample
+from limen.core import seeds
+from limen.core.errors import UserError
+from limen.core.types import Sample
+from limen.data.base.dataset import Dataset, FileOptions, ordered
+from limen.data.base.folders import existing_folder, files_below, fit
 
 WORDS = ["yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go"]
 NOISE_FOLDER = "_background_noise_"

@@ -13,10 +13,10 @@ import numpy as np
 from pydantic import Field
 
 from limen.audio.synthesis import speak
-from limen.data._dataset import DataOptions, Dataset, ordered
-from limen.data._speech import RATE_HZ, waveform
-from limen.errors import UserError
-from limen.types import Sample
+from limen.core.errors import UserError
+from limen.core.types import Sample
+from limen.data.base.corpus import RATE_HZ, waveform
+from limen.data.base.dataset import DataOptions, Dataset, ordered
 
 SENTENCES: dict[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 PAIRS = {"train": ((0, 1), (2, 3), (1, 2), (3, 0)), "valid": ((4, 5), (5, 4)), "test": ((6, 7), (8, 9), (7, 8), (9, 6), (6, 8), (7, 9))}

@@ -7,9 +7,9 @@ are heard nowhere else. Clip number i of a class depends on the seed, the split,
 import numpy as np
 from pydantic import Field
 
-from limen.data._dataset import DataOptions, Dataset, ordered
-from limen.data._speech import NOISES, RATE_HZ, Clips, at_level, loudness_db, mix, noise, say, stream, waveform
-from limen.types import Sample
+from limen.core.types import Sample
+from limen.data.base.corpus import NOISES, RATE_HZ, Clips, at_level, loudness_db, mix, noise, say, stream, waveform
+from limen.data.base.dataset import DataOptions, Dataset, ordered
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 CLASSES = ("silence", "unknown", *COMMANDS)

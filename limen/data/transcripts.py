@@ -11,13 +11,13 @@ from pathlib import Path
 from pydantic import Field
 
 from limen.audio.files import SUFFIXES, read_clip
-from limen.data._dataset import Dataset, ordered
-from limen.data._folders import SPLIT_FOLDERS, SplitOptions, files_below, split_folders
-from limen.data._split import split_of
-from limen.data._tables import find_column, read_rows, read_text
-from limen.errors import UserError
-from limen.text import How, normalised
-from limen.types import Sample
+from limen.core.errors import UserError
+from limen.core.text import How, normalised
+from limen.core.types import Sample
+from limen.data.base.dataset import Dataset, ordered
+from limen.data.base.folders import SPLIT_FOLDERS, SplitOptions, files_below, split_folders
+from limen.data.base.split import split_of
+from limen.data.base.tables import find_column, read_rows, read_text
 
 AUDIO_COLUMNS = (
     "path",

@@ -8,9 +8,9 @@ The attacker takes the rounding for the identity (BPDA).
 from pydantic import Field
 from torch import Tensor
 
-from limen.defenses._defended import Defended, check_kind, straight_through
-from limen.models._model import Model
-from limen.options import Options
+from limen.core.options import Options
+from limen.defenses.base.defended import Defended, check_kind, straight_through
+from limen.models.base.model import Model
 
 
 class BitDepth(Options):

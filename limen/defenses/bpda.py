@@ -15,11 +15,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.components import from_path
-from limen.defenses._defended import Defended, straight_through
-from limen.models._model import Model
-from limen.options import Options
-from limen.types import valid
+from limen.core.components import from_path
+from limen.core.options import Options
+from limen.core.types import valid
+from limen.defenses.base.defended import Defended, straight_through
+from limen.models.base.model import Model
 
 PLACE = r"^[\w.]+:\w+$"
 

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.defenses._defended import Defended, check_kind, streams_of
-from limen.errors import UserError
-from limen.models._model import Model
-from limen.options import Options
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.defenses.base.defended import Defended, check_kind, streams_of
+from limen.models.base.model import Model
 
 
 class CropRescale(Options):

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.defenses._defended import Defended, at_snr, rate_of, streams_of
-from limen.models._model import Model
-from limen.options import Options
-from limen.seeds import normal_like, uniform_like
-from limen.types import Outputs, valid
+from limen.core.options import Options
+from limen.core.seeds import normal_like, uniform_like
+from limen.core.types import Outputs, valid
+from limen.defenses.base.defended import Defended, at_snr, rate_of, streams_of
+from limen.models.base.model import Model
 
 
 class Jitter(Options):

@@ -12,11 +12,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.defenses._defended import Defended, check_kind, straight_through
-from limen.defenses._jpeg import smooth_jpeg
-from limen.errors import UserError
-from limen.models._model import Model
-from limen.options import Options
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.defenses.base.defended import Defended, check_kind, straight_through
+from limen.images.jpeg import smooth_jpeg
+from limen.models.base.model import Model
 
 
 class Jpeg(Options):

@@ -8,10 +8,10 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.audio import filters
-from limen.defenses._defended import Defended, check_kind, rate_of
-from limen.models._model import Model
-from limen.options import Options
-from limen.types import valid
+from limen.core.options import Options
+from limen.core.types import valid
+from limen.defenses.base.defended import Defended, check_kind, rate_of
+from limen.models.base.model import Model
 
 
 class LowPass(Options):

@@ -17,11 +17,11 @@ from pydantic import AfterValidator, Field
 from torch import Tensor
 
 from limen.audio import filters, rooms
-from limen.defenses._defended import Defended, at_snr, check_kind, rate_of, streams_of
-from limen.models._model import Model
-from limen.options import Options
-from limen.seeds import normal_like, uniform_like
-from limen.types import Outputs, valid
+from limen.core.options import Options
+from limen.core.seeds import normal_like, uniform_like
+from limen.core.types import Outputs, valid
+from limen.defenses.base.defended import Defended, at_snr, check_kind, rate_of, streams_of
+from limen.models.base.model import Model
 
 
 def _range(value: tuple[float, float]) -> tuple[float, float]:

@@ -13,24 +13,24 @@ from typing import Any, Protocol
 
 import torch
 
-from limen.attacks._run import Attack, stored_as
-from limen.components import parse
-from limen.data._dataset import Dataset
-from limen.errors import UserError, check_each
-from limen.experiments._opening import opened
-from limen.experiments._side_by_side import side_by_side
+from limen.attacks.engine.run import Attack, stored_as
+from limen.core.atomic import named
+from limen.core.components import parse
+from limen.core.errors import UserError, check_each
+from limen.core.interrupts import one_interrupt
+from limen.data.base.dataset import Dataset
 from limen.experiments.estimate import gradient_calls, samples_of
 from limen.experiments.file import Experiment
 from limen.experiments.folder import close_run, done, drop_unfinished, finish_cell, start_cell
 from limen.experiments.plan import Planned, plan
-from limen.interrupts import one_interrupt
-from limen.metrics._apply import Metric, applicable
-from limen.models._ensemble import Ensemble
-from limen.models._load import load_model
-from limen.models._model import Model, check_fits
-from limen.models._trial import check_answers, check_surrogate
-from limen.tasks._cell import Cell, Outcome
-from limen.whole import named
+from limen.experiments.sessions import opened
+from limen.experiments.workers import side_by_side
+from limen.metrics.base.apply import Metric, applicable
+from limen.models.base.ensemble import Ensemble
+from limen.models.base.first_answers import check_answers, check_surrogate
+from limen.models.base.load import load_model
+from limen.models.base.model import Model, check_fits
+from limen.tasks.base.cell import Cell, Outcome
 
 
 class Progress(Protocol):

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from limen.attacks._run import SHARED, Attack
-from limen.attacks._threads import side_by_side
-from limen.components import parse
+from limen.attacks.engine.run import SHARED, Attack
+from limen.attacks.engine.threads import side_by_side
+from limen.core.components import parse
+from limen.core.types import Batch
 from limen.experiments.plan import Planned
-from limen.models._model import evaluating
-from limen.tasks._cell import Cell
-from limen.types import Batch
+from limen.models.base.model import evaluating
+from limen.tasks.base.cell import Cell
 
 if TYPE_CHECKING:
     from limen.experiments.engine import Workshop

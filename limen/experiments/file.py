@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from limen.attacks._precision import Precision
-from limen.attacks._run import Attack
-from limen.components import KINDS, OF_STUDIES, load, named, names
-from limen.errors import UserError
-from limen.options import Options, parse_options
-from limen.yaml import read_yaml
+from limen.attacks.engine.precision import Precision
+from limen.attacks.engine.run import Attack
+from limen.core.components import KINDS, OF_STUDIES, load, named, names
+from limen.core.errors import UserError
+from limen.core.options import Options, parse_options
+from limen.core.yaml import read_yaml
 
 
 class Net(Options):

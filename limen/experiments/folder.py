@@ -14,15 +14,15 @@ import pyarrow.parquet as pq
 import torch
 
 from limen.audio.files import write_clip
-from limen.errors import UserError
+from limen.core.atomic import read_json, write_whole
+from limen.core.errors import UserError
 from limen.experiments.file import Experiment
 from limen.experiments.plan import Planned
 from limen.images.files import write_picture
-from limen.metrics._apply import Metric, columns
-from limen.metrics._summary import summarise
-from limen.tasks._cell import Example, Outcome
-from limen.tasks._columns import TASK_COLUMNS
-from limen.whole import read_json, write_whole
+from limen.metrics.base.apply import Metric, columns
+from limen.metrics.base.summary import summarise
+from limen.tasks.base.cell import Example, Outcome
+from limen.tasks.base.columns import TASK_COLUMNS
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from limen.attacks._problem import NO_BUDGET, needs_budget
-from limen.attacks._run import SHARED
-from limen.components import parse
-from limen.errors import UserError
+from limen.attacks.engine.problem import NO_BUDGET, needs_budget
+from limen.attacks.engine.run import SHARED
+from limen.core.components import parse
+from limen.core.errors import UserError
 from limen.experiments.file import Beside, Experiment, Net, TaskEntry, checked_attack
 
 MOST_CELLS = 10_000

@@ -2,6 +2,6 @@
 
 import sys
 
-from limen.components import Makers
+from limen.core.components import Makers
 
 sys.modules[__name__].__class__ = Makers

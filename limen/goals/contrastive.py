@@ -11,12 +11,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.errors import UserError
-from limen.goals._goal import Asked, Goal, members, truths
-from limen.models._ssl import Encoded
-from limen.options import Options
-from limen.text import How
-from limen.types import Outputs
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.text import How
+from limen.core.types import Outputs
+from limen.goals.base.goal import Asked, Goal, members, truths
+from limen.models.speech.self_supervised import Encoded
 
 
 class Contrastive(Options):

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from limen.errors import UserError
-from limen.goals._goal import Asked, Goal, members, truths
-from limen.options import Options
-from limen.text import How
-from limen.types import Outputs
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.text import How
+from limen.core.types import Outputs
+from limen.goals.base.goal import Asked, Goal, members, truths
 
 
 class Feature(Options):

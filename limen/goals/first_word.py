@@ -10,10 +10,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.goals._goal import Asked, Goal, truths
-from limen.options import Options
-from limen.text import normalised
-from limen.types import Transcripts, predictions
+from limen.core.options import Options
+from limen.core.text import normalised
+from limen.core.types import Transcripts, predictions
+from limen.goals.base.goal import Asked, Goal, truths
 
 
 class FirstWord(Options):

@@ -17,14 +17,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.components import named, parse
-from limen.errors import UserError
-from limen.goals._goal import Asked, Goal
+from limen.core.components import named, parse
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.types import Batch, Outputs
+from limen.goals.base.goal import Asked, Goal
 from limen.goals.feature import features_of
-from limen.models._layers import Shown
-from limen.models._model import Model, evaluating
-from limen.options import Options
-from limen.types import Batch, Outputs
+from limen.models.base.feature_layers import Shown
+from limen.models.base.model import Model, evaluating
 
 PICTURES = 200
 """Pictures that guides are drawn from, unless the data has a limit of its own."""

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.errors import UserError
-from limen.goals._goal import Asked, Goal, members
-from limen.options import Options
-from limen.types import Outputs, Transcripts
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.types import Outputs, Transcripts
+from limen.goals.base.goal import Asked, Goal, members
 
 
 class Language(Options):

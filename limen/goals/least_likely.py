@@ -6,9 +6,9 @@ dog becomes an aeroplane), which makes it the hardest class to reach and the mos
 
 from torch import Tensor
 
-from limen.errors import UserError
-from limen.goals._goal import Asked, Goal
-from limen.options import Options
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.goals.base.goal import Asked, Goal
 
 
 class LeastLikely(Options):

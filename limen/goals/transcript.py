@@ -11,11 +11,11 @@ from typing import Literal
 import torch
 from pydantic import Field, model_validator
 
-from limen.data._tables import find_column, read_rows
-from limen.errors import UserError
-from limen.goals._goal import Asked, Goal, truths
-from limen.options import Options
-from limen.text import How
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.text import How
+from limen.data.base.tables import find_column, read_rows
+from limen.goals.base.goal import Asked, Goal, truths
 
 
 class Transcript(Options):

@@ -5,10 +5,10 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from limen.goals._goal import Asked, Goal
-from limen.options import Options
-from limen.text import How, normalised
-from limen.types import predictions
+from limen.core.options import Options
+from limen.core.text import How, normalised
+from limen.core.types import predictions
+from limen.goals.base.goal import Asked, Goal
 
 
 class Untargeted(Options):

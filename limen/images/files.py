@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from limen.errors import UserError
-from limen.whole import write_whole
+from limen.core.atomic import write_whole
+from limen.core.errors import UserError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm")
 """Names that readers of folders take for pictures."""

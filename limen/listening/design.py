@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from limen.components import parse
+from limen.core.components import parse
 from limen.listening.study import Study
-from limen.trials._options import refuse_many
-from limen.trials._screen import Listener, Screen
+from limen.trials.base.options import refuse_many
+from limen.trials.base.screen import Listener, Screen
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Answered:
 
 def screens(study: Study, group: str, number: int) -> list[Screen]:
     """All screens of a listener; `number` counts the listeners of the group from 0. Strengths that depend on answers are left open."""
-    from limen import seeds
+    from limen.core import seeds
 
     items = study.items_of(group)
     out: list[Screen] = []
@@ -56,7 +56,7 @@ def least_filled(study: Study, counts: Mapping[str, int]) -> str:
 
 def following(study: Study, planned: Sequence[Screen], answers: Sequence[Answered], seed: int) -> tuple[int, Screen] | None:
     """Position and screen that come next; none: the end. Screens of a track that has stopped are passed over."""
-    from limen import seeds
+    from limen.core import seeds
     from limen.perception import adaptive
 
     stopped: set[str] = set()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from limen.audio.loudness import Loudness, loudness, mean_db
-from limen.errors import UserError
+from limen.core.errors import UserError
 
 NAMELESS = ("silence", "unknown")
 """Classes of clips in which no word of the list is said."""

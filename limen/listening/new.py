@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from limen.audio.loudness import Loudness
-from limen.errors import UserError
+from limen.core.errors import UserError
 from limen.listening.from_run import Pair, balanced, different, enough, pairs
-from limen.listening.keys import new_code
+from limen.listening.server.keys import new_code
 from limen.listening.study import read_study
 
 HERE = Path(__file__).parent / "templates"
@@ -53,7 +53,7 @@ def new_study(folder: Path, template: str, run: Path | None = None, attack: str 
         if run is not None:
             found = pairs(run, attack, value)
         else:
-            from limen.listening.made_pairs import made_pairs
+            from limen.listening.demo_pairs import made_pairs
 
             found = made_pairs(beside / "made", of_all * len(levels), LEVELS if template == "seed000" else LEVELS[2:], seed)
         by_level = {level: [p for p in found if level in (None, p.loudness)] for level in levels}

@@ -24,12 +24,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from limen.audio.files import clip_header, read_clip
-from limen.components import parse
-from limen.errors import UserError
-from limen.listening.made import RATE_HZ, made
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.core.seeds import number
+from limen.listening.calibration_tones import RATE_HZ, made
 from limen.listening.study import Study
-from limen.seeds import number
-from limen.trials._screen import Screen, Stimulus
+from limen.trials.base.screen import Screen, Stimulus
 
 HEADER = 44
 """Bytes before the samples."""
@@ -149,7 +149,7 @@ class Stimuli:
             if (effect.axis["name"] in LEVEL_AXES) != level:
                 continue
             files = {option: str(self._short(file)) for option, file in _files(effect.axis).items()}
-            component, options = parse("axes", {**effect.axis, **files})
+            component, options = parse("degradations", {**effect.axis, **files})
             # the strength is no part of the seed: the same noise, only louder
             chance = number(seed, stimulus.file, k, json.dumps(effect.axis, sort_keys=True))
             y = component.function(x, effect.strength, rate_hz, options, chance)

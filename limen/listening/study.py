@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from limen.components import named
-from limen.data._tables import read_rows
-from limen.errors import UserError
-from limen.options import Options, parse_options
-from limen.yaml import read_yaml
+from limen.core.components import named
+from limen.core.errors import UserError
+from limen.core.options import Options, parse_options
+from limen.core.yaml import read_yaml
+from limen.data.base.tables import read_rows
 
 Condition = str
 

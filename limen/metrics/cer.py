@@ -1,8 +1,8 @@
 """Character error rate: wrong, left out and added characters, single spaces between words included, over the characters that were said."""
 
-from limen.metrics._errors import ErrorRateOptions, error_rates, rate_columns
-from limen.metrics._metric import Column, Columns
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.error_rates import ErrorRateOptions, error_rates, rate_columns
+from limen.metrics.base.metric import Column, Columns
 
 
 class Cer(ErrorRateOptions):

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from limen.metrics._metric import Column, Columns, MetricOptions, both
-from limen.types import Outputs, Samples
+from limen.core.types import Outputs, Samples
+from limen.metrics.base.metric import Column, Columns, MetricOptions, both
 
 
 class Confidence(MetricOptions):

@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from limen.metrics._metric import Column, Columns, MetricOptions, both, comparable
-from limen.text import How
-from limen.types import Samples, different, predictions
+from limen.core.text import How
+from limen.core.types import Samples, different, predictions
+from limen.metrics.base.metric import Column, Columns, MetricOptions, both, comparable
 
 
 class Correct(MetricOptions):

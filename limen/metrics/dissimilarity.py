@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from limen.metrics._metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
 
 
 class Dissimilarity(MetricOptions):

@@ -5,9 +5,9 @@ Over all samples, those that were wrong before included; `success` asks whether 
 
 from typing import ClassVar
 
-from limen.metrics._metric import NO_ANSWER, Column, Columns, MetricOptions, comparable, unanswered
-from limen.text import How
-from limen.types import Samples, different, predictions
+from limen.core.text import How
+from limen.core.types import Samples, different, predictions
+from limen.metrics.base.metric import NO_ANSWER, Column, Columns, MetricOptions, comparable, unanswered
 
 
 class Fooled(MetricOptions):

@@ -1,7 +1,7 @@
 """How many values of the sample were changed."""
 
-from limen.metrics._metric import Column, Columns, MetricOptions, per_pair
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
 
 
 class L0(MetricOptions):

@@ -1,7 +1,7 @@
 """The sum of all changes: ||delta||_1."""
 
-from limen.metrics._metric import Column, Columns, MetricOptions, per_pair
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
 
 
 class L1(MetricOptions):

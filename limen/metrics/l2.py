@@ -1,7 +1,7 @@
 """The Euclidean length of the change: ||delta||_2."""
 
-from limen.metrics._metric import Column, Columns, MetricOptions, per_pair
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
 
 
 class L2(MetricOptions):

@@ -1,7 +1,7 @@
 """The largest change of a value: ||delta||_inf."""
 
-from limen.metrics._metric import Column, Columns, MetricOptions, per_pair
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
 
 
 class Linf(MetricOptions):

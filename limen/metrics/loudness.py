@@ -10,8 +10,8 @@ from torch import Tensor
 from limen.audio.loudness import Loudness as Level
 from limen.audio.loudness import loudness as level_of
 from limen.audio.loudness import mean_db
-from limen.metrics._metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
 
 LEVELS = get_args(Level)
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from limen.metrics._metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
+from limen.core.types import Samples
+from limen.metrics.base.metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
 from limen.perception.masking import Masking as Hidden
-from limen.types import Samples
 
 NO_RATE = Missing("the sample rate is not known")
 

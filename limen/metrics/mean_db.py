@@ -7,9 +7,9 @@ Equations 11 and 12 of Vadillo and Santana 2022, https://arxiv.org/abs/2001.0844
 
 from typing import ClassVar
 
-from limen.metrics._metric import Column, Columns, MetricOptions
-from limen.metrics._parts import part_columns, part_levels
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.clip_parts import part_columns, part_levels
+from limen.metrics.base.metric import Column, Columns, MetricOptions
 
 
 class MeanDb(MetricOptions):

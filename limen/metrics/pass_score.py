@@ -6,9 +6,9 @@ a picture that was merely moved or turned counts as nearly the same. 1 means equ
 
 from typing import ClassVar
 
-from limen.metrics._metric import Column, Columns, MetricOptions, per_pair
+from limen.core.types import Samples
+from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
 from limen.perception import similarity
-from limen.types import Samples
 
 
 class PassScore(MetricOptions):

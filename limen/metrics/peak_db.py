@@ -10,9 +10,9 @@ call the signal-to-noise ratio, or peak SNR; the ratio of powers is snr_db.
 
 from typing import ClassVar
 
-from limen.metrics._metric import Column, Columns, MetricOptions
-from limen.metrics._parts import part_columns, part_levels
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.clip_parts import part_columns, part_levels
+from limen.metrics.base.metric import Column, Columns, MetricOptions
 
 
 class PeakDb(MetricOptions):

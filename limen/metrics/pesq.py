@@ -11,8 +11,8 @@ import numpy as np
 from torch import Tensor
 
 from limen.audio.resample import resample
-from limen.metrics._metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
 
 RATES_HZ = {"wide": 16000, "narrow": 8000}
 LONGEST_S = 20

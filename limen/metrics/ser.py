@@ -1,9 +1,9 @@
 """Sentence error rate: whether the transcript has any error at all, before and after the attack."""
 
-from limen.metrics._errors import TextOptions, heard, true_texts
-from limen.metrics._metric import Column, Columns
-from limen.text import normalised
-from limen.types import Samples
+from limen.core.text import normalised
+from limen.core.types import Samples
+from limen.metrics.base.error_rates import TextOptions, heard, true_texts
+from limen.metrics.base.metric import Column, Columns
 
 
 class Ser(TextOptions):

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from limen.metrics._metric import SILENT, UNCHANGED, Column, Columns, MetricOptions, Missing, per_pair
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.metric import SILENT, UNCHANGED, Column, Columns, MetricOptions, Missing, per_pair
 
 
 class SnrDb(MetricOptions):

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from limen.metrics._metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.metric import SILENT, Column, Columns, MetricOptions, Missing, per_pair
 
 TOO_SHORT = Missing("STOI needs 30 frames (0.41 s) that are not silent")
 SHORTEST_S = (30 * 128 + 256) / 10000

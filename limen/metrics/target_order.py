@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from limen.metrics._metric import NO_ANSWER, Column, Columns, MetricOptions, Missing, unanswered
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.metric import NO_ANSWER, Column, Columns, MetricOptions, Missing, unanswered
 
 
 class TargetOrder(MetricOptions):

@@ -8,9 +8,9 @@ and the same with the character error rate. 1: exactly the target; 0: as far fro
 are averaged, as there; `wer_to_target` of a set is total errors over total words of the targets.
 """
 
-from limen.metrics._errors import NO_TARGET, TextOptions, counts, distance, heard, target_texts
-from limen.metrics._metric import Column, Columns, Missing
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.error_rates import NO_TARGET, TextOptions, counts, distance, heard, target_texts
+from limen.metrics.base.metric import Column, Columns, Missing
 
 
 class TargetedSuccess(TextOptions):

@@ -5,8 +5,8 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from limen.metrics._metric import Column, Columns, MetricOptions, Missing, both
-from limen.types import Outputs, Samples
+from limen.core.types import Outputs, Samples
+from limen.metrics.base.metric import Column, Columns, MetricOptions, Missing, both
 
 
 class TopK(MetricOptions):

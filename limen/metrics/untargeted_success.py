@@ -7,9 +7,9 @@ Equation 6.2 of Olivier 2023 (thesis CMU-LTI-23-009), the untargeted attack succ
 and the same with the character error rate. 1 is denial of service.
 """
 
-from limen.metrics._errors import TextOptions, distance, heard, true_texts
-from limen.metrics._metric import Column, Columns
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.error_rates import TextOptions, distance, heard, true_texts
+from limen.metrics.base.metric import Column, Columns
 
 
 class UntargetedSuccess(TextOptions):

@@ -3,9 +3,9 @@
 With `costs: sclite` the counts are those of NIST sclite, whose alignment weighs a substitution 4 and the rest 3.
 """
 
-from limen.metrics._errors import ErrorRateOptions, error_rates, rate_columns
-from limen.metrics._metric import Column, Columns
-from limen.types import Samples
+from limen.core.types import Samples
+from limen.metrics.base.error_rates import ErrorRateOptions, error_rates, rate_columns
+from limen.metrics.base.metric import Column, Columns
 
 
 class Wer(ErrorRateOptions):

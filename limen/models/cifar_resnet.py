@@ -6,11 +6,11 @@ Banbury et al. 2021, https://arxiv.org/abs/2106.07597: three stages of one block
 import torch
 from torch import Tensor, nn
 
-from limen.data._cache import fetched as fetched_folder
-from limen.errors import missing_package
-from limen.models._cifar import CIFAR10
-from limen.models._model import Classifier, Model, ModelOptions, Normalized
-from limen.models._same import SameConv
+from limen.core.errors import missing_package
+from limen.data.fetch.cache import fetched as fetched_folder
+from limen.models.base.cifar import CIFAR10
+from limen.models.base.model import Classifier, Model, ModelOptions, Normalized
+from limen.models.base.same_padding import SameConv
 
 
 class CifarResnet(ModelOptions):

@@ -3,8 +3,8 @@
 from pydantic import Field
 from torch import nn
 
-from limen.errors import UserError
-from limen.models._model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
+from limen.core.errors import UserError
+from limen.models.base.model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
 
 
 class Cnn(ModelOptions):

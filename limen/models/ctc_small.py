@@ -9,11 +9,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from limen.audio.mel import LogMel
-from limen.models._clips import Laid, apart
-from limen.models._ctc import ALPHABET, Recogniser, RecogniserOptions
-from limen.models._encoders import Dropout, convolved
-from limen.models._model import Model
-from limen.models._recurrent import Order, both_ways
+from limen.models.base.model import Model
+from limen.models.speech.ctc import ALPHABET, Recogniser, RecogniserOptions
+from limen.models.speech.encoders import Dropout, convolved
+from limen.models.speech.packed_clips import Laid, apart
+from limen.models.speech.recurrent import Order, both_ways
 
 
 class CtcSmall(RecogniserOptions):

@@ -8,9 +8,9 @@ The defaults are the shipped small network; width 1024, layers 5, bands 80 is th
 from pydantic import Field
 from torch import Tensor, nn
 
-from limen.models._ctc import ALPHABET, Recogniser, RecogniserOptions
-from limen.models._encoders import RecurrentEncoder
-from limen.models._model import Model
+from limen.models.base.model import Model
+from limen.models.speech.ctc import ALPHABET, Recogniser, RecogniserOptions
+from limen.models.speech.encoders import RecurrentEncoder
 
 
 class DeepSpeech2(RecogniserOptions):

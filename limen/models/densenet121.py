@@ -11,8 +11,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from limen.models._imagenet import ImageNetOptions, imagenet
-from limen.models._model import Model, class_names
+from limen.models.base.imagenet import ImageNetOptions, imagenet
+from limen.models.base.model import Model, class_names
 
 Layers = Annotated[int, Field(ge=1, le=1000)]
 

@@ -7,11 +7,11 @@ Weights: limen data get efficientnet_lite0; module names are those of that file.
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from limen.data._cache import fetched as fetched_folder
-from limen.models._imagenet import ImageNetOptions, imagenet
-from limen.models._load import read_state
-from limen.models._model import Model, class_names
-from limen.models._same import SameConv
+from limen.data.fetch.cache import fetched as fetched_folder
+from limen.models.base.imagenet import ImageNetOptions, imagenet
+from limen.models.base.load import read_state
+from limen.models.base.model import Model, class_names
+from limen.models.base.same_padding import SameConv
 
 STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192), (1, 3, 1, 6, 320))
 """Blocks, kernel, stride of the first block, expansion, channels."""

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from limen.errors import UserError
-from limen.models._ctc import RecogniserOptions
-from limen.models._huggingface import checkpoint, conv_frames, fitting, json_file, network, reach, reading, standardised, transformers
-from limen.models._model import Model
-from limen.models._ssl import FeatureTranscripts
+from limen.core.errors import UserError
+from limen.models.base.model import Model
+from limen.models.speech.ctc import RecogniserOptions
+from limen.models.speech.huggingface import checkpoint, conv_frames, fitting, json_file, network, reach, reading, standardised, transformers
+from limen.models.speech.self_supervised import FeatureTranscripts
 
 TYPES = ("wav2vec2", "hubert", "data2vec-audio", "wavlm", "unispeech-sat", "sew")
 

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.errors import UserError
-from limen.models._ctc import RecogniserOptions
-from limen.models._fbank import Fbank
-from limen.models._huggingface import checkpoint, network, reading, transformers
-from limen.models._model import Model
+from limen.core.errors import UserError
+from limen.models.base.model import Model
+from limen.models.speech.ctc import RecogniserOptions
+from limen.models.speech.fbank import Fbank
+from limen.models.speech.huggingface import checkpoint, network, reading, transformers
 
 
 class HuggingfaceSeq2seq(RecogniserOptions):
@@ -29,7 +29,7 @@ class HuggingfaceSeq2seq(RecogniserOptions):
 
 
 class TokenTranscripts:
-    """Implements `limen.types.Transcripts`. The decoder runs when it is asked, and once for the same texts."""
+    """Implements `limen.core.types.Transcripts`. The decoder runs when it is asked, and once for the same texts."""
 
     exact = False
 

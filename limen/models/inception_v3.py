@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from limen.models._imagenet import MEAN, STD, ImageNetOptions, imagenet
-from limen.models._model import Model, class_names
+from limen.models.base.imagenet import MEAN, STD, ImageNetOptions, imagenet
+from limen.models.base.model import Model, class_names
 
 
 class InceptionV3(ImageNetOptions):

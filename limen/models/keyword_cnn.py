@@ -10,8 +10,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from limen.audio.mfcc import MFCC
-from limen.models._model import Classes, Classifier, Model, ModelOptions, class_names
-from limen.models._speech import COMMANDS, RATE_HZ, SAMPLES, one_second
+from limen.models.base.model import Classes, Classifier, Model, ModelOptions, class_names
+from limen.models.speech.commands import COMMANDS, RATE_HZ, SAMPLES, one_second
 
 
 class KeywordCnn(ModelOptions):

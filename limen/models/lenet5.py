@@ -7,9 +7,9 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from limen.data._cache import fetched as fetched_folder
-from limen.models._load import read_state
-from limen.models._model import Classifier, Model, ModelOptions, class_names
+from limen.data.fetch.cache import fetched as fetched_folder
+from limen.models.base.load import read_state
+from limen.models.base.model import Classifier, Model, ModelOptions, class_names
 
 
 class Lenet5(ModelOptions):

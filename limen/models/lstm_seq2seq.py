@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from limen.models._attention import Seq2Seq, Seq2SeqOptions, TwoHeads
-from limen.models._beam import State
-from limen.models._ctc import ALPHABET
-from limen.models._encoders import RecurrentEncoder
-from limen.models._model import Model
-from limen.models._recurrent import FEWEST_ROWS
+from limen.models.base.model import Model
+from limen.models.speech.attention import Seq2Seq, Seq2SeqOptions, TwoHeads
+from limen.models.speech.beam import State
+from limen.models.speech.ctc import ALPHABET
+from limen.models.speech.encoders import RecurrentEncoder
+from limen.models.speech.recurrent import FEWEST_ROWS
 
 
 class LstmSeq2Seq(Seq2SeqOptions):
@@ -37,7 +37,7 @@ class LstmSeq2Seq(Seq2SeqOptions):
 
 
 class LstmDecoder(nn.Module):
-    """Implements `limen.models._attention.Decoder`."""
+    """Implements `limen.models.speech.attention.Decoder`."""
 
     def __init__(self, size: int, options: LstmSeq2Seq):
         super().__init__()

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from torch import nn
 
-from limen.models._model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
+from limen.models.base.model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
 
 
 class Mlp(ModelOptions):

@@ -3,9 +3,9 @@
 He et al. 2016, https://arxiv.org/abs/1512.03385; weights files of CrAdv (resnet14_cifar.pth) load unchanged.
 """
 
-from limen.models._cifar import CIFAR10
-from limen.models._model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
-from limen.models._resnet14 import ResNet14
+from limen.models.base.cifar import CIFAR10
+from limen.models.base.model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
+from limen.models.base.resnet14 import ResNet14
 
 
 class Resnet14Cifar(ModelOptions):

@@ -5,8 +5,8 @@ He et al. 2016, https://arxiv.org/abs/1512.03385; as in torchvision the stride s
 
 from torch import Tensor, nn
 
-from limen.models._imagenet import ImageNetOptions, imagenet
-from limen.models._model import Model, class_names
+from limen.models.base.imagenet import ImageNetOptions, imagenet
+from limen.models.base.model import Model, class_names
 
 
 class Resnet50(ImageNetOptions):

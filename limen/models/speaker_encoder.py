@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from limen.audio.files import SUFFIXES, read_clip
 from limen.audio.stft import power
-from limen.data._cache import fetched as fetched_folder
-from limen.errors import UserError
-from limen.models._load import read_state
-from limen.models._model import Model, ModelOptions
+from limen.core.errors import UserError
+from limen.data.fetch.cache import fetched as fetched_folder
+from limen.models.base.load import read_state
+from limen.models.base.model import Model, ModelOptions
 
 RATE_HZ, N_FFT, HOP, BANDS = 16_000, 400, 160, 40
 WINDOW, STEP, COVERAGE = 160, 77, 0.75

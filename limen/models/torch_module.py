@@ -12,11 +12,11 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from limen.components import from_path
-from limen.errors import UserError
-from limen.models._model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
-from limen.options import Options, shown
-from limen.types import BOUNDS, Kind
+from limen.core.components import from_path
+from limen.core.errors import UserError
+from limen.core.options import Options, shown
+from limen.core.types import BOUNDS, Kind
+from limen.models.base.model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
 
 
 class Wrapping(Options):

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from limen.audio.mel import LogMel
-from limen.models._attention import Seq2Seq, Seq2SeqOptions, TwoHeads
-from limen.models._beam import State
-from limen.models._clips import apart, joined, spaced, whole
-from limen.models._ctc import ALPHABET
-from limen.models._encoders import Dropout, Front
-from limen.models._model import Model
-from limen.scripted import scripted
+from limen.core.torchscript import scripted
+from limen.models.base.model import Model
+from limen.models.speech.attention import Seq2Seq, Seq2SeqOptions, TwoHeads
+from limen.models.speech.beam import State
+from limen.models.speech.ctc import ALPHABET
+from limen.models.speech.encoders import Dropout, Front
+from limen.models.speech.packed_clips import apart, joined, spaced, whole
 
 
 class TransformerSeq2Seq(Seq2SeqOptions):
@@ -222,7 +222,7 @@ class TransformerEncoder(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    """Implements `limen.models._attention.Decoder`; its state is one (B, P, 2 D) tensor of past keys and values per layer."""
+    """Implements `limen.models.speech.attention.Decoder`; its state is one (B, P, 2 D) tensor of past keys and values per layer."""
 
     def __init__(self, options: TransformerSeq2Seq):
         super().__init__()

@@ -5,8 +5,8 @@ Simonyan & Zisserman 2015, https://arxiv.org/abs/1409.1556.
 
 from torch import Tensor, nn
 
-from limen.models._imagenet import ImageNetOptions, imagenet
-from limen.models._model import Model, class_names
+from limen.models.base.imagenet import ImageNetOptions, imagenet
+from limen.models.base.model import Model, class_names
 
 STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))
 """Channels and convolutions of each stage; a pooling ends it."""

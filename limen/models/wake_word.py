@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from limen.data._cache import fetched as fetched_folder
-from limen.errors import missing_package
-from limen.models._model import Model, ModelOptions
+from limen.core.errors import missing_package
+from limen.data.fetch.cache import fetched as fetched_folder
+from limen.models.base.model import Model, ModelOptions
 
 RATE_HZ, N_FFT, HOP, BANDS, SILENCE = 16_000, 512, 160, 32, 16_000
 FRAMES, STRIDE, EMBEDDINGS = 76, 8, 16

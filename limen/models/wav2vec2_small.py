@@ -13,11 +13,11 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limen.models._ctc import ALPHABET, RecogniserOptions
-from limen.models._huggingface import conv_frames, fitting, reach, standardised, transformers
-from limen.models._load import ZOO, load_state, read_state
-from limen.models._model import Model
-from limen.models._ssl import Encoded, FeatureTranscripts, contextual, spans
+from limen.models.base.load import ZOO, load_state, read_state
+from limen.models.base.model import Model
+from limen.models.speech.ctc import ALPHABET, RecogniserOptions
+from limen.models.speech.huggingface import conv_frames, fitting, reach, standardised, transformers
+from limen.models.speech.self_supervised import Encoded, FeatureTranscripts, contextual, spans
 
 KERNELS, STRIDES = (80, 8, 8), (20, 4, 4)
 """Of the convolutions: 320 samples, 20 ms at 16 kHz, from frame to frame."""

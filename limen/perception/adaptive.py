@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from limen import options as base
+from limen.core import options as base
 from limen.perception import psychometric
 from limen.perception.psychometric import Grid, Posterior, Prior
 
@@ -139,14 +139,14 @@ def _staircase(options: Options, levels: np.ndarray, answers: np.ndarray, seed: 
 
 
 def _random(options: Options, levels: np.ndarray, answers: np.ndarray, seed: int) -> float:
-    from limen.seeds import number
+    from limen.core.seeds import number
 
     rng = np.random.default_rng(number(seed, "level", len(levels)))
     return float(rng.choice(psychometric.grid(options.prior).levels))
 
 
 def _constant(options: Options, levels: np.ndarray, answers: np.ndarray, seed: int) -> float:
-    from limen.seeds import number
+    from limen.core.seeds import number
 
     block, place = divmod(len(levels), options.points)
     order = np.random.default_rng(number(seed, "block", block)).permutation(options.points)

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from limen.audio.stft import frame_count, power
-from limen.types import valid
+from limen.core.types import valid
 
 STEP = 1 / 32768
 """Of 16-bit audio."""

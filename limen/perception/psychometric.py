@@ -23,8 +23,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from limen.errors import UserError
-from limen.options import Options
+from limen.core.errors import UserError
+from limen.core.options import Options
 
 LEVEL = 0.95
 

@@ -1,6 +1,6 @@
 """Run folder -> one self-contained HTML page, made to be looked at and listened to."""
 
-from limen.report._build import build
-from limen.report._together import all_together
+from limen.report.page import build
+from limen.report.worst_case import all_together
 
 __all__ = ["all_together", "build"]

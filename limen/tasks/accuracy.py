@@ -5,12 +5,12 @@ from typing import Any
 
 from pydantic import Field
 
-from limen.attacks._through import OverTheAir, over_the_air
-from limen.goals._goal import Goal
-from limen.options import Options
-from limen.tasks._cell import Cell, Example, Outcome
-from limen.tasks._export import Export, Exporter
-from limen.types import Samples
+from limen.attacks.engine.physical import OverTheAir, over_the_air
+from limen.core.options import Options
+from limen.core.types import Samples
+from limen.goals.base.goal import Goal
+from limen.tasks.base.cell import Cell, Example, Outcome
+from limen.tasks.base.export import Export, Exporter
 
 
 class Accuracy(Options):

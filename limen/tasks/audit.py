@@ -12,16 +12,16 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks._precision import Precision
-from limen.attacks._problem import Problem
-from limen.attacks._run import Attack
-from limen.attacks._through import Through
-from limen.components import named, parse
-from limen.errors import UserError
-from limen.models._model import Model, check_fits, evaluating
-from limen.options import Options
-from limen.tasks._cell import Cell, Outcome
-from limen.types import BOUNDS, Batch, Outputs
+from limen.attacks.engine.physical import Through
+from limen.attacks.engine.precision import Precision
+from limen.attacks.engine.problem import Problem
+from limen.attacks.engine.run import Attack
+from limen.core.components import named, parse
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.types import BOUNDS, Batch, Outputs
+from limen.models.base.model import Model, check_fits, evaluating
+from limen.tasks.base.cell import Cell, Outcome
 
 MARKS = (0.0, 0.025, 0.05, 0.125, 0.25, 0.5, 0.75, 1.0)
 """Shares of the steps after which the loss is noted."""

@@ -12,17 +12,17 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from limen import seeds
-from limen.attacks._rescale import rescale
-from limen.attacks._run import Attack
-from limen.components import Component, parse
-from limen.errors import UserError
-from limen.metrics._apply import measure
-from limen.options import Options
-from limen.statistics import pooled, wilson
-from limen.tasks._cell import Cell, Outcome
-from limen.tasks._control import equal_noise
-from limen.types import BOUNDS, Batch, Samples
+from limen.attacks.engine.run import Attack
+from limen.attacks.shared.rescale import rescale
+from limen.core import seeds
+from limen.core.components import Component, parse
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.statistics import pooled, wilson
+from limen.core.types import BOUNDS, Batch, Samples
+from limen.metrics.base.apply import measure
+from limen.tasks.base.cell import Cell, Outcome
+from limen.tasks.base.noise_control import equal_noise
 
 Constraint = Literal["dissimilarity", "l2", "linf", "peak_db", "snr_db"]
 

@@ -2,9 +2,9 @@
 
 from pydantic import Field
 
-from limen.options import Options
-from limen.tasks._cell import Cell, Example, Outcome
-from limen.tasks._export import Export, Exporter
+from limen.core.options import Options
+from limen.tasks.base.cell import Cell, Example, Outcome
+from limen.tasks.base.export import Export, Exporter
 
 
 class SamplesTask(Options):

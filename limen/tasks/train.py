@@ -5,10 +5,10 @@ The cell leaves weights, history and one row per sample. Training itself never s
 import copy
 from dataclasses import replace
 
-from limen.models._training import TrainOptions
-from limen.models._training import train as fit
-from limen.tasks._cell import Cell, Outcome
+from limen.models.training.loop import TrainOptions
+from limen.models.training.loop import train as fit
 from limen.tasks.accuracy import Accuracy, accuracy
+from limen.tasks.base.cell import Cell, Outcome
 
 
 class Train(TrainOptions):

@@ -12,19 +12,19 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from limen.components import named
-from limen.errors import UserError
-from limen.goals._goal import Goal
-from limen.metrics._apply import columns, measure
-from limen.metrics._metric import Column
-from limen.metrics._summary import figure, summarise
-from limen.models._model import Model, check_fits
-from limen.models._trial import check_answers
-from limen.options import Options
-from limen.tasks._cell import Cell, Outcome, credit
-from limen.tasks._columns import TASK_COLUMNS
+from limen.core.components import named
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.types import Batch, Outputs, Samples
+from limen.goals.base.goal import Goal
+from limen.metrics.base.apply import columns, measure
+from limen.metrics.base.metric import Column
+from limen.metrics.base.summary import figure, summarise
+from limen.models.base.first_answers import check_answers
+from limen.models.base.model import Model, check_fits
 from limen.tasks.accuracy import fooled_first
-from limen.types import Batch, Outputs, Samples
+from limen.tasks.base.cell import Cell, Outcome, credit
+from limen.tasks.base.columns import TASK_COLUMNS
 
 MEASURED = {"transcript": ("wer", "cer", "targeted_success", "untargeted_success"), "class": ("correct", "fooled")}
 FOUND = ("tasr_word", "tasr_char", "uasr_word", "uasr_char", "clean_wer", "wer", "clean_cer", "cer")

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from limen.trials._options import MOST_TRIALS, ComparedTrials, chosen, facts, session
-from limen.trials._screen import Listener, Role, Screen, Sound, Stimulus, Widget, choices
+from limen.trials.base.options import MOST_TRIALS, ComparedTrials, chosen, facts, session
+from limen.trials.base.screen import Listener, Role, Screen, Sound, Stimulus, Widget, choices
 
 
 class Abx(ComparedTrials):

@@ -5,8 +5,8 @@ As in Manocha et al. 2020, https://arxiv.org/abs/2001.04460, section 3.2. The ex
 
 from pydantic import Field, model_validator
 
-from limen.trials._options import Page
-from limen.trials._screen import Listener, Screen, Sound, Stimulus, Widget, choices
+from limen.trials.base.options import Page
+from limen.trials.base.screen import Listener, Screen, Sound, Stimulus, Widget, choices
 
 
 class Attention(Page):

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from limen.trials._options import Page
-from limen.trials._screen import Listener, Screen, Widget
+from limen.trials.base.options import Page
+from limen.trials.base.screen import Listener, Screen, Widget
 
 
 class Comments(Page):

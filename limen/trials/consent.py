@@ -3,8 +3,8 @@ not agree leaves nothing behind but a refusal that is counted."""
 
 from pydantic import Field
 
-from limen.trials._options import Page
-from limen.trials._screen import Choice, Listener, Screen, Widget
+from limen.trials.base.options import Page
+from limen.trials.base.screen import Choice, Listener, Screen, Widget
 
 TEXT = (
     "You are asked to listen to sounds and to answer questions about them.\n\n"

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from limen.trials._options import Page
-from limen.trials._screen import Listener, Screen, Widget, choices
+from limen.trials.base.options import Page
+from limen.trials.base.screen import Listener, Screen, Widget, choices
 
 Question = Literal["age", "gender", "hearing", "device", "language"]
 WIDGETS: dict[Question, Widget] = {

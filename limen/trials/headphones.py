@@ -6,8 +6,8 @@ et al. take five right answers out of six as proof of headphones: the exclusion 
 
 from pydantic import Field
 
-from limen.trials._options import Page
-from limen.trials._screen import Listener, Screen, Sound, Stimulus, Widget, choices
+from limen.trials.base.options import Page
+from limen.trials.base.screen import Listener, Screen, Sound, Stimulus, Widget, choices
 
 
 class Headphones(Page):

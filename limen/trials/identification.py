@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import Field
 
-from limen.errors import UserError
-from limen.trials._clips import Clips, answers, clips
-from limen.trials._screen import Listener, Screen, Widget, choices
+from limen.core.errors import UserError
+from limen.trials.base.clips import Clips, answers, clips
+from limen.trials.base.screen import Listener, Screen, Widget, choices
 
 
 class Identification(Clips):

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from limen.trials._options import Page
-from limen.trials._screen import Choice, Listener, Screen, Sound, Stimulus, Widget
+from limen.trials.base.options import Page
+from limen.trials.base.screen import Choice, Listener, Screen, Sound, Stimulus, Widget
 
 TEXT = """Play both sounds in turn. Set the volume of your device so that the loud one is comfortable and you can still hear the soft one.
 

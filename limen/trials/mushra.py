@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field
 
-from limen.trials._options import ItemTrials, facts, session
-from limen.trials._screen import Effect, Listener, Role, Screen, Sound, Stimulus, Widget
+from limen.trials.base.options import ItemTrials, facts, session
+from limen.trials.base.screen import Effect, Listener, Role, Screen, Sound, Stimulus, Widget
 
 LETTERS = [letter for letter in string.ascii_uppercase if letter not in "LR"]
 """Names of the rated sounds; on the page L is the key of the loop and R that of the reference."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
-from limen.trials._clips import Clips, clips
-from limen.trials._screen import Choice, Listener, Screen, Widget
+from limen.trials.base.clips import Clips, clips
+from limen.trials.base.screen import Choice, Listener, Screen, Widget
 from limen.trials.identification import said, word
 
 ANCHORS = [

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field
 
-from limen.trials._options import ComparedTrials, facts, session
-from limen.trials._screen import Choice, Listener, Role, Screen, Sound, Stimulus, Widget
+from limen.trials.base.options import ComparedTrials, facts, session
+from limen.trials.base.screen import Choice, Listener, Role, Screen, Sound, Stimulus, Widget
 
 Case = tuple[Any, str, str]
 

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from limen.components import named
-from limen.errors import UserError
+from limen.core.components import named
+from limen.core.errors import UserError
 from limen.perception.adaptive import Options as Adaptive
-from limen.trials._options import MOST_TRIALS, Trials, chosen, facts, refuse_many, taught, with_pauses
-from limen.trials._screen import Effect, Listener, Role, Screen, Sound, Stimulus, Widget, choices
+from limen.trials.base.options import MOST_TRIALS, Trials, chosen, facts, refuse_many, taught, with_pauses
+from limen.trials.base.screen import Effect, Listener, Role, Screen, Sound, Stimulus, Widget, choices
 
-Axis = Annotated[dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("axes")]
+Axis = Annotated[dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("degradations")]
 
 
 class SameDifferent(Trials):

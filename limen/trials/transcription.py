@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from limen.trials._clips import Clips, clips
-from limen.trials._screen import Listener, Screen, Widget
+from limen.trials.base.clips import Clips, clips
+from limen.trials.base.screen import Listener, Screen, Widget
 
 
 class Transcription(Clips):

@@ -6,14 +6,14 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from limen import seeds
-from limen.attacks._problem import Problem
-from limen.attacks._run import Attack, Attacked
-from limen.budgets._balls import Ball, L1Ball, L2Ball, LinfBall
-from limen.goals._goal import Goal
-from limen.models._model import Classifier, Model
-from limen.options import Options
-from limen.types import Batch
+from limen.attacks.engine.problem import Problem
+from limen.attacks.engine.run import Attack, Attacked
+from limen.budgets.families.balls import Ball, L1Ball, L2Ball, LinfBall
+from limen.core import seeds
+from limen.core.options import Options
+from limen.core.types import Batch
+from limen.goals.base.goal import Goal
+from limen.models.base.model import Classifier, Model
 
 DUAL = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}
 BALL = {"linf": LinfBall, "l2": L2Ball, "l1": L1Ball}

@@ -5,10 +5,10 @@ import torch
 from awkward import pictures
 from torch import Tensor, nn
 
-from limen.attacks._asking import CleanPass, ask
-from limen.attacks._run import Attack
-from limen.models._model import Classifier
-from limen.types import Batch
+from limen.attacks.engine.forward import CleanPass, ask
+from limen.attacks.engine.run import Attack
+from limen.core.types import Batch
+from limen.models.base.model import Classifier
 
 LINF = {"name": "linf", "eps": 0.1}
 

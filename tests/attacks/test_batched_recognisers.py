@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from limen.attacks._run import Attack
-from limen.attacks._threads import shares
-from limen.components import parse
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.types import Batch, predictions
+from limen.attacks.engine.run import Attack
+from limen.attacks.engine.threads import shares
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.core.types import Batch, predictions
+from limen.models.base.load import load_model
 
 MODELS = [
     ({"name": "deepspeech2"}, "short_sentences"),

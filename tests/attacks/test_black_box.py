@@ -5,13 +5,13 @@ import torch
 from exact import linear, run, smallest
 from torch import Tensor
 
-from limen.attacks._decision import between, nearer
-from limen.attacks._estimate import gaussian, probed, signs
-from limen.attacks._problem import Problem
-from limen.budgets._balls import L2Ball
-from limen.goals._goal import Goal
-from limen.models._model import Classifier, Model
-from limen.types import Batch
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.decision import between, nearer
+from limen.attacks.shared.score_estimates import gaussian, probed, signs
+from limen.budgets.families.balls import L2Ball
+from limen.core.types import Batch
+from limen.goals.base.goal import Goal
+from limen.models.base.model import Classifier, Model
 
 DECISIONS = {"hopskipjump": {"queries": 1500}, "boundary": {"queries": 1200}}
 MINIMAL = {**DECISIONS, "zoo": {"queries": 1500, "coordinates": 12, "learning_rate": 0.02, "h": 0.001, "c_init": 0.1}}

@@ -4,15 +4,15 @@ import pytest
 import torch
 from exact import linear, run, smallest
 
-from limen.attacks._problem import Problem
 from limen.attacks.auto_attack import AutoAttack, auto_attack, published
 from limen.attacks.cascade import Cascade, cascade
-from limen.budgets._balls import LinfBall
-from limen.components import parse
-from limen.errors import UserError
-from limen.goals._goal import Goal
-from limen.models._model import Model
-from limen.types import Batch
+from limen.attacks.engine.problem import Problem
+from limen.budgets.families.balls import LinfBall
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.goals.base.goal import Goal
+from limen.models.base.model import Model
 
 
 def halfway(classes: int = 4, n: int = 24):

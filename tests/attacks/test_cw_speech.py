@@ -6,11 +6,11 @@ import pytest
 import torch
 from exact import linear, run, smallest
 
-from limen.attacks._run import Attack
-from limen.components import parse
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.types import Batch, collate
+from limen.attacks.engine.run import Attack
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.core.types import Batch, collate
+from limen.models.base.load import load_model
 
 TARGET = {"name": "transcript", "text": "zero nine"}
 

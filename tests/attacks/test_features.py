@@ -7,15 +7,15 @@ import torch
 from exact import linear, run
 from torch import Tensor, nn
 
-from limen.attacks._run import Attack
-from limen.components import load
-from limen.errors import UserError
+from limen.attacks.engine.run import Attack
+from limen.core.components import load
+from limen.core.errors import UserError
+from limen.core.types import Batch
 from limen.goals.guide import GuideGoal
-from limen.models._ensemble import Ensemble
-from limen.models._load import load_model
-from limen.models._model import Classifier, Model
+from limen.models.base.ensemble import Ensemble
+from limen.models.base.load import load_model
+from limen.models.base.model import Classifier, Model
 from limen.perception.similarity import pass_score
-from limen.types import Batch
 
 ANY = {"name": "hot_cold", "min_pass": -1.0, "halvings": 12}
 

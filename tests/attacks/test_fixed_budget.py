@@ -6,15 +6,15 @@ import torch.nn.functional as F
 from exact import BALL, DUAL, curved, fooled, linear, run, smallest, some_wrong
 from torch import nn
 
-from limen.attacks._losses import SOFTNESS, dlr, dlr_towards, soft
-from limen.attacks._problem import Problem
-from limen.attacks._sparse_steps import project_l1
 from limen.attacks.apgd import APGD, apgd
-from limen.budgets._balls import L1Ball, LinfBall
-from limen.errors import UserError
-from limen.goals._goal import Goal
-from limen.models._model import Classifier, Model
-from limen.types import Batch
+from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.losses import SOFTNESS, dlr, dlr_towards, soft
+from limen.attacks.shared.sparse_steps import project_l1
+from limen.budgets.families.balls import L1Ball, LinfBall
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.goals.base.goal import Goal
+from limen.models.base.model import Classifier, Model
 
 NORM = {"linf": torch.inf, "l2": 2.0, "l1": 1.0}
 

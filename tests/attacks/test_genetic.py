@@ -5,14 +5,14 @@ import torch
 from exact import linear, smallest
 from torch import Tensor, nn
 
-from limen.attacks._run import Attack
-from limen.components import load, parse
+from limen.attacks.engine.run import Attack
+from limen.core.components import load, parse
+from limen.core.errors import UserError
+from limen.core.types import Batch
 from limen.data.digit_strings import DigitStrings, digit_strings
-from limen.errors import UserError
-from limen.models._ctc import CtcTranscripts
-from limen.models._load import load_model
-from limen.models._model import Classifier, Model
-from limen.types import Batch
+from limen.models.base.load import load_model
+from limen.models.base.model import Classifier, Model
+from limen.models.speech.ctc import CtcTranscripts
 
 DUALS = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from limen.attacks._run import Attack
-from limen.components import parse
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.models._model import Classifier
+from limen.attacks.engine.run import Attack
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.core.types import Batch, collate
+from limen.models.base.load import load_model
+from limen.models.base.model import Classifier
 from limen.perception.masking import Masking
-from limen.types import Batch, collate
 
 TARGET = {"name": "transcript", "text": "zero nine"}
 

@@ -5,11 +5,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from limen.attacks._run import Attack
+from limen.attacks.engine.run import Attack
 from limen.audio.files import write_clip
-from limen.errors import UserError
-from limen.models._model import Model
-from limen.types import Batch, Sample, collate
+from limen.core.errors import UserError
+from limen.core.types import Batch, Sample, collate
+from limen.models.base.model import Model
 
 
 class Louder(Model):

@@ -8,9 +8,9 @@ from exact import linear, run, smallest
 from torch import Tensor, nn
 
 import limen
-from limen.errors import UserError
-from limen.models._model import Classifier, Model
-from limen.types import Batch
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.models.base.model import Classifier, Model
 
 
 @pytest.mark.parametrize(("norm", "dual", "p"), [("l2", 2.0, 2.0), ("linf", 1.0, torch.inf)])

@@ -9,15 +9,15 @@ from exact import Hears, linear, run, smallest, to_target
 from test_minimal_norm import cornered, fooled_alone_as_beside_others, ids, nearest_in_range, no_trouble_in_the_trap
 from torch import Tensor, nn
 
-from limen.attacks._penalty import Adam, Weights
-from limen.attacks._run import Attack
-from limen.attacks._smallest import hair
 from limen.attacks.ead import _enough
+from limen.attacks.engine.run import Attack
 from limen.attacks.lbfgs import _Pairs
-from limen.errors import UserError
-from limen.goals._goal import Goal
-from limen.models._model import Classifier, Model
-from limen.types import Batch
+from limen.attacks.shared.penalty import Adam, Weights
+from limen.attacks.shared.smallest_change import hair
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.goals.base.goal import Goal
+from limen.models.base.model import Classifier, Model
 
 Options = dict[str, Any]
 EXACT: list[tuple[str, str, Options, float]] = [

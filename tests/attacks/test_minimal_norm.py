@@ -7,12 +7,12 @@ import torch
 from exact import Hears, Trap, linear, run, smallest, to_target
 from torch import Tensor, nn
 
-from limen.attacks._hyperplane import onto_hyperplane
-from limen.attacks._smallest import DUALS, clear_margin, hair
-from limen.errors import UserError
-from limen.goals._goal import Goal
-from limen.models._model import Classifier, Model
-from limen.types import Batch
+from limen.attacks.shared.hyperplane import onto_hyperplane
+from limen.attacks.shared.smallest_change import DUALS, clear_margin, hair
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.goals.base.goal import Goal
+from limen.models.base.model import Classifier, Model
 
 P = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}
 EXACT: list[tuple[str, str, dict[str, Any], float]] = [

@@ -5,10 +5,10 @@ import torch
 from PIL import Image
 from torch import nn
 
-from limen.attacks._run import Attack
-from limen.errors import UserError
-from limen.models._model import Classifier
-from limen.types import Batch
+from limen.attacks.engine.run import Attack
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.models.base.model import Classifier
 
 STILL = {"gradient_noise": 0.0, "random_noise": 0.0}
 

@@ -7,11 +7,11 @@ import sys
 import pytest
 import torch
 
-from limen.attacks._precision import alike, prepared
-from limen.budgets._balls import length
-from limen.models._ctc import Recogniser
-from limen.models._load import load_model
-from limen.models._model import Classifier
+from limen.attacks.engine.precision import alike, prepared
+from limen.budgets.families.balls import length
+from limen.models.base.load import load_model
+from limen.models.base.model import Classifier
+from limen.models.speech.ctc import Recogniser
 
 STEADY = [{"name": "ctc_small"}, {"name": "deepspeech2"}, {"name": "lstm_seq2seq"}, {"name": "transformer_seq2seq", "head": "ctc"}]
 CLIPS = torch.randint(-3000, 3000, (2, 8000), generator=torch.Generator().manual_seed(0)) / 32768

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from limen.attacks._run import Attack
-from limen.models._model import Model
-from limen.types import Batch
+from limen.attacks.engine.run import Attack
+from limen.core.types import Batch
+from limen.models.base.model import Model
 
 
 class Coin(Model):

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from limen.attacks._rescale import rescale
-from limen.errors import UserError
+from limen.attacks.shared.rescale import rescale
+from limen.core.errors import UserError
 
 
 def clips():

@@ -2,10 +2,10 @@
 
 import pytest
 
-from limen.attacks._run import Attack
-from limen.components import parse
-from limen.goals._goal import Asked
-from limen.models._load import load_model
+from limen.attacks.engine.run import Attack
+from limen.core.components import parse
+from limen.goals.base.goal import Asked
+from limen.models.base.load import load_model
 
 SEARCHES = [
     ("ctc_small", {"name": "pgd", "budget": {"name": "snr", "snr_db": 45}}),

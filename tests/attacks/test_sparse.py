@@ -5,13 +5,13 @@ import torch
 from exact import Trap, linear, run, smallest, to_target
 from torch import Tensor, nn
 
-from limen.attacks._hyperplane import onto_hyperplane
-from limen.attacks._smallest import DUALS, clear_margin, smooth_margin
 from limen.attacks.jsma import best_pair
-from limen.errors import UserError
-from limen.goals._goal import Goal
-from limen.models._model import Classifier
-from limen.types import Batch
+from limen.attacks.shared.hyperplane import onto_hyperplane
+from limen.attacks.shared.smallest_change import DUALS, clear_margin, smooth_margin
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.goals.base.goal import Goal
+from limen.models.base.model import Classifier
 
 P = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}
 NEW = [("alma", {}), ("alma", {"norm": "l1"}), ("alma", {"norm": "linf"}), ("jsma", {"gamma": 1.0}), ("sigma_zero", {})]

@@ -5,13 +5,13 @@ import torch
 from exact import run
 from torch import nn
 
-from limen.attacks._run import Attack
+from limen.attacks.engine.run import Attack
 from limen.attacks.wasserstein import Wasserstein
-from limen.components import load
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.models._model import Classifier
-from limen.types import Batch
+from limen.core.components import load
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.models.base.load import load_model
+from limen.models.base.model import Classifier
 
 SIDE = 9
 

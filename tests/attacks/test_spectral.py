@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from limen.attacks._run import Attack
-from limen.errors import UserError
+from limen.attacks.engine.run import Attack
+from limen.core.errors import UserError
+from limen.core.types import Batch, Samples, collate
+from limen.core.types import Sample as One
 from limen.metrics.snr_db import SnrDb, snr_db
-from limen.models._model import Classifier, Model
-from limen.types import Batch, Samples, collate
-from limen.types import Sample as One
+from limen.models.base.model import Classifier, Model
 
 ATTACKS = ("kenansville", "yeehaw")
 

@@ -4,12 +4,12 @@ import pytest
 import torch
 from exact import BALL, DUAL, curved, fooled, linear, run, smallest, some_wrong
 
-from limen.attacks._problem import Problem
+from limen.attacks.engine.problem import Problem
 from limen.attacks.square import Square, square
-from limen.budgets._balls import L1Ball, LinfBall
-from limen.goals._goal import Goal
-from limen.models._model import Model
-from limen.types import Batch
+from limen.budgets.families.balls import L1Ball, LinfBall
+from limen.core.types import Batch
+from limen.goals.base.goal import Goal
+from limen.models.base.model import Model
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])

@@ -5,14 +5,14 @@ import torch
 from exact import linear, run, smallest
 from torch import nn
 
-from limen.attacks._problem import Problem
-from limen.attacks._run import Attack
+from limen.attacks.engine.problem import Problem
+from limen.attacks.engine.run import Attack
 from limen.attacks.pgd import PGD, pgd
-from limen.budgets._balls import LinfBall
-from limen.errors import UserError
-from limen.goals._goal import Goal
-from limen.models._model import Classifier, Model
-from limen.types import Batch
+from limen.budgets.families.balls import LinfBall
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.goals.base.goal import Goal
+from limen.models.base.model import Classifier, Model
 
 
 def test_fooled_samples_leave_the_batch_and_the_others_go_on():

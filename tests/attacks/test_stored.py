@@ -6,12 +6,12 @@ import torch
 from awkward import ClipNet, Counted, pictures
 
 import limen
-from limen.attacks._run import Attack
-from limen.attacks._stored import LEVELS, quantise, stored
+from limen.attacks.engine.run import Attack
+from limen.attacks.engine.storage import LEVELS, quantise, stored
 from limen.audio.files import read_clip, write_clip
-from limen.budgets._balls import L0Ball, L2Ball, LinfBall
-from limen.components import load, names
-from limen.types import Batch, Sample, collate
+from limen.budgets.families.balls import L0Ball, L2Ball, LinfBall
+from limen.core.components import load, names
+from limen.core.types import Batch, Sample, collate
 
 SIZES = {
     "snr": [{"snr_db": 35.0}, {"snr_db": 20.0}, {"snr_db": 90.0}],

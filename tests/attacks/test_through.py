@@ -9,15 +9,15 @@ from exact import linear, smallest
 from torch import Tensor, nn
 
 import limen
-from limen.attacks._run import Attack
-from limen.attacks._through import OverTheAir, behind, over_the_air
-from limen.errors import UserError
+from limen.attacks.engine.physical import OverTheAir, behind, over_the_air
+from limen.attacks.engine.run import Attack
+from limen.core.errors import UserError
+from limen.core.types import Batch
 from limen.experiments.engine import run
 from limen.experiments.file import read_experiment, schema
 from limen.experiments.plan import resolved_attack
-from limen.models._ensemble import Ensemble
-from limen.models._model import Classifier, Model
-from limen.types import Batch
+from limen.models.base.ensemble import Ensemble
+from limen.models.base.model import Classifier, Model
 
 RATE = 16_000
 SHIFT = {"name": "jitter", "shift_s": 4 / RATE, "gain_db": 0, "snr_db": None}

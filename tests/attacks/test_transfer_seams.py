@@ -5,12 +5,12 @@ import torch
 from torch import nn
 
 import limen
-from limen import seeds
-from limen.attacks._run import Attack
-from limen.errors import UserError
-from limen.models._ensemble import Ensemble, dropping
-from limen.models._model import Classifier, Model
-from limen.types import Batch, Many
+from limen.attacks.engine.run import Attack
+from limen.core import seeds
+from limen.core.errors import UserError
+from limen.core.types import Batch, Many
+from limen.models.base.ensemble import Ensemble, dropping
+from limen.models.base.model import Classifier, Model
 
 X = torch.rand(6, 4, generator=torch.Generator().manual_seed(0)).view(6, 1, 2, 2)
 BATCH = Batch("picture", [f"s{i}" for i in range(6)], X, torch.zeros(6, dtype=torch.long))

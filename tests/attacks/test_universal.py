@@ -6,10 +6,10 @@ from exact import linear, smallest
 from torch import nn
 
 import limen
-from limen.attacks._run import Attack
-from limen.errors import UserError
-from limen.models._model import Classifier
-from limen.types import Batch
+from limen.attacks.engine.run import Attack
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.models.base.model import Classifier
 
 
 def half(n: int = 24) -> tuple[Classifier, Batch, float]:

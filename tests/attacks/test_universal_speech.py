@@ -5,16 +5,16 @@ import torch
 from exact import linear
 from torch import Tensor
 
-from limen.attacks._problem import Problem
-from limen.attacks._run import Attack, Attacked
+from limen.attacks.engine.problem import Problem
+from limen.attacks.engine.run import Attack, Attacked
 from limen.attacks.universal import Universal, _gathered, _on, _places
-from limen.components import parse
+from limen.core.components import parse
+from limen.core.edits import edits
+from limen.core.errors import UserError
+from limen.core.types import Batch
 from limen.data.digit_strings import DigitStrings, digit_strings
-from limen.edits import edits
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.models._model import Model
-from limen.types import Batch
+from limen.models.base.load import load_model
+from limen.models.base.model import Model
 
 RATE_HZ = 100
 

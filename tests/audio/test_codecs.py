@@ -5,7 +5,7 @@ from scipy.signal import correlate
 
 from limen.audio.codecs import mp3, mu_law, quantise, vorbis
 from limen.audio.synthesis import speak
-from limen.errors import UserError
+from limen.core.errors import UserError
 
 
 def speech(rate_hz):

@@ -5,9 +5,9 @@ import pytest
 import soundfile
 import torch
 
-from limen.attacks._stored import quantise
+from limen.attacks.engine.storage import quantise
 from limen.audio.files import clip_header, read_clip, write_clip
-from limen.errors import UserError
+from limen.core.errors import UserError
 
 
 def noise(frames, seed=0):

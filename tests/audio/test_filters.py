@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from limen.audio.filters import band_pass, high_pass, low_pass
-from limen.errors import UserError
+from limen.core.errors import UserError
 
 RATE = 16_000
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from limen.audio.synthesis import ACCENTS, speak, variants
-from limen.errors import UserError
+from limen.core.errors import UserError
 
 
 def test_the_same_call_gives_the_same_samples_whatever_was_said_before():

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from limen import seeds
-from limen.budgets._balls import Ball, L0Ball, L1Ball, L2Ball, LinfBall
-from limen.components import load
+from limen.budgets.families.balls import Ball, L0Ball, L1Ball, L2Ball, LinfBall
+from limen.core import seeds
+from limen.core.components import load
 
 BALLS = [LinfBall, L2Ball, L1Ball, L0Ball]
 ORDER = {LinfBall: "inf", L2Ball: 2, L1Ball: 1}

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from limen.audio.files import write_clip
-from limen.components import parse
-from limen.data._split import split_of
-from limen.errors import UserError
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.data.base.split import split_of
 
 
 def dataset(path, **options):

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from limen.audio.files import write_clip
-from limen.components import parse
-from limen.errors import UserError
+from limen.core.components import parse
+from limen.core.errors import UserError
 
 
 def dataset(path, **options):

@@ -1,7 +1,7 @@
 import torch
 from sklearn.datasets import load_digits
 
-from limen.components import parse
+from limen.core.components import parse
 
 
 def dataset(**options):

@@ -1,8 +1,8 @@
 import pytest
 from PIL import Image
 
-from limen.components import parse
-from limen.errors import UserError
+from limen.core.components import parse
+from limen.core.errors import UserError
 
 
 def dataset(path, **options):

@@ -8,12 +8,12 @@ import zipfile
 
 import pytest
 
-from limen.data._archives import members
-from limen.data._cache import cache_folder, fetched
-from limen.data._fetch import Package, fetch_package, fetch_url
-from limen.data._get import available, get
-from limen.data._sources import ENTRIES, Entry
-from limen.errors import UserError
+from limen.core.errors import UserError
+from limen.data.fetch.archives import members
+from limen.data.fetch.cache import cache_folder, fetched
+from limen.data.fetch.download import Package, fetch_package, fetch_url
+from limen.data.fetch.get import available, get
+from limen.data.fetch.sources import ENTRIES, Entry
 
 FILES = {"usr/share/sounds/one/a.wav": b"aaa", "usr/share/sounds/one/deep/b.wav": b"bbb",
          "usr/share/doc/texts.txt.gz": gzip.compress(b"words"), "usr/share/sounds/setup.py": b"raise SystemExit"}  # fmt: skip

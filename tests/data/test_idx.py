@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from limen.components import parse
-from limen.errors import UserError
+from limen.core.components import parse
+from limen.core.errors import UserError
 
 
 def dataset(name, **options):

@@ -3,9 +3,9 @@ import pytest
 import torch
 from PIL import Image
 
-from limen.components import parse
+from limen.core.components import parse
+from limen.core.errors import UserError
 from limen.data.image_folder import read_square
-from limen.errors import UserError
 
 
 def dataset(path, **options):

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from limen.audio.files import write_clip
-from limen.components import parse
+from limen.core.components import parse
+from limen.core.errors import UserError
 from limen.data.speech_commands import official_split
-from limen.errors import UserError
 
 SPEAKERS = [f"{i:08x}" for i in range(0, 400, 7)]
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from limen.core.errors import UserError
 from limen.data.spoken_languages import PAIRS, SENTENCES, SpokenLanguages, spoken_languages
-from limen.errors import UserError
 
 
 def test_no_sentence_is_heard_in_two_splits_and_every_language_says_all():

@@ -3,10 +3,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from limen import seeds
-from limen.components import parse
-from limen.errors import UserError
-from limen.models._model import Classifier
+from limen.core import seeds
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.models.base.model import Classifier
 
 
 class Watched(nn.Module):

@@ -7,11 +7,11 @@ import torch
 from PIL import Image
 from torch import nn
 
-from limen.components import parse
-from limen.defenses._jpeg import CHROMINANCE, LUMINANCE, smooth_jpeg, steps
+from limen.core.components import parse
+from limen.core.errors import UserError
 from limen.defenses.jpeg import compress
-from limen.errors import UserError
-from limen.models._model import Classifier
+from limen.images.jpeg import CHROMINANCE, LUMINANCE, smooth_jpeg, steps
+from limen.models.base.model import Classifier
 
 
 def photograph(height, width, channels=3, seed=0):
@@ -62,7 +62,7 @@ def test_the_smooth_jpeg_is_close_to_the_real_one(quality, channels, height, wid
     assert np.abs(smooth_jpeg(x[None], quality)[0].numpy() - real).mean() < 0.5 * lost
     # with hard rounding all that is left is that a real codec keeps whole numbers between its steps; other colours or another
     # stretching of them would be off by more than 3
-    monkeypatch.setattr("limen.defenses._jpeg.smooth_round", torch.round)
+    monkeypatch.setattr("limen.images.jpeg.smooth_round", torch.round)
     assert np.abs(smooth_jpeg(x[None], quality)[0].numpy() - real).mean() < (0.75 if channels == 1 else 1.25) / 255
 
 

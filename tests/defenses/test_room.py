@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from limen import seeds
-from limen.components import parse
-from limen.errors import UserError
-from limen.models._model import Classifier
+from limen.core import seeds
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.models.base.model import Classifier
 
 RATE = 16_000
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from limen.components import parse
-from limen.errors import UserError
-from limen.models._model import Classifier
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.models.base.model import Classifier
 
 RATE_HZ = 16000
 

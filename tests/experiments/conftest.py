@@ -8,10 +8,10 @@ import pytest
 import torch
 from cradv_files import HERE, Heard, idx, labels, weights
 
-from limen.experiments._cradv_nets import Space, View
-from limen.experiments.cradv import run_cradv
-from limen.models._model import Classifier
-from limen.types import Batch
+from limen.core.types import Batch
+from limen.experiments.cradv.nets import Space, View
+from limen.experiments.cradv.runner import run_cradv
+from limen.models.base.model import Classifier
 
 
 @pytest.fixture(scope="session")

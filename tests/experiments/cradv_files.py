@@ -8,9 +8,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from limen.experiments import _cradv_plan, _cradv_schema
-from limen.models._load import load_model
-from limen.models._model import inner
+from limen.experiments.cradv import plan, schema
+from limen.models.base.load import load_model
+from limen.models.base.model import inner
 
 HERE = Path(__file__).parent / "cradv"
 
@@ -82,7 +82,7 @@ def sign_of_gradient(view, x, y):
 
 
 def attack(name, **params):
-    return _cradv_plan.Attack({}, name, _cradv_schema.ATTACKS[name](**params), None)
+    return plan.Attack({}, name, schema.ATTACKS[name](**params), None)
 
 
 def clamped(space, x):

@@ -6,10 +6,10 @@ import pytest
 import torch
 from cradv_files import HERE, read, sign_of_gradient, task
 
-from limen.experiments import _cradv_schema
-from limen.experiments._cradv_tasks import grid
-from limen.models._load import load_model
-from limen.models._model import inner
+from limen.experiments.cradv import schema
+from limen.experiments.cradv.tasks import grid
+from limen.models.base.load import load_model
+from limen.models.base.model import inner
 
 
 def test_accuracy_writes_crAdvs_tree_and_keys(at):
@@ -82,7 +82,7 @@ def test_eps_is_in_normalised_units_and_norms_in_pixels(at, pictures):
     result = read(at("accuracy.json")[0] / "digits/accuracy_fgsm/result_1.json")["result"]
     assert result["adv_avg_norm"]["inf"] == pytest.approx(0.1, abs=1e-6)
     # the same attack written out: the 13 samples are those of Limen's seeded order
-    from limen.components import load
+    from limen.core.components import load
 
     data = load("data", "mnist")
     x = data.function(data.parse({"path": str(pictures / "digits/MNIST/raw"), "limit": 13})).all()
@@ -127,7 +127,7 @@ def test_what_a_killed_run_left_half_is_cleared_away(at):
 def test_the_command_runs_a_file_with_mapped_paths(at, pictures):
     from typer.testing import CliRunner
 
-    from limen.cli import app
+    from limen.cli.app import app
 
     told = CliRunner().invoke(
         app, ["run", str(HERE / "accuracy.json"), "--map", f"/srv/pictures={pictures}", "--limit", "2", "--out", "mine"]
@@ -204,4 +204,4 @@ def test_constrained_accuracy_alone_draws_its_plot_and_skips_the_run_without_att
     ],
 )
 def test_the_grid_has_clean_decimals_and_its_last_value(low, step, high, keys):
-    assert list(grid(_cradv_schema.ConstrainedAccuracy(constraint_min=low, contraint_step=step, constraint_max=high))) == keys.split()
+    assert list(grid(schema.ConstrainedAccuracy(constraint_min=low, contraint_step=step, constraint_max=high))) == keys.split()

@@ -4,13 +4,13 @@ import pytest
 import torch
 from cradv_files import attack, clamped, sign_of_gradient
 
-from limen.experiments import _cradv_attacks, _cradv_schema
-from limen.types import Batch
+from limen.core.types import Batch
+from limen.experiments.cradv import attacks, schema
 
 
 def test_a_step_of_eps_is_eps_times_std_in_each_channel_of_imagenet(small):
     view, space, batch = small
-    x_adv = _cradv_attacks.adversarial(attack("fgsm", eps=0.05), view, space, batch, 0)
+    x_adv = attacks.adversarial(attack("fgsm", eps=0.05), view, space, batch, 0)
     expected = clamped(space, batch.x + 0.05 * sign_of_gradient(view, batch.x, batch.y))
     assert torch.allclose(x_adv, expected, atol=1e-6)
     moved = (space.pixels(x_adv) - space.pixels(batch.x)).abs().amax((0, 2, 3))
@@ -30,7 +30,7 @@ def test_a_step_of_eps_is_eps_times_std_in_each_channel_of_imagenet(small):
 )
 def test_i_fgsm_is_crAdvs_loop(small, params):
     view, space, batch = small
-    full = _cradv_schema.IFgsm(**params)
+    full = schema.IFgsm(**params)
     alpha = max(full.alpha or 1.25 * full.eps / full.iterations, full.min_alpha or 0)
     with torch.no_grad():
         towards = view(batch.x).argmin(1) if full.least_likely else batch.y
@@ -43,13 +43,13 @@ def test_i_fgsm_is_crAdvs_loop(small, params):
         else:
             delta = delta.clamp(-full.eps, full.eps)
         x = clamped(space, batch.x + delta)
-    assert torch.allclose(_cradv_attacks.adversarial(attack("i_fgsm", **params), view, space, batch, 0), x, atol=1e-5)
+    assert torch.allclose(attacks.adversarial(attack("i_fgsm", **params), view, space, batch, 0), x, atol=1e-5)
 
 
 def test_fgsm_without_eps_takes_the_smallest_of_its_grid(small):
     view, space, batch = small
     params = {"try_eps_min": 0.02, "try_eps_max": 0.5, "try_eps_step": 0.02}
-    x_adv = _cradv_attacks.adversarial(attack("fgsm", **params), view, space, batch, 0)
+    x_adv = attacks.adversarial(attack("fgsm", **params), view, space, batch, 0)
     sign = sign_of_gradient(view, batch.x, batch.y)
     for i in range(len(batch)):
         tries = [clamped(space, batch.x[i : i + 1] + round(0.02 * k, 2) * sign[i : i + 1]) for k in range(1, 26)]
@@ -61,10 +61,10 @@ def test_fgsm_without_eps_takes_the_smallest_of_its_grid(small):
 def test_random_noise_is_eps_times_uniform_or_of_an_exact_norm(small):
     view, space, batch = small
     inside = Batch("picture", batch.ids, space.normalise(torch.full_like(batch.x, 0.5)), batch.y)
-    noise = _cradv_attacks.adversarial(attack("random_noise", eps=0.2), view, space, inside, 0) - inside.x
+    noise = attacks.adversarial(attack("random_noise", eps=0.2), view, space, inside, 0) - inside.x
     assert noise.abs().max() <= 0.2
     assert noise.flatten().std().item() == pytest.approx(0.2 / 3**0.5, rel=0.1)
-    exact = _cradv_attacks.adversarial(attack("random_noise", max_2_norm=0.7), view, space, inside, 0) - inside.x
+    exact = attacks.adversarial(attack("random_noise", max_2_norm=0.7), view, space, inside, 0) - inside.x
     assert (exact * space.std).flatten(1).norm(dim=1).tolist() == pytest.approx([0.7] * 6, rel=1e-5)
 
 
@@ -75,7 +75,7 @@ def test_deepfool_and_mi_fgsm_keep_their_norm(small, params):
     for name in ("deepfool", "mi_fgsm"):
         if name == "mi_fgsm" and "dissimilarity" in params:
             continue  # CrAdv's mi_fgsm has no such parameter
-        x_adv = _cradv_attacks.adversarial(attack(name, **params), view, space, batch, 0)
+        x_adv = attacks.adversarial(attack(name, **params), view, space, batch, 0)
         assert ((space.pixels(x_adv) - space.pixels(batch.x)).flatten(1).norm(dim=1) <= limit + 1e-6).all()
 
 
@@ -83,10 +83,10 @@ def test_deepfool_and_mi_fgsm_keep_their_norm(small, params):
 def test_minimal_attacks_fool_with_little(small, name):
     view, space, batch = small
     params = {"max_iterations": 60, "bin_search_steps": 5} if name == "carlini_wagner" else {}
-    x_adv = _cradv_attacks.adversarial(attack(name, **params), view, space, batch, 0)
+    x_adv = attacks.adversarial(attack(name, **params), view, space, batch, 0)
     with torch.no_grad():
         assert (view(x_adv).argmax(1) != batch.y).all()
-    least = _cradv_attacks.adversarial(attack("fgsm"), view, space, batch, 0)
+    least = attacks.adversarial(attack("fgsm"), view, space, batch, 0)
     assert (x_adv - batch.x).flatten(1).norm(dim=1).mean() < (least - batch.x).flatten(1).norm(dim=1).mean()
 
 
@@ -94,7 +94,7 @@ def test_carlini_wagners_targets_are_what_is_reached(small):
     view, space, batch = small
     with torch.no_grad():
         targets = view(batch.x).argmin(1)
-        found = _cradv_attacks.adversarial(
+        found = attacks.adversarial(
             attack("carlini_wagner", max_iterations=60, bin_search_steps=6, target_class="least_likely"), view, space, batch, 0
         )
         assert (view(found).argmax(1) == targets).all()

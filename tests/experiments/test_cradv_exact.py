@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from cradv_files import attack, clamped, read, sign_of_gradient, task, weights
 
-from limen.experiments import _cradv_attacks, _cradv_costs, _cradv_exact
-from limen.experiments._cradv_schema import ConstrainedAccuracy
-from limen.experiments._cradv_tasks import rescaled
+from limen.experiments.cradv import as_published, attacks, costs
+from limen.experiments.cradv.schema import ConstrainedAccuracy
+from limen.experiments.cradv.tasks import rescaled
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def wrong(small):
 def test_fgsm_without_eps_moves_what_is_wrong_already_out_of_the_wrong_class(wrong):
     view, space, batch, said = wrong
     params = {"try_eps_min": 0.02, "try_eps_max": 0.05, "try_eps_step": 0.02}
-    x_adv = _cradv_attacks.adversarial(attack("fgsm", **params), view, space, batch, 0, exact=True)
+    x_adv = attacks.adversarial(attack("fgsm", **params), view, space, batch, 0, exact=True)
     sign = sign_of_gradient(view, batch.x, said)
     beyond = 0
     for i in range(len(batch)):
@@ -40,7 +40,7 @@ def test_fgsm_without_eps_moves_what_is_wrong_already_out_of_the_wrong_class(wro
         assert torch.allclose(x_adv[i], expected[0], atol=1e-6)
     assert (x_adv[::2] != batch.x[::2]).flatten(1).any(1).all()
     assert 0 < beyond < len(batch)
-    kept = _cradv_attacks.adversarial(attack("fgsm", **params), view, space, batch, 0)
+    kept = attacks.adversarial(attack("fgsm", **params), view, space, batch, 0)
     assert torch.equal(kept[::2], batch.x[::2])
 
 
@@ -54,7 +54,7 @@ def test_mi_fgsm_weighs_all_signs_alike_and_reads_no_max_2_norm(small):
     expected = clamped(space, batch.x + change)
     for params in ({}, {"max_2_norm": 0.001}):
         assert torch.allclose(
-            _cradv_attacks.adversarial(attack("mi_fgsm", **params), view, space, batch, 0, exact=True), expected, atol=1e-6
+            attacks.adversarial(attack("mi_fgsm", **params), view, space, batch, 0, exact=True), expected, atol=1e-6
         )
 
 
@@ -62,7 +62,7 @@ def test_mi_fgsm_weighs_all_signs_alike_and_reads_no_max_2_norm(small):
 def test_deepfool_is_crAdvs_loop(wrong, params):
     view, space, batch, _ = wrong
     options = attack("deepfool", **params).params
-    x_adv = _cradv_attacks.adversarial(attack("deepfool", **({"k_classes": 3} | params)), view, space, batch, 0, exact=True)
+    x_adv = attacks.adversarial(attack("deepfool", **({"k_classes": 3} | params)), view, space, batch, 0, exact=True)
     k_classes = params.get("k_classes", 3)
     for i in range(len(batch)):
         x, y = batch.x[i : i + 1], int(batch.y[i])
@@ -102,12 +102,12 @@ def test_accuracy_counts_whole_batches_and_mixes_up_the_pictures_it_measures(at)
 def test_what_is_counted_as_right_before_and_which_pictures_are_measured():
     clean = torch.tensor([False, True, False, True, True, False])
     after = torch.tensor([True, False, False, True, False, False])
-    positions, before = _cradv_exact.mixed_up(clean, after)
+    positions, before = as_published.mixed_up(clean, after)
     # wrong after: 1, 2, 4, 5; of these 1 and 4 were right before, at positions 0 and 2 of the wrong ones
     assert positions.tolist() == [0, 2]
     # six less the two wrong ones that were wrong before: picture 0, which the attack put right, is counted as right before
     assert before == 4
-    assert _cradv_exact.mixed_up(clean, torch.ones(6, dtype=torch.bool))[1] == 0
+    assert as_published.mixed_up(clean, torch.ones(6, dtype=torch.bool))[1] == 0
 
 
 def test_constrained_accuracy_goes_out_of_range_and_its_keys_gather_errors(at):
@@ -118,7 +118,7 @@ def test_constrained_accuracy_goes_out_of_range_and_its_keys_gather_errors(at):
         root, _ = at(content, out=Path(f"exact{exact}"), exact=exact)
         result[exact] = read(root / "digits/constrained_accuracy_fgsm/result_1.json")["result"]
     assert (result[False]["total"], result[True]["total"]) == (5, 8)
-    keys = dict(_cradv_exact.grid(ConstrainedAccuracy(**params)))
+    keys = dict(as_published.grid(ConstrainedAccuracy(**params)))
     assert list(result[True]["accuracy_by_norm"]) == list(keys) == ["0", "0.1", "0.2", "0.30000000000000004"]
     assert list(result[False]["accuracy_by_norm"]) == ["0", "0.1", "0.2", "0.3"]
     for key, value in keys.items():  # nothing is cut off
@@ -138,7 +138,7 @@ def test_a_run_tells_that_fgsm_without_eps_differs_and_how_to_get_crAdvs_numbers
 
 def test_cross_entropy_of_the_prediction_has_the_sign_that_crAdv_takes(small):
     view, space, batch = small
-    x_adv = _cradv_attacks.adversarial(attack("fgsm", eps=0.05), view, space, batch, 0, exact=True)
+    x_adv = attacks.adversarial(attack("fgsm", eps=0.05), view, space, batch, 0, exact=True)
     leaf = batch.x.clone().requires_grad_()
     F.cross_entropy(view(leaf), view(leaf).argmax(1), reduction="sum").backward()
     assert torch.allclose(x_adv, clamped(space, batch.x + 0.05 * leaf.grad.sign()), atol=1e-6)
@@ -151,7 +151,7 @@ def test_pictures_that_crAdv_moves_out_of_a_wrong_class_can_become_right(small):
     batch = replace(batch, y=second)  # every clean answer is wrong, and the truth is the next
     clean, right = space.pixels(batch.x), {}
     for exact in (False, True):
-        x_adv = _cradv_attacks.adversarial(attack("fgsm", try_eps_max=0.05), view, space, batch, 0, exact=exact)
+        x_adv = attacks.adversarial(attack("fgsm", try_eps_max=0.05), view, space, batch, 0, exact=exact)
         norms = 0.3 * clean.flatten(1).norm(dim=1)
         with torch.no_grad():
             said = view(space.normalise(rescaled(clean, space.pixels(x_adv), norms, cut=not exact))).argmax(1)
@@ -162,7 +162,7 @@ def test_pictures_that_crAdv_moves_out_of_a_wrong_class_can_become_right(small):
 
 def test_deepfool_asks_for_no_more_classes_than_there_are_and_costs_no_more(small):
     view, space, batch = small
-    some, all_three = (_cradv_attacks.adversarial(attack("deepfool", k_classes=k), view, space, batch, 0, exact=True) for k in (50, 3))
+    some, all_three = (attacks.adversarial(attack("deepfool", k_classes=k), view, space, batch, 0, exact=True) for k in (50, 3))
     assert torch.equal(some, all_three)
-    some, all_three = (_cradv_costs._search(attack("deepfool", k_classes=k), 3) for k in (50, 3))
+    some, all_three = (costs._search(attack("deepfool", k_classes=k), 3) for k in (50, 3))
     assert some == all_three

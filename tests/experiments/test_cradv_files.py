@@ -5,16 +5,16 @@ import pytest
 from cradv_files import net, read, task
 from PIL import Image
 
-from limen.errors import UserError
-from limen.experiments import _cradv_attacks, _cradv_schema
-from limen.experiments.cradv import is_cradv
+from limen.core.errors import UserError
+from limen.experiments.cradv import schema
+from limen.experiments.cradv.runner import is_cradv
 
 
 def test_defaults_are_crAdvs():
     def all_of(cls):
         return {name: f.get_default(call_default_factory=True) for name, f in cls.model_fields.items()}
 
-    assert all_of(_cradv_schema.Config) == {
+    assert all_of(schema.Config) == {
         "device": None,
         "multi_gpu": True,
         "device_ids": None,
@@ -23,8 +23,8 @@ def test_defaults_are_crAdvs():
         "safe_mode": False,
         "cradv_exact": False,  # Limen's own
     }
-    assert all_of(_cradv_schema.Datasource) == {"path": None, "batch_size": 8, "shuffle": None, "num_workers": 0}
-    attacks = {
+    assert all_of(schema.Datasource) == {"path": None, "batch_size": 8, "shuffle": None, "num_workers": 0}
+    documented = {
         "fgsm": {"eps": None, "try_eps_min": 0.001, "try_eps_max": 1, "try_eps_step": 0.001},
         "i_fgsm": {
             "eps": 0.1,
@@ -63,13 +63,13 @@ def test_defaults_are_crAdvs():
             "save_path": "adv_sticker.png",
         },
     }
-    assert {name: all_of(cls) for name, cls in _cradv_schema.ATTACKS.items()} == attacks
-    assert set(_cradv_attacks.SEARCHES) == set(attacks)
-    assert {name: all_of(cls) for name, cls in _cradv_schema.DEFENSES.items()} == {
+    assert {name: all_of(cls) for name, cls in schema.ATTACKS.items()} == documented
+    assert set(attacks.SEARCHES) == set(documented)
+    assert {name: all_of(cls) for name, cls in schema.DEFENSES.items()} == {
         "jpeg": {"quality": 75},
         "crop_rescale": {"crop_size": None, "crop_size_factor": 0.75, "num_samples": 10},
     }
-    assert {name: all_of(cls) for name, cls in _cradv_schema.TASKS.items()} == {
+    assert {name: all_of(cls) for name, cls in schema.TASKS.items()} == {
         "accuracy": {"limit_samples": None, "top_k": None, "round": False},
         "constrained_accuracy": {
             "limit_samples": None,

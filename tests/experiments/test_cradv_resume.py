@@ -13,9 +13,9 @@ import pytest
 from cradv_files import HERE, Heard, failing_attack, idx, net, read, task, weights
 from typer.testing import CliRunner
 
-from limen.cli import app
-from limen.errors import UserError
-from limen.experiments.cradv import run_cradv
+from limen.cli.app import app
+from limen.core.errors import UserError
+from limen.experiments.cradv.runner import run_cradv
 
 NOISE, FGSM, JPEG = {"attack_name": "random_noise"}, {"attack_name": "fgsm", "attack_params": {"eps": 0.2}}, {"defense_name": "jpeg"}
 
@@ -62,7 +62,7 @@ def begun(pictures):
     Path("long.json").write_text(json.dumps(content))
     command = ["run", "long.json", "--map", f"/srv/pictures={pictures}"]
     own = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    started = subprocess.Popen([sys.executable, "-m", "limen.cli", *command], env=own, text=True, stdout=subprocess.DEVNULL,
+    started = subprocess.Popen([sys.executable, "-m", "limen.cli.app", *command], env=own, text=True, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE)  # fmt: skip
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not list(Path("results").glob("*/digits/accuracy_random_noise/result_1.json")):

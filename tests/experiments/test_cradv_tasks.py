@@ -8,9 +8,9 @@ import torch
 from cradv_files import failing_attack, read, task, weights
 from PIL import Image
 
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.models._model import inner
+from limen.core.errors import UserError
+from limen.models.base.load import load_model
+from limen.models.base.model import inner
 
 
 def test_samples_saves_pictures_and_what_is_said_of_them(at):

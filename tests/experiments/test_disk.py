@@ -17,12 +17,12 @@ import yaml
 
 import limen
 from limen.audio.files import write_clip
-from limen.errors import UserError
+from limen.core.atomic import write_whole
+from limen.core.errors import UserError
 from limen.experiments.engine import Quiet, run
 from limen.experiments.file import Experiment
 from limen.experiments.folder import read_table
 from limen.report import build
-from limen.whole import write_whole
 
 ROOT = Path(__file__).parents[2]
 NET = {"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits", "limit": 24}}
@@ -37,7 +37,7 @@ Prepare = Callable[[], object]
 
 def command(*arguments: object, cwd: Path, prepare: Prepare = lambda: None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    words = [sys.executable, "-m", "limen.cli", *map(str, arguments)]
+    words = [sys.executable, "-m", "limen.cli.app", *map(str, arguments)]
     return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, preexec_fn=prepare)
 
 

@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from limen.audio.files import read_clip, write_clip
-from limen.errors import UserError
+from limen.core.errors import UserError
 from limen.experiments.engine import run
 from limen.experiments.file import Experiment
 from limen.experiments.folder import read_table

@@ -9,7 +9,7 @@ import yaml
 from tiny_whisper import write_folder
 from typer.testing import CliRunner
 
-from limen.cli import app
+from limen.cli.app import app
 from limen.experiments.estimate import Span, total
 
 SNR, LINF = {"name": "snr", "snr_db": 40}, {"name": "linf", "eps": 0.05}

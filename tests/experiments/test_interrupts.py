@@ -26,7 +26,7 @@ def file(tmp_path) -> Path:
 def limen(*arguments: object, cwd: Path) -> "subprocess.Popen[str]":
     """In a session of its own: everything it starts belongs to it, and a signal to the group reaches nobody else."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "limen.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "limen.cli.app", *map(str, arguments)]
     return subprocess.Popen(
         command, cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from limen.errors import UserError
+from limen.core.errors import UserError
 from limen.experiments.file import Experiment, load_file, read_experiment, schema
 from limen.experiments.plan import plan
 

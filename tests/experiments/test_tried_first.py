@@ -9,8 +9,8 @@ import yaml
 from torch import nn
 from typer.testing import CliRunner
 
-from limen.cli import app
-from limen.errors import UserError
+from limen.cli.app import app
+from limen.core.errors import UserError
 from limen.experiments.engine import run
 from limen.experiments.file import Experiment
 

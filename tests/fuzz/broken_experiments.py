@@ -145,8 +145,8 @@ def written(draw: random.Random, tree: Any, is_json: bool) -> bytes:
 
 
 def read_cradv(path: Path) -> None:
-    from limen.experiments._cradv_plan import read_plan
-    from limen.experiments.cradv import is_cradv
+    from limen.experiments.cradv.plan import read_plan
+    from limen.experiments.cradv.runner import is_cradv
     from limen.experiments.file import load_file
 
     content = load_file(path)

@@ -94,7 +94,7 @@ def bombs() -> dict[str, bytes]:
 
 def opened(spec: dict[str, Any]) -> Callable[[], None]:
     def run() -> None:
-        from limen.components import parse
+        from limen.core.components import parse
 
         component, options = parse("data", spec)
         for _ in component.function(options).batches(4):

@@ -49,10 +49,10 @@ def whole_numbers(options: type[BaseModel]) -> Iterator[tuple[list[str], Any]]:
 
 
 def ask(kind: str, name: str, path: list[str], value: Any) -> None:
-    from limen.components import parse
+    from limen.core.components import parse
     from limen.listening.study import Item
-    from limen.models._load import load_model
-    from limen.trials._screen import Listener
+    from limen.models.base.load import load_model
+    from limen.trials.base.screen import Listener
 
     spec: dict[str, Any] = {"name": name, **copy.deepcopy(NEEDED.get(name, {}))}
     here = spec
@@ -68,7 +68,7 @@ def ask(kind: str, name: str, path: list[str], value: Any) -> None:
 
 
 def mutants(draw: random.Random, count: int, folder: Path) -> Iterator[Mutant]:
-    from limen.components import load, names
+    from limen.core.components import load, names
 
     path = folder / "t.yaml"
     path.write_text(yaml.safe_dump(TREE))

@@ -26,8 +26,8 @@ def goal(table: Path) -> Callable[[], None]:
     def run() -> None:
         import torch
 
-        from limen.components import parse
-        from limen.goals._goal import Asked
+        from limen.core.components import parse
+        from limen.goals.base.goal import Asked
 
         component, options = parse("goals", {"name": "transcript", "table": str(table)})
         component.function(Asked(["x"], None, [torch.Generator()], ["a.wav"], torch.zeros(1, 10), None), options)  # type: ignore[arg-type]

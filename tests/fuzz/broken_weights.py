@@ -31,7 +31,7 @@ class Runs:
 
 def loaded(path: Path) -> Callable[[], None]:
     def run() -> None:
-        from limen.models._load import load_model
+        from limen.models.base.load import load_model
 
         load_model({"name": "mlp", "weights": str(path)})
 

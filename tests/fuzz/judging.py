@@ -45,7 +45,7 @@ def limen(*arguments: object) -> Callable[[], Any]:
     """The command as a user types it; exit codes 0 and 2 are good endings."""
 
     def run() -> None:
-        from limen import cli
+        from limen.cli import app as cli
 
         sys.argv = ["limen", *map(str, arguments)]
         try:
@@ -63,7 +63,7 @@ def _stop(*_: Any) -> None:
 
 def ending(mutant: Mutant) -> str | None:
     """What is wrong with how it ended; None for a good ending."""
-    from limen.errors import UserError
+    from limen.core.errors import UserError
 
     said = io.StringIO()
     signal.setitimer(signal.ITIMER_PROF, SECONDS)

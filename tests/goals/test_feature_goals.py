@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from limen.attacks._run import Attack
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.types import Batch, Many
+from limen.attacks.engine.run import Attack
+from limen.core.errors import UserError
+from limen.core.types import Batch, Many
+from limen.models.base.load import load_model
 
 TINY = {"name": "wav2vec2_small", "weights": "random", "channels": [8, 16, 16], "width": 32, "layers": 2, "heads": 2, "codes": 8,
         "negatives": 6}  # fmt: skip
@@ -71,9 +71,9 @@ def test_losses_of_several_encoders_add_up():
     samples = batch(4000)
 
     def losses(*models):
-        from limen.goals._goal import Asked
+        from limen.core.seeds import generators
+        from limen.goals.base.goal import Asked
         from limen.goals.feature import Feature, feature
-        from limen.seeds import generators
 
         answers = [Many([m(samples.x + d) for m in models]) for d in (0.0, 0.01)]
         return feature(Asked(samples.y, answers[0], generators(0, samples.ids)), Feature()).loss(answers[1])

@@ -4,11 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from limen import seeds
-from limen.components import load
-from limen.errors import UserError
-from limen.goals._goal import Asked, Goal
-from limen.types import Many
+from limen.core import seeds
+from limen.core.components import load
+from limen.core.errors import UserError
+from limen.core.types import Many
+from limen.goals.base.goal import Asked, Goal
 
 LOGITS = torch.tensor([[2.0, 1.0, -1.0], [0.0, 3.0, 1.0], [5.0, 4.0, 4.5], [0.0, 0.5, 1.0]])
 Y = torch.tensor([0, 0, 2, 2])

@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 
 import limen
+from limen.core.errors import UserError
 from limen.data.image_folder import read_square
-from limen.errors import UserError
 from limen.images.files import open_picture, read_picture, write_picture
-from limen.pairs.measure import measure_files
+from limen.measure.pairs import measure_files
 
 
 def imported(path, clean):

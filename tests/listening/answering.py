@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from limen.listening import design
-from limen.listening.answers import checked
+from limen.listening.analysis.export import rows
 from limen.listening.design import Answered
-from limen.listening.export import rows
-from limen.listening.store import Record, Store
+from limen.listening.server.answers import checked
+from limen.listening.server.store import Record, Store
 from limen.listening.study import Study
-from limen.trials._screen import Screen
+from limen.trials.base.screen import Screen
 
 Respond = Callable[[int, Screen], dict[str, Any] | None]
 """Number of the listener and screen -> the answer; None: the listener leaves for good."""

@@ -14,9 +14,9 @@ import yaml
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
 from studies import tone, write
 
-from limen.listening.guard import Limits
-from limen.listening.server import app
-from limen.listening.sessions import Sessions
+from limen.listening.server.app import app
+from limen.listening.server.guard import Limits
+from limen.listening.server.sessions import Sessions
 
 DESK: dict[str, Any] = {"viewport": {"width": 1100, "height": 900}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}

@@ -10,9 +10,9 @@ from typing import Any
 
 import answering
 
-from limen.listening.export import rows
+from limen.listening.analysis.export import rows
 from limen.listening.study import Study
-from limen.trials._screen import Screen
+from limen.trials.base.screen import Screen
 
 LEVELS = ("low", "medium", "high")
 WORDS = ("silence", "unknown", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")

@@ -18,8 +18,8 @@ from limen.listening.stimuli import digest
 
 SERVER = """
 import json, sys
-from limen.listening.guard import Limits
-from limen.listening.server import serve
+from limen.listening.server.guard import Limits
+from limen.listening.server.app import serve
 more = json.loads(sys.argv[3])
 serve(sys.argv[1], port=int(sys.argv[2]), limits=Limits(**more.pop("limits", {})), token="sesame", **more)
 """

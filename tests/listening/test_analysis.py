@@ -13,10 +13,10 @@ from scipy import stats
 from scipy.optimize import brentq
 from statsmodels.stats.multitest import multipletests
 
-from limen.listening.analysis import analyse
-from limen.listening.exclusions import exclusions
+from limen.listening.analysis.analyse import analyse
+from limen.listening.analysis.exclusions import exclusions
 from limen.perception import psychometric
-from limen.trials._screen import Screen
+from limen.trials.base.screen import Screen
 
 ABX = [{"name": "abx", "trials": 4}]
 

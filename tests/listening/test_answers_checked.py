@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from limen.errors import UserError
-from limen.listening.answers import checked, storable
-from limen.trials._screen import Choice, Screen, Sound, Stimulus, Widget, choices
+from limen.core.errors import UserError
+from limen.listening.server.answers import checked, storable
+from limen.trials.base.screen import Choice, Screen, Sound, Stimulus, Widget, choices
 
 SOUNDS = tuple(Sound(label, Stimulus("x.wav"), rated=label != "Reference") for label in ("Reference", "A", "B"))
 ABX = Screen(

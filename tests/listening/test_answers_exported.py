@@ -9,10 +9,10 @@ import answering
 import pyarrow.parquet as pq
 import pytest
 
-from limen.errors import UserError
-from limen.listening import export
-from limen.listening.columns import ANSWERS, Column, answer_columns, codebook_path
-from limen.trials._screen import Screen
+from limen.core.errors import UserError
+from limen.listening.analysis import export
+from limen.listening.analysis.columns import ANSWERS, Column, answer_columns, codebook_path
+from limen.trials.base.screen import Screen
 
 STEPS = [
     "consent",

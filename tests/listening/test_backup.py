@@ -14,10 +14,10 @@ import studies
 from serving import Server, Visitor
 from typer.testing import CliRunner
 
-from limen.cli import app
-from limen.errors import UserError
-from limen.listening.backup import _put, backup
-from limen.listening.store import Store
+from limen.cli.app import app
+from limen.core.errors import UserError
+from limen.listening.server.backup import _put, backup
+from limen.listening.server.store import Store
 
 STEPS = ["consent", {"name": "abx", "trials": 8}]
 
@@ -52,7 +52,7 @@ def test_a_backup_of_a_study_being_served_is_whole_and_holds_what_was_acknowledg
                     stop.wait(0.02)
                 before = set(acknowledged)
                 done = subprocess.run(
-                    [sys.executable, "-m", "limen.cli", "listen", "backup", str(study), str(tmp_path / f"{k}.db")],
+                    [sys.executable, "-m", "limen.cli.app", "listen", "backup", str(study), str(tmp_path / f"{k}.db")],
                     capture_output=True, text=True,
                 )  # fmt: skip
                 assert done.returncode == 0, done.stderr

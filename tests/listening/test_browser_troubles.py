@@ -9,7 +9,7 @@ from browsing import PATIENCE_MS, Person, Served
 from playwright.sync_api import Browser, Dialog, Route, expect
 from studies import write
 
-from limen.listening.guard import Limits
+from limen.listening.server.guard import Limits
 
 PLAIN: list[Any] = [{"name": "instructions", "title": f"Part {k}", "text": "Words."} for k in (1, 2, 3)]
 ASKED: list[Any] = [{"name": "preference", "trials": 2}]

@@ -8,9 +8,9 @@ import torch
 import yaml
 
 from limen.audio.files import write_clip
-from limen.errors import UserError
-from limen.listening._alignment import best_shift
-from limen.listening.check import check_study
+from limen.core.errors import UserError
+from limen.listening.checks.alignment import best_shift
+from limen.listening.checks.check import check_study
 from limen.listening.new import new_study
 
 RATE_HZ = 16000

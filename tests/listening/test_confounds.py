@@ -11,11 +11,11 @@ import torch
 import yaml
 
 from limen.audio.files import write_clip
-from limen.listening._confounds import confounds
-from limen.listening._guessing import from_items
-from limen.listening.check import Finding, Heard, check_study
+from limen.listening.checks.check import Finding, Heard, check_study
+from limen.listening.checks.confounds import confounds
 from limen.listening.design import screens
 from limen.listening.new import new_study, templates
+from limen.listening.statistics.guessing import from_items
 from limen.listening.study import Study
 
 WORDS = ("yes", "no", "up", "down")

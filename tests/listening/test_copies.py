@@ -7,11 +7,11 @@ from typing import Any
 import answering
 import pytest
 
-from limen.listening._planning import said
-from limen.listening.analysis import analyse
+from limen.listening.analysis.analyse import analyse
+from limen.listening.checks.planning import said
 from limen.listening.design import screens
 from limen.listening.study import Study, clips_of
-from limen.trials._screen import Screen
+from limen.trials.base.screen import Screen
 
 CLIPS, GROUPS = 4, 3
 

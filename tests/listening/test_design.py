@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from limen.errors import UserError
+from limen.core.errors import UserError
+from limen.core.options import parse_options
 from limen.listening.design import Answered, following, history, least_filled, screens
 from limen.listening.study import Item, Study
-from limen.options import parse_options
 from limen.perception import adaptive
 
 WORDS = ["yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "silence", "unknown"]

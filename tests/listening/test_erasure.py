@@ -7,7 +7,7 @@ import pytest
 import studies
 from serving import Server, Visitor
 
-from limen.listening.store import Store
+from limen.listening.server.store import Store
 
 STEPS: list[Any] = ["consent", {"name": "abx", "trials": 1}, "demographics", "comments"]
 

@@ -6,10 +6,10 @@ from typing import Any
 import answering
 import pytest
 
-from limen.listening.exclusions import exclusions, words
-from limen.listening.export import rows as rows_of
+from limen.listening.analysis.exclusions import exclusions, words
+from limen.listening.analysis.export import rows as rows_of
 from limen.listening.study import Rule
-from limen.trials._screen import Screen
+from limen.trials.base.screen import Screen
 
 STEPS = [{"name": "attention", "file": "a.wav", "word": "tea", "others": ["coffee", "milk"]},
          {"name": "abx", "trials": 4, "catch": 1, "sentinels": {"part": "sentinel"}, "where": {"part": "1"}},

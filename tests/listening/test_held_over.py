@@ -9,14 +9,14 @@ import pytest
 import simulated_answers as simulated
 from test_check import study as study_file
 
-from limen.listening._crossed import Crossing
-from limen.listening.analysis import analyse
-from limen.listening.check import check_study
+from limen.listening.analysis.analyse import analyse
+from limen.listening.checks.check import check_study
 from limen.listening.statistics import sampled_mean, sampled_share
+from limen.listening.statistics.crossed import Crossing
 from limen.listening.study import Study
-from limen.report._study_tables import choices, preference, rated, thresholds, transcriptions
-from limen.report.study import build_study, sentences
-from limen.trials._screen import Screen
+from limen.report.study.page import build_study, sentences
+from limen.report.study.tables import choices, preference, rated, thresholds, transcriptions
+from limen.trials.base.screen import Screen
 
 RNG = np.random.default_rng(0)
 

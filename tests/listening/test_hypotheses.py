@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import simulated_answers as simulated
 
-from limen.listening._hypotheses import answered
-from limen.listening.analysis import analyse
-from limen.report.study import build_study, sentences
+from limen.listening.analysis.analyse import analyse
+from limen.listening.analysis.hypotheses import answered
+from limen.report.study.page import build_study, sentences
 
 STUDIES = 300
 MOST = 0.06 + 3.3 * math.sqrt(0.06 * 0.94 / STUDIES)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import simulated_answers as simulated
 
-from limen.errors import UserError
-from limen.listening._hearers import hearers_at_all_times
-from limen.listening.interim import interim
+from limen.core.errors import UserError
+from limen.listening.server.interim import interim
 from limen.listening.statistics import bets
+from limen.listening.statistics.hearers import hearers_at_all_times
 
 ASKED = [
     {"name": "heard", "trial": "abx"},

@@ -11,11 +11,11 @@ import pytest
 import soundfile
 import studies
 
-from limen.errors import UserError
+from limen.core.errors import UserError
+from limen.listening.analysis.jnd import Judgment, jnd_table, read_jnd
 from limen.listening.design import screens
-from limen.listening.jnd import Judgment, jnd_table, read_jnd
 from limen.listening.stimuli import Stimuli, digest
-from limen.trials._screen import Screen
+from limen.trials.base.screen import Screen
 
 STEPS = [
     {"name": "same_different", "axes": ["noise"], "adaptive": {"max_trials": 4, "min_trials": 4}, "same": 1, "sentinels": 1, "teaching": 1}

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import studies
 
-from limen.listening.simulate import simulate
-from limen.listening.store import Store
+from limen.listening.server.store import Store
+from limen.listening.simulation.simulate import simulate
 
 SERVER = """
 import sys
-from limen.listening.guard import Limits
-from limen.listening.server import serve
+from limen.listening.server.guard import Limits
+from limen.listening.server.app import serve
 serve(sys.argv[1], port=int(sys.argv[2]), limits=Limits(address_per_s=1e6, address_burst=10**6, begin_per_s=1e6, begin_burst=10**6))
 """
 

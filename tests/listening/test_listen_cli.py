@@ -17,9 +17,9 @@ import pytest
 from studies import JND, write
 from typer.testing import CliRunner
 
-from limen.cli import app
-from limen.listening.jnd import read_jnd
-from limen.listening.store import Store
+from limen.cli.app import app
+from limen.listening.analysis.jnd import read_jnd
+from limen.listening.server.store import Store
 from limen.listening.study import read_study
 
 RUNNER = CliRunner()
@@ -33,7 +33,7 @@ def listen(*arguments: object) -> str:
 
 def refused(*arguments: object) -> str:
     """The message that a mistake ends with."""
-    done = subprocess.run([sys.executable, "-m", "limen.cli", "listen", *map(str, arguments)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "limen.cli.app", "listen", *map(str, arguments)], capture_output=True, text=True)
     assert done.returncode == 2, done.stdout
     assert "Traceback" not in done.stderr
     return done.stderr
@@ -161,7 +161,7 @@ def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "limen.cli", "listen", "serve", str(tmp_path), "--port", str(port), "--token", "open sesame, open"]
+    command = [sys.executable, "-m", "limen.cli.app", "listen", "serve", str(tmp_path), "--port", str(port), "--token", "open sesame, open"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
         for _ in range(600):

@@ -14,19 +14,19 @@ import torch
 
 import limen
 from limen.audio.files import read_clip, write_clip
-from limen.errors import UserError
-from limen.listening.check import check_study
+from limen.core.errors import UserError
+from limen.core.yaml import read_yaml
+from limen.listening.analysis.exclusions import exclusions
+from limen.listening.analysis.export import rows
+from limen.listening.checks.check import check_study
+from limen.listening.demo_pairs import made_pairs
 from limen.listening.design import screens
-from limen.listening.exclusions import exclusions
-from limen.listening.export import rows
 from limen.listening.from_run import Pair, balanced, pairs
-from limen.listening.made_pairs import made_pairs
 from limen.listening.new import new_study, taking_turns, templates
-from limen.listening.simulate import answers_of, simulate
-from limen.listening.store import Store
+from limen.listening.server.store import Store
+from limen.listening.simulation.simulate import answers_of, simulate
 from limen.listening.study import Study, clips_of, read_study
-from limen.trials._screen import Screen
-from limen.yaml import read_yaml
+from limen.trials.base.screen import Screen
 
 RATE_HZ = 16000
 WORDS = ("yes", "no", "on", "off")

@@ -14,8 +14,8 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
-from limen.listening.guard import Limits
-from limen.listening.server import app
+from limen.listening.server.app import app
+from limen.listening.server.guard import Limits
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = {

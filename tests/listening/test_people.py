@@ -13,13 +13,13 @@ import studies
 import yaml
 from typer.testing import CliRunner
 
-from limen.cli import app
-from limen.listening.columns import PEOPLE, people_columns
-from limen.listening.keys import Keys
-from limen.listening.people import people
-from limen.listening.store import Store
+from limen.cli.app import app
+from limen.listening.analysis.columns import PEOPLE, people_columns
+from limen.listening.analysis.people import people
+from limen.listening.server.keys import Keys
+from limen.listening.server.store import Store
 from limen.listening.study import Study, read_study
-from limen.trials._screen import Screen
+from limen.trials.base.screen import Screen
 
 STEPS = ["consent", {"name": "abx", "trials": 1}, "demographics", "comments", "comments"]
 AGE = 41

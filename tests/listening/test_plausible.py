@@ -14,18 +14,18 @@ import pytest
 import studies
 from test_simulate import running
 
-from limen.listening._plausible import at_least, implausible
-from limen.listening.analysis import analyse
-from limen.listening.exclusions import by_listener, exclusions
-from limen.listening.export import rows
-from limen.listening.guard import Limits
-from limen.listening.server import app
+from limen.listening.analysis.analyse import analyse
+from limen.listening.analysis.exclusions import by_listener, exclusions
+from limen.listening.analysis.export import rows
+from limen.listening.server.app import app
+from limen.listening.server.guard import Limits
+from limen.listening.server.store import Store
+from limen.listening.simulation.load_client import Client
+from limen.listening.statistics.plausibility import at_least, implausible
 from limen.listening.stimuli import HEADER, digest
-from limen.listening.store import Store
 from limen.listening.study import Study, read_study
-from limen.listening.visits import Client
-from limen.report.study import build_study
-from limen.trials._screen import Screen
+from limen.report.study.page import build_study
+from limen.trials.base.screen import Screen
 
 TRIALS = 12
 LISTENING = 1.25

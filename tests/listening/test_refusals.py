@@ -10,9 +10,9 @@ from browsing import Person, Served
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, expect
 
-from limen.listening.guard import Limits
-from limen.listening.keys import hashed
-from limen.listening.server import app
+from limen.listening.server.app import app
+from limen.listening.server.guard import Limits
+from limen.listening.server.keys import hashed
 
 MANY = Limits(begin_burst=1000)
 

@@ -9,9 +9,9 @@ import pytest
 import studies
 from fastapi.testclient import TestClient
 
-from limen.errors import UserError
-from limen.listening.guard import Limits
-from limen.listening.server import app
+from limen.core.errors import UserError
+from limen.listening.server.app import app
+from limen.listening.server.guard import Limits
 
 HEADERS = {"X-Limen": "1"}
 

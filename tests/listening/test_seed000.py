@@ -8,9 +8,9 @@ from typing import Any
 import published
 import pytest
 
-from limen.listening.analysis import analyse
+from limen.listening.analysis.analyse import analyse
 from limen.listening.study import Study
-from limen.report.study import build_study
+from limen.report.study.page import build_study
 
 Taken = tuple[Study, list[dict[str, Any]], Any]
 

@@ -13,8 +13,8 @@ import pytest
 import studies
 from fastapi.testclient import TestClient
 
-from limen.listening.guard import Limits
-from limen.listening.server import app
+from limen.listening.server.app import app
+from limen.listening.server.guard import Limits
 from limen.listening.stimuli import digest
 
 HEADERS = {"X-Limen": "1"}

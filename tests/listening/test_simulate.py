@@ -13,13 +13,13 @@ import studies
 import uvicorn
 from scipy import stats
 
-from limen.errors import UserError
-from limen.listening.guard import Limits
-from limen.listening.server import app
-from limen.listening.simulate import Hearing, Simulated, at_random, respond, simulate
-from limen.listening.store import Store
+from limen.core.errors import UserError
+from limen.listening.server.app import app
+from limen.listening.server.guard import Limits
+from limen.listening.server.store import Store
+from limen.listening.simulation.simulate import Hearing, Simulated, at_random, respond, simulate
 from limen.perception.psychometric import probability
-from limen.trials._screen import Choice, Screen, Sound, Stimulus, Widget, choices
+from limen.trials.base.screen import Choice, Screen, Sound, Stimulus, Widget, choices
 
 ASKED = (Widget("answer", "choose", "?", choices("A", "B")), Widget("confidence", "choose", "?", choices("low", "medium", "high")))
 ABX = Screen("abx", "trial", widgets=ASKED, truth={"answer": "B"}, facts={"condition": "adv"})

@@ -12,9 +12,7 @@ from scipy.stats import binom, norm
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from limen.errors import UserError
-from limen.listening._crossed import Crossing
-from limen.listening._samples import judged, share_interval
+from limen.core.errors import UserError
 from limen.listening.statistics import (
     abx_share,
     benjamini_hochberg,
@@ -24,6 +22,8 @@ from limen.listening.statistics import (
     proportion,
     sensitivity,
 )
+from limen.listening.statistics.crossed import Crossing
+from limen.listening.statistics.samples import judged, share_interval
 
 
 @pytest.mark.parametrize(("right", "low", "high"), [(70, 0.90, 0.99), (59, 0.71, 0.90), (40, 0.43, 0.67)])

@@ -11,10 +11,10 @@ from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.proportion import proportion_confint
 
-from limen.errors import UserError
-from limen.listening._crossed import Crossing
-from limen.listening._samples import judged, p_above, p_within, share_interval
+from limen.core.errors import UserError
 from limen.listening.statistics import sampled_mean, sampled_share
+from limen.listening.statistics.crossed import Crossing
+from limen.listening.statistics.samples import judged, p_above, p_within, share_interval
 
 
 def within_error(seen: float, low: float, high: float, studies: int) -> bool:

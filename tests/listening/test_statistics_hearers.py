@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from limen.errors import UserError
-from limen.listening._hearers import FEW, power_few
+from limen.core.errors import UserError
 from limen.listening.statistics import hearers
+from limen.listening.statistics.hearers import FEW, power_few
 
 STUDIES = 300
 

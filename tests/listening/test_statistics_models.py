@@ -12,7 +12,7 @@ from scipy.special import expit
 from scipy.stats import binom
 from statsmodels.genmod.bayes_mixed_glm import BinomialBayesMixedGLM
 
-from limen.errors import UserError
+from limen.core.errors import UserError
 from limen.listening.statistics import (
     always_valid,
     boundaries,

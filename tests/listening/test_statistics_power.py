@@ -6,12 +6,12 @@ import simulated_answers as simulated
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from limen.errors import UserError
-from limen.listening._crossed import Crossing
-from limen.listening._hearers import FEW
-from limen.listening._power import expected_of_share, item_variance, power_detect, power_equivalence
-from limen.listening._samples import judged, p_above, p_within
+from limen.core.errors import UserError
 from limen.listening.statistics import hearers, listeners_for_equivalence, listeners_for_shift, listeners_to_detect
+from limen.listening.statistics.crossed import Crossing
+from limen.listening.statistics.hearers import FEW
+from limen.listening.statistics.power import expected_of_share, item_variance, power_detect, power_equivalence
+from limen.listening.statistics.samples import judged, p_above, p_within
 
 STUDIES = 2000
 

@@ -11,8 +11,7 @@ import statsmodels.api as sm
 from scipy.stats import fisher_exact, t, wilcoxon
 from statsmodels.stats.inter_rater import fleiss_kappa as their_kappa
 
-from limen.errors import UserError
-from limen.listening._ratings import _drawn
+from limen.core.errors import UserError
 from limen.listening.statistics import (
     bradley_terry,
     compare_ratings,
@@ -22,6 +21,7 @@ from limen.listening.statistics import (
     mushra,
     mushra_rejected,
 )
+from limen.listening.statistics.ratings import _drawn
 
 KRIPPENDORFF = [
     [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],

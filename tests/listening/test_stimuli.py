@@ -12,12 +12,12 @@ import soundfile
 import torch
 
 from limen.audio.files import write_clip
-from limen.errors import UserError
-from limen.listening.made import made
+from limen.core.errors import UserError
+from limen.core.options import parse_options
+from limen.listening.calibration_tones import made
 from limen.listening.stimuli import Stimuli, digest, inside
 from limen.listening.study import Study
-from limen.options import parse_options
-from limen.trials._screen import Effect, Screen, Sound, Stimulus
+from limen.trials.base.screen import Effect, Screen, Sound, Stimulus
 
 
 def voice(seconds=0.7, rate_hz=16_000, level=0.1, hz=220.0):

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import text, update
 from sqlalchemy.exc import DBAPIError, ResourceClosedError
 
-from limen.errors import UserError
-from limen.listening import tables
-from limen.listening.seats import DoorClosed, Released
-from limen.listening.store import Record, Store
+from limen.core.errors import UserError
+from limen.listening.server import database as tables
+from limen.listening.server.seats import DoorClosed, Released
+from limen.listening.server.store import Record, Store
 from limen.listening.study import Study
 
 

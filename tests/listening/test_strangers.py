@@ -14,8 +14,8 @@ import studies
 from serving import Server, Visitor
 from typer.testing import CliRunner
 
-from limen.cli import app
-from limen.listening.guard import network_of
+from limen.cli.app import app
+from limen.listening.server.guard import network_of
 from limen.listening.study import Recruitment
 
 SHORT: list[Any] = ["consent", {"name": "abx", "trials": 1}]

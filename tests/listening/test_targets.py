@@ -9,11 +9,11 @@ import pytest
 import studies
 from typer.testing import CliRunner
 
-from limen.cli import app
-from limen.errors import UserError
-from limen.listening.columns import EVENTS
+from limen.cli.app import app
+from limen.core.errors import UserError
+from limen.listening.analysis.columns import EVENTS
+from limen.listening.server.database import events
 from limen.listening.study import read_study
-from limen.listening.tables import events
 
 STEPS = ["consent", {"name": "abx", "trials": 1}, *studies.JND]
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from limen.metrics._apply import applicable, measure
-from limen.types import Batch, Samples
+from limen.core.types import Batch, Samples
+from limen.metrics.base.apply import applicable, measure
 
 CLEAN = torch.tensor([[3.0, 1, 0, -1], [0, 2, 1, 3], [1, 0.3, 0.1, 0.2]])
 ADVERSARIAL = torch.tensor([[1.0, 3, 0, -1], [0, 2, 1, 3], [0, 1, 0.5, 0]])

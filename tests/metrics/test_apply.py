@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from limen.errors import UserError
-from limen.metrics._apply import applicable, columns, measure
-from limen.types import Batch, Samples
+from limen.core.errors import UserError
+from limen.core.types import Batch, Samples
+from limen.metrics.base.apply import applicable, columns, measure
 
 
 def names(*args, **kwargs):

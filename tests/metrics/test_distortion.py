@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from limen.metrics._apply import applicable, measure
-from limen.types import Batch, Samples
+from limen.core.types import Batch, Samples
+from limen.metrics.base.apply import applicable, measure
 
 RATE_HZ = 16000
 

@@ -7,10 +7,10 @@ import jiwer
 import pytest
 import torch
 
-from limen.edits import WEIGHTS, Edits, edits
-from limen.metrics._apply import applicable, columns, measure
-from limen.metrics._summary import summarise
-from limen.types import Batch, Samples
+from limen.core.edits import WEIGHTS, Edits, edits
+from limen.core.types import Batch, Samples
+from limen.metrics.base.apply import applicable, columns, measure
+from limen.metrics.base.summary import summarise
 
 # reference, hypothesis -> correct, substitutions, deletions, insertions, as sclite 2.10 counts them
 SCLITE = [

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from limen.metrics._apply import applicable, measure
+from limen.core.types import Batch, Samples
+from limen.metrics.base.apply import applicable, measure
 from limen.perception.masking import Masking
-from limen.types import Batch, Samples
 
 RATE_HZ = 16_000
 

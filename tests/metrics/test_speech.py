@@ -8,8 +8,8 @@ import pystoi
 import pytest
 import torch
 
-from limen.metrics._apply import applicable, measure
-from limen.types import Batch, Samples
+from limen.core.types import Batch, Samples
+from limen.metrics.base.apply import applicable, measure
 
 
 def voice(seconds, rate_hz, seed=0):

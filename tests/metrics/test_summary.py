@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from limen.metrics._metric import Column
-from limen.metrics._summary import figure, summarise, typical
-from limen.statistics import clopper_pearson, pooled, t_interval, wilson
+from limen.core.statistics import clopper_pearson, pooled, t_interval, wilson
+from limen.metrics.base.metric import Column
+from limen.metrics.base.summary import figure, summarise, typical
 
 SHARE, NUMBER = Column("a share", binary=True), Column("a number", unit="dB", better="higher")
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from limen.errors import UserError
-from limen.models._beam import prefix_beam
-from limen.models._ctc import ALPHABET, CtcTranscripts, viterbi
-from limen.types import Transcripts
+from limen.core.errors import UserError
+from limen.core.types import Transcripts
+from limen.models.speech.beam import prefix_beam
+from limen.models.speech.ctc import ALPHABET, CtcTranscripts, viterbi
 
 
 def random_answers(frames, alphabet=ALPHABET):

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from limen.audio.files import write_clip
-from limen.data._cache import RECORD
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.models._model import inner
+from limen.core.errors import UserError
+from limen.data.fetch.cache import RECORD
+from limen.models.base.load import load_model
+from limen.models.base.model import inner
 from limen.models.speaker_encoder import slaney_filters, windows
 
 

@@ -8,11 +8,11 @@ import torch
 import transformers
 from torch import Tensor
 
-from limen.data._dataset import Dataset
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.models._training import TrainOptions, check_fit, train
-from limen.types import Sample
+from limen.core.errors import UserError
+from limen.core.types import Sample
+from limen.data.base.dataset import Dataset
+from limen.models.base.load import load_model
+from limen.models.training.loop import TrainOptions, check_fit, train
 
 VOCABULARY = ["<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ", "<pad>"]
 """As the published English checkpoints have it, but with the blank at the end."""
@@ -115,7 +115,7 @@ def test_silence_and_clips_shorter_than_a_frame_have_finite_answers(ctc):
 
 
 def test_the_waveform_is_normalised_as_the_librarys_extractor_does_it():
-    from limen.models._huggingface import standardised
+    from limen.models.speech.huggingface import standardised
 
     x, lengths = clips(9000, 5003, 801)
     extractor = transformers.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=True)

@@ -8,13 +8,13 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
-from limen.components import names
-from limen.data._get import get
-from limen.errors import UserError
-from limen.models._card import read_card
-from limen.models._load import ZOO, load_model, read_state
-from limen.models._model import inner
-from limen.models._training import TrainOptions
+from limen.core.components import names
+from limen.core.errors import UserError
+from limen.data.fetch.get import get
+from limen.models.base.load import ZOO, load_model, read_state
+from limen.models.base.model import inner
+from limen.models.training.card import read_card
+from limen.models.training.loop import TrainOptions
 
 PARAMETERS = {"resnet50": 25_557_032, "vgg19": 143_678_248, "densenet121": 7_978_856, "inception_v3": 27_161_264}
 """As torchvision documents them."""
@@ -44,7 +44,7 @@ def test_random_weights_depend_on_their_seed_alone_and_leave_the_global_generato
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_large_networks_have_torchvisions_number_of_parameters(name):
     with torch.device("meta"):
-        from limen.components import parse
+        from limen.core.components import parse
 
         component, options = parse("models", name)
         model = component.function(options)
@@ -60,7 +60,7 @@ def test_state_dicts_have_torchvisions_names():
         "inception_v3": ["Conv2d_1a_3x3.conv.weight", "Mixed_5d.branch3x3dbl_3.bn.bias", "Mixed_6e.branch7x7dbl_5.conv.weight",
                          "AuxLogits.conv1.bn.running_var", "Mixed_7c.branch3x3_2b.conv.weight", "fc.bias"],
     }  # fmt: skip
-    from limen.components import parse
+    from limen.core.components import parse
 
     for name, keys in expected.items():
         with torch.device("meta"):

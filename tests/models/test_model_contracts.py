@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from limen.models._load import load_model
-from limen.types import BOUNDS, predictions
+from limen.core.types import BOUNDS, predictions
+from limen.models.base.load import load_model
 
 NAMES = ["cifar_resnet", "cnn", "ctc_small", "keyword_cnn", "lenet5", "mlp", "res8", "resnet14_cifar", "resnet14_mnist", "wake_word"]
 

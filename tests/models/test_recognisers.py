@@ -8,14 +8,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from limen.components import parse
-from limen.errors import UserError
-from limen.models._attention import AttentionTranscripts
-from limen.models._beam import END, beam_search
-from limen.models._ctc import ALPHABET, CtcTranscripts
-from limen.models._load import load_model
-from limen.models._score import score
-from limen.types import Transcripts
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.core.types import Transcripts
+from limen.models.base.load import load_model
+from limen.models.speech.attention import AttentionTranscripts
+from limen.models.speech.beam import END, beam_search
+from limen.models.speech.ctc import ALPHABET, CtcTranscripts
+from limen.models.training.score import score
 
 SEQ2SEQ = ["lstm_seq2seq", "transformer_seq2seq"]
 ANSWERING = [("ctc_small", {}), ("deepspeech2", {}), *((name, {"head": head}) for name in SEQ2SEQ for head in ("attention", "ctc"))]

@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 
 from limen.audio.mel import LogMel
-from limen.models._clips import apart
-from limen.models._encoders import Front, Recurrent, convolved
-from limen.models._load import load_model
-from limen.models._recurrent import Order, both_ways
+from limen.models.base.load import load_model
+from limen.models.speech.encoders import Front, Recurrent, convolved
+from limen.models.speech.packed_clips import apart
+from limen.models.speech.recurrent import Order, both_ways
 from limen.models.transformer_seq2seq import Convolution
 
 HEADS = [(name, {"head": head}) for name in ("lstm_seq2seq", "transformer_seq2seq") for head in ("attention", "ctc")]

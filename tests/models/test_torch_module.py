@@ -6,8 +6,8 @@ import pytest
 import torch
 from external_example import Brightness
 
-from limen.errors import UserError
-from limen.models._load import load_model
+from limen.core.errors import UserError
+from limen.models.base.load import load_model
 
 PICTURE = {"name": "torch_module", "classes": ["mean", "offset"], "shape": [3, 4, 4]}
 

@@ -5,18 +5,18 @@ import json
 import pytest
 import torch
 
-from limen.components import parse
-from limen.data._dataset import Dataset
-from limen.edits import edits
-from limen.errors import UserError
-from limen.models._augment import AugmentOptions, augment, coloured, warped
-from limen.models._card import read_card, write_card
-from limen.models._load import ZOO, load_model
-from limen.models._score import score
-from limen.models._training import TrainOptions, learning_rate, train
-from limen.seeds import generators
-from limen.statistics import wilson
-from limen.types import Batch, Sample
+from limen.core.components import parse
+from limen.core.edits import edits
+from limen.core.errors import UserError
+from limen.core.seeds import generators
+from limen.core.statistics import wilson
+from limen.core.types import Batch, Sample
+from limen.data.base.dataset import Dataset
+from limen.models.base.load import ZOO, load_model
+from limen.models.training.augment import AugmentOptions, augment, coloured, warped
+from limen.models.training.card import read_card, write_card
+from limen.models.training.loop import TrainOptions, learning_rate, train
+from limen.models.training.score import score
 
 
 def digits(split, limit=None):

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 import limen
-from limen.errors import UserError
-from limen.models._trial import width
-from limen.types import Batch
+from limen.core.errors import UserError
+from limen.core.types import Batch
+from limen.models.base.first_answers import width
 
 X = torch.linspace(0.1, 0.9, 6 * 64).view(6, 1, 8, 8)
 

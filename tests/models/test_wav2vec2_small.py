@@ -4,16 +4,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from limen.components import load
-from limen.data._dataset import Dataset
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.models._model import inner
-from limen.models._score import score
-from limen.models._ssl import contextual, distractors, spans
-from limen.models._training import TrainOptions, train
-from limen.seeds import generators
-from limen.types import Sample
+from limen.core.components import load
+from limen.core.errors import UserError
+from limen.core.seeds import generators
+from limen.core.types import Sample
+from limen.data.base.dataset import Dataset
+from limen.models.base.load import load_model
+from limen.models.base.model import inner
+from limen.models.speech.self_supervised import contextual, distractors, spans
+from limen.models.training.loop import TrainOptions, train
+from limen.models.training.score import score
 
 TINY = {"name": "wav2vec2_small", "weights": "random", "channels": [8, 16, 16], "width": 32, "layers": 2, "heads": 2, "codes": 8,
         "negatives": 6, "span_frames": 4, "span_starts": 0.1}  # fmt: skip

@@ -6,8 +6,8 @@ import pickle
 import pytest
 import torch
 
-from limen.errors import UserError
-from limen.models._load import load_model, read_state
+from limen.core.errors import UserError
+from limen.models.base.load import load_model, read_state
 
 
 class Bomb:

@@ -9,24 +9,24 @@ import torch
 import torch.nn.functional as F
 from tiny_whisper import POSITIONS, write_folder
 
-from limen.attacks._precision import alike, prepared
-from limen.attacks._run import Attack
+from limen.attacks.engine.precision import alike, prepared
+from limen.attacks.engine.run import Attack
 from limen.audio.synthesis import speak
-from limen.components import parse
-from limen.data._get import get
+from limen.core.components import parse
+from limen.core.errors import UserError
+from limen.core.types import Batch, Transcripts
+from limen.data.fetch.get import get
 from limen.data.spoken_languages import SpokenLanguages, spoken_languages
-from limen.errors import UserError
-from limen.goals._goal import Goal
-from limen.models import _whisper_transcripts
-from limen.models._load import load_model
-from limen.models._model import inner
-from limen.models._whisper_decoding import greedy
-from limen.models._whisper_features import WhisperFeatures
-from limen.models._whisper_tokens import LANGUAGES
-from limen.models._whisper_transcripts import WhisperTranscripts
-from limen.models._whisper_weights import ctranslate2_state
-from limen.models.whisper import positions
-from limen.types import Batch, Transcripts
+from limen.goals.base.goal import Goal
+from limen.models.base.load import load_model
+from limen.models.base.model import inner
+from limen.models.whisper import transcripts
+from limen.models.whisper.decoding import greedy
+from limen.models.whisper.features import WhisperFeatures
+from limen.models.whisper.tokens import LANGUAGES
+from limen.models.whisper.transcripts import WhisperTranscripts
+from limen.models.whisper.weights import ctranslate2_state
+from limen.models.whisper.whisper import positions
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +122,8 @@ def test_a_beam_of_one_is_greedy_and_a_wide_one_finds_likelier_tokens(tiny):
     options = {"most_tokens": 6, "language": "en"}
     greedy = made(tiny[0], **options)(x, lengths)
     assert made(tiny[0], decoding="beam", beam_width=1, **options)(x, lengths).texts() == greedy.texts()
-    from limen.models._whisper_decoding import beam_search
-    from limen.models._whisper_decoding import greedy as tokens_of
+    from limen.models.whisper.decoding import beam_search
+    from limen.models.whisper.decoding import greedy as tokens_of
 
     def mean_likelihood(row, tokens):
         given = torch.cat((row.prefixes, torch.tensor([tokens])), 1)
@@ -239,7 +239,7 @@ def decoded(monkeypatch):
         sizes.append(len(answers))
         return greedy(answers)
 
-    monkeypatch.setattr(_whisper_transcripts, "greedy", counted)
+    monkeypatch.setattr(transcripts, "greedy", counted)
     return sizes
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from limen.errors import UserError
-from limen.options import parse_options
+from limen.core.errors import UserError
+from limen.core.options import parse_options
 from limen.perception.adaptive import Options, next_level, posterior
 from limen.perception.psychometric import Prior, grid, probability
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from limen.errors import UserError
-from limen.options import parse_options
+from limen.core.errors import UserError
+from limen.core.options import parse_options
 from limen.perception.psychometric import Prior, estimate, fit, pooled, probability
 
 SMALL = Prior(step=5, slopes=4, lapses=(0.02, 0.06), gammas=(0.04,))

@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from limen.metrics._apply import applicable, measure
+from limen.core.types import Batch, Samples
+from limen.metrics.base.apply import applicable, measure
 from limen.perception.similarity import homographies, moved, pass_score, ssim
-from limen.types import Batch, Samples
 
 
 def waves(colours, height, width):

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import soundfile
 from PIL import Image
 
-from limen.metrics._metric import Column
-from limen.metrics._summary import summarise as summarised
-from limen.statistics import wilson
+from limen.core.statistics import wilson
+from limen.metrics.base.metric import Column
+from limen.metrics.base.summary import summarise as summarised
 
 COMMANDS = ["yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "unknown", "silence"]
 DIGITS = [str(d) for d in range(10)]

@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 from limen.listening import design
-from limen.listening.export import rows
+from limen.listening.analysis.export import rows
 from limen.listening.study import Study
-from limen.trials._screen import Screen, Widget
+from limen.trials.base.screen import Screen, Widget
 
 NASTY = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">"\'&é漢字🎧'
 STEPS: list[Any] = [

@@ -13,13 +13,13 @@ import soundfile
 from fabricated_run import Fabricated, full_run
 from PIL import Image
 
-from limen.errors import UserError
+from limen.core.errors import UserError
 from limen.report import build
-from limen.report._checks import Check, run_checks
-from limen.report._media import show
-from limen.report._run import read_run
-from limen.report._svg import Scale, log_ticks, ticks
-from limen.report._words import duration, fmt, interval, threats
+from limen.report.checks import Check, run_checks
+from limen.report.formatting import duration, fmt, interval, threats
+from limen.report.media import show
+from limen.report.run import read_run
+from limen.report.svg.lines import Scale, log_ticks, ticks
 
 LINF = {"name": "linf", "eps": 8 / 255}
 

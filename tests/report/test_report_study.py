@@ -10,8 +10,8 @@ import pytest
 import studied
 from playwright.sync_api import Browser, Page
 
-from limen.listening.analysis import analyse
-from limen.report.study import build_study, sentences
+from limen.listening.analysis.analyse import analyse
+from limen.report.study.page import build_study, sentences
 
 ARGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
 VOID = {"meta", "link", "img", "br", "hr", "input"}

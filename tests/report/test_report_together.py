@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from speech_run import SPEECH
 
-from limen.cli import _show
+from limen.cli.app import _show
+from limen.core.statistics import wilson
 from limen.experiments.engine import run
 from limen.experiments.file import read_experiment
-from limen.metrics._summary import summarise
+from limen.metrics.base.summary import summarise
 from limen.report import all_together, build
-from limen.report._run import Cell, read_run
-from limen.report._together import COLUMNS, RATES, Together, along, together
-from limen.statistics import wilson
+from limen.report.run import Cell, read_run
+from limen.report.worst_case import COLUMNS, RATES, Together, along, together
 
 LINF = {"name": "linf", "eps": 0.1}
 UNITS = {"word": 1, "character": 4}

@@ -8,9 +8,9 @@ from speech_run import SPEECH, TARGET, curve, curve_rows, garbled, text_rows
 from test_report_build import checks_of, text_of
 
 from limen.report import build
-from limen.report._run import read_run
-from limen.report._transcripts import compare, error_rate
-from limen.report._words import threats
+from limen.report.formatting import threats
+from limen.report.run import read_run
+from limen.report.transcripts import compare, error_rate
 
 
 def test_word_differences_mark_wrong_added_and_left_out_words() -> None:

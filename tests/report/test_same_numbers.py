@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from limen.cli import _show
+from limen.cli.app import _show
+from limen.core.statistics import pooled
 from limen.experiments.engine import run
 from limen.experiments.file import read_experiment
 from limen.report import all_together, build
-from limen.report._run import read_run
-from limen.statistics import pooled
+from limen.report.run import read_run
 
 NET = {"model": {"name": "ctc_small"}, "data": {"name": "digit_strings", "limit": 6}}
 LOUD, QUIET = ({"name": "snr", "snr_db": db} for db in (20, 25))

@@ -7,20 +7,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from limen.attacks._run import Attack
-from limen.components import parse
-from limen.data._dataset import Dataset
-from limen.metrics._apply import applicable
-from limen.models._model import Model
-from limen.tasks._cell import Cell
-from limen.types import Sample
+from limen.attacks.engine.run import Attack
+from limen.core.components import parse
+from limen.core.types import Sample
+from limen.data.base.dataset import Dataset
+from limen.metrics.base.apply import applicable
+from limen.models.base.model import Model
+from limen.tasks.base.cell import Cell
 
 WORDS = ["", "one", "two", "three", "four"]
 FRAME = 100
 
 
 class Spoken:
-    """Implements `limen.types.Transcripts`."""
+    """Implements `limen.core.types.Transcripts`."""
 
     exact = True
 

@@ -6,19 +6,19 @@ import pytest
 import torch
 from torch import nn
 
-from limen.attacks._run import Attack
-from limen.data._dataset import Dataset
-from limen.errors import UserError
+from limen.attacks.engine.run import Attack
+from limen.core.errors import UserError
+from limen.core.types import Sample
+from limen.data.base.dataset import Dataset
 from limen.experiments.engine import run
 from limen.experiments.file import Experiment, read_experiment
 from limen.experiments.plan import plan
-from limen.models._model import Classifier
-from limen.report._checks import run_checks
-from limen.report._run import Cell as Read
-from limen.report._run import read_run
-from limen.tasks._cell import Cell
+from limen.models.base.model import Classifier
+from limen.report.checks import run_checks
+from limen.report.run import Cell as Read
+from limen.report.run import read_run
 from limen.tasks.audit import Audit, audit
-from limen.types import Sample
+from limen.tasks.base.cell import Cell
 
 BUDGET = {"name": "linf", "eps": 0.3}
 NET = {"model": {"name": "cnn"}, "data": {"name": "digits", "limit": 8}}

@@ -5,10 +5,10 @@ import pytest
 import torch
 from spelling import cell, clip, dataset, run
 
-from limen import seeds
-from limen.statistics import pooled
-from limen.tasks._control import equal_noise
-from limen.types import Batch, Sample, collate
+from limen.core import seeds
+from limen.core.statistics import pooled
+from limen.core.types import Batch, Sample, collate
+from limen.tasks.base.noise_control import equal_noise
 
 TEXTS = ["one two three", "four", "two one", "three three"]
 ATTACK = {"name": "pgd", "steps": 10, "random_start": False, "budget": {"name": "snr", "snr_db": 30}}

@@ -6,14 +6,14 @@ import pytest
 import torch
 from spelling import Speller, cell, dataset, run
 
-from limen.attacks._run import Attack
-from limen.cli import _show
+from limen.attacks.engine.run import Attack
+from limen.cli.app import _show
+from limen.core.types import Batch
 from limen.experiments.engine import run as run_experiment
 from limen.experiments.file import read_experiment
-from limen.metrics._summary import summarise
-from limen.models._load import load_model
-from limen.tasks._columns import TASK_COLUMNS
-from limen.types import Batch
+from limen.metrics.base.summary import summarise
+from limen.models.base.load import load_model
+from limen.tasks.base.columns import TASK_COLUMNS
 
 DEAF = ["", "one", "two", "two", "four", "three"]
 """What a model says that takes every three for a two, and only something louder for a three."""

@@ -9,8 +9,8 @@ import torch
 from spelling import Speller, cell, clip, dataset, run
 
 from limen.audio.files import read_clip
-from limen.components import parse
-from limen.pairs import measure_files
+from limen.core.components import parse
+from limen.measure import measure_files
 
 TEXTS = ["one two three", "four", "two one", "three three", "four four four"]
 IDS = ["a/b.wav", "a_b", "ü ?", "a/B.flac", "../up"]

@@ -5,11 +5,11 @@ import json
 import pyarrow.parquet as parquet
 import torch
 
-from limen.attacks._through import behind
-from limen.components import parse
+from limen.attacks.engine.physical import behind
+from limen.core.components import parse
 from limen.experiments.engine import run
 from limen.experiments.file import Experiment
-from limen.models._load import load_model
+from limen.models.base.load import load_model
 
 NET = {"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits", "limit": 300}}
 

@@ -3,9 +3,9 @@
 import pytest
 from spelling import WORDS, Speller, cell, dataset, run
 
-from limen.errors import UserError
-from limen.models._load import load_model
-from limen.models._model import Model
+from limen.core.errors import UserError
+from limen.models.base.load import load_model
+from limen.models.base.model import Model
 
 TEXTS = ["one two", "three four", "two", "four one"]
 ATTACK = {"name": "pgd", "steps": 40, "goal": {"name": "transcript", "text": "three three"}, "budget": {"name": "linf", "eps": 0.4}}

@@ -8,10 +8,10 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from limen.components import names, parse
-from limen.errors import UserError
+from limen.core.components import names, parse
+from limen.core.errors import UserError
 from limen.listening.study import Item
-from limen.trials._screen import Effect, Listener, latin_row
+from limen.trials.base.screen import Effect, Listener, latin_row
 
 REQUIRED = {
     "instructions": {"text": "Listen."},

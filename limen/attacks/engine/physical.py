@@ -1,0 +1,68 @@
+r"""Attacks that survive what happens between the file and the model. Athalye et al. 2018, https://arxiv.org/abs/1707.07397:
+
+    gradient of  E_t [ L( f( t(x_adv) ) ) ]    as the mean over draws of t (EOT)
+
+`through` names transforms (components of limen/defenses) that the search sees in front of the model, in the order in which a sample meets
+them; `draws` says how many of their draws a gradient averages. Success is judged on the victim as it is, and, where asked, under fresh
+draws of the transforms (`over_the_air`).
+"""
+
+import copy
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from limen.core import seeds
+from limen.core.components import named, parse
+from limen.core.options import Options
+from limen.core.types import Batch
+from limen.goals.base.goal import Goal
+from limen.models.base.model import Model, evaluating
+
+Transform = Annotated[str | dict[str, Any], named("defenses")]
+
+
+class Through(Options):
+    """What lies between an attack and the model."""
+
+    through: list[Transform] = Field(default=[])
+    """Transforms in the order in which a sample meets them, each {name: room, ...its options}."""
+    draws: int | None = Field(default=None, ge=1)
+    """Random draws that a gradient averages; null: as many as the transforms and the model say."""
+
+    def before(self, model: Model) -> Model:
+        """What the search sees."""
+        seen = behind(model, self.through)
+        if self.draws is not None and seen.draws != self.draws:
+            seen = copy.copy(seen)  # shares the weights
+            seen.draws = self.draws
+        return seen
+
+
+class OverTheAir(Options):
+    """Judging under draws that no search has seen."""
+
+    through: list[Transform] = Field(min_length=1)
+    """Transforms in the order in which a sample meets them, each {name: room, ...its options}."""
+    draws: int = Field(default=20, ge=1)
+    """Fresh draws of them under which each sample is judged."""
+
+
+def behind(model: Model, transforms: list[Any]) -> Model:
+    """The model behind these transforms, the first of which a sample meets first."""
+    for spec in reversed(transforms):
+        component, options = parse("defenses", spec)
+        model = component.function(model, options)
+    return model
+
+
+@torch.no_grad()
+def over_the_air(model: Model, batch: Batch, x: Tensor, goal: Goal, options: OverTheAir, *, seed: int = 0) -> Tensor:
+    """(B,) the share of fresh draws in which x, clean or adversarial, reaches the goal. The same draws whatever x is."""
+    heard = behind(model, options.through)
+    streams = seeds.generators(seed, batch.ids, "over_the_air")
+    with evaluating(heard):
+        votes = [goal.judged(heard(x, batch.lengths, streams)).double() for _ in range(options.draws)]
+    return torch.stack(votes).mean(0)

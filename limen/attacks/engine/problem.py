@@ -1,0 +1,358 @@
+"""What an attack is asked: samples of a model, a goal and a budget. Attack = goal x budget x search; this is all the search sees.
+
+Autograd is on in `Problem`, and in the clean pass kept for it (`_asking.py`), and nowhere else. Rows can be taken out (`rows`), so finished
+samples leave the batch.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field, replace
+from threading import Event
+
+import torch
+from torch import Tensor
+
+from limen.attacks.engine.forward import CleanPass, Doubts, FullPath, ask
+from limen.budgets.families.balls import Ball
+from limen.core.errors import SampleError, UserError
+from limen.core.options import Options
+from limen.core.seeds import Streams
+from limen.core.types import Outputs, select, valid
+from limen.goals.base.goal import Goal
+from limen.models.base.ensemble import Ensemble
+from limen.models.base.model import Model
+
+NO_BUDGET = "needs a budget and has none. Add one, for example budget: {name: linf, eps: 0.03}; `limen list budgets` shows all."
+
+
+def needs_budget(options: Options) -> bool:
+    """True unless a search seeks the smallest change (`minimal`) or keeps a limit of its own (`own_limit`)."""
+    return getattr(options, "needs_budget", not (getattr(options, "minimal", False) or getattr(options, "own_limit", False)))
+
+
+@dataclass
+class Calls:
+    """Per sample: how often the model was asked, and what its gradients looked like."""
+
+    forward: Tensor
+    backward: Tensor
+    dead: Tensor
+    """Gradients that were zero or not finite."""
+
+    @staticmethod
+    def none(n: int) -> "Calls":
+        return Calls(*(torch.zeros(n, dtype=torch.long) for _ in range(3)))
+
+
+@dataclass
+class Watch:
+    """A model that the attack does not differentiate looks on and keeps the points it likes best: a perturbation that has begun to overfit
+    the proxies is not taken. Section 6.3.1 of Olivier 2023."""
+
+    model: Model
+    x: Tensor
+    """(B, ...) the best point of each sample."""
+    best: Tensor
+    """(B,) its score."""
+    dtype: torch.dtype
+    """In which the model takes samples; the search may be more precise."""
+    every: int = 1
+    """Gradients of the attack between two looks."""
+    asked: int = 0
+
+    @staticmethod
+    def over(model: Model, x: Tensor, dtype: torch.dtype, every: int = 1) -> "Watch":
+        return Watch(model, x.clone(), x.new_full((len(x),), -torch.inf), dtype, every)
+
+    @torch.no_grad()
+    def see(self, problem: "Problem", x_adv: Tensor, last: bool = False) -> None:
+        self.asked += 1
+        if not last and (self.asked - 1) % self.every:
+            return
+        score = problem.goal.score(ask(self.model, x_adv.to(self.dtype), problem.lengths, problem.generators)).to(self.best)
+        rows = problem.index.to(self.x.device)
+        i = (score > self.best[rows]).nonzero().squeeze(1)
+        self.best[rows[i]], self.x[rows[i]] = score[i], x_adv[i].detach()
+
+
+@dataclass
+class Problem:
+    model: Model
+    x: Tensor
+    """(B, ...) clean samples."""
+    goal: Goal
+    budget: Ball | None
+    """None: the attack seeks the smallest change it can."""
+    generators: Sequence[torch.Generator]
+    """One stream per sample."""
+    low: Tensor | float
+    high: Tensor | float
+    """The range samples must keep; tensors broadcast against one sample."""
+    y: Tensor | list[str] | None = None
+    """The true answers (universal attacks of one class need them)."""
+    lengths: Tensor | None = None
+    calls: Calls = field(default_factory=lambda: Calls.none(0))
+    index: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
+    """Position of each row in the problem first posed."""
+    ids: list[str] = field(default_factory=list)
+    """Names of the samples."""
+    watch: "Watch | None" = None
+    """A third model that looks on."""
+    clean: CleanPass | None = None
+    """The pass over the clean samples, where the first gradient may be had from it."""
+    full: FullPath | None = None
+    """The model as it is judged, if the search asks a faster stand-in."""
+    doubts: Doubts = field(default_factory=lambda: Doubts.none(0))
+    halt: Event | None = None
+    """Once set, the model is asked no more: the search was broken off from outside."""
+
+    def __post_init__(self) -> None:
+        if len(self.index) != len(self.x):
+            n = len(self.x)
+            self.index, self.calls, self.doubts = torch.arange(n), Calls.none(n), Doubts.none(n)
+        self.mask = valid(self.x, self.lengths)
+        self._one = torch.ones(len(self.x), dtype=torch.long)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def ball(self) -> Ball:
+        """The budget of an attack that cannot do without one."""
+        if self.budget is None:
+            raise UserError(f"This attack {NO_BUDGET}")
+        return self.budget
+
+    def rows(self, keep: Tensor) -> "Problem":
+        """The problem of some samples; `keep` holds row numbers (a row may come more than once) or a mask."""
+        i = keep.nonzero().squeeze(1) if keep.dtype == torch.bool else keep
+        return replace(self, x=select(self.x, i), goal=self.goal.rows(i), budget=None if self.budget is None else self.budget.rows(i),
+                       generators=_streams(self.generators, i.tolist()),
+                       y=None if self.y is None else select(self.y, i),
+                       lengths=None if self.lengths is None else select(self.lengths, i), index=self.index[i.cpu()],
+                       ids=select(self.ids, i) if self.ids else [])  # fmt: skip
+
+    def trimmed(self) -> "Problem":
+        """The same clips without the padding that none of them needs."""
+        if self.lengths is None or self.goal.framed or isinstance(self.low, Tensor) or isinstance(self.high, Tensor):
+            return self
+        return replace(self, x=self.x[:, : int(self.lengths.max())])
+
+    def around(self, x: Tensor, budget: Ball | None) -> "Problem":
+        """The same goal asked of other points, with another budget; calls go on the same account."""
+        return replace(self, x=x, budget=budget, clean=None)
+
+    def clip(self, x_adv: Tensor) -> Tensor:
+        """Into the range of samples. Clean samples lie in it, so this never makes a change larger."""
+        if isinstance(self.low, Tensor) or isinstance(self.high, Tensor):
+            return torch.minimum(torch.maximum(x_adv, torch.as_tensor(self.low).to(x_adv)), torch.as_tensor(self.high).to(x_adv))
+        return x_adv.clamp(self.low, self.high)
+
+    def project(self, x_adv: Tensor) -> Tensor:
+        """Into the budget, if there is one, and into the range."""
+        return self.clip(x_adv) if self.budget is None else self._allowed(x_adv - self.x)
+
+    def step(self, x_adv: Tensor, gradient: Tensor, size: Tensor) -> Tensor:
+        """One steepest step of norm `size` (B,), projected."""
+        if self.ball.sparse:
+            # a coordinate at the edge of the range cannot go further: without this the steepest one would be chosen for ever
+            gradient = self.movable(x_adv, gradient)
+        return self._allowed(self.ball.step(gradient, size).add_(x_adv).sub_(self.x))
+
+    def movable(self, x_adv: Tensor, gradient: Tensor) -> Tensor:
+        """The gradient without what the range stops: a value at an end of it that would be pushed further."""
+        free = torch.empty_like(gradient)  # 1 or 0, not a mask: filling by a mask takes five times as long as multiplying
+        return torch.ne(self.clip(gradient.sign().add_(x_adv)), x_adv, out=free).mul_(gradient)
+
+    def _allowed(self, delta: Tensor) -> Tensor:
+        """x + delta within budget and range. In place where it can be: fresh memory is most of what a step costs beside the model."""
+        x_adv = self.ball.project(delta).add_(self.x)
+        return self.clip(x_adv) if isinstance(self.low, Tensor) or isinstance(self.high, Tensor) else x_adv.clamp_(self.low, self.high)
+
+    def start(self) -> Tensor:
+        """A random allowed point; padding is left alone."""
+        return self.clip(self.x + self.ball.start(self.x, self.generators, None if self.mask is None else self.lengths))
+
+    def outputs(self, x_adv: Tensor) -> Outputs:
+        if self.halt is not None and self.halt.is_set():
+            raise CancelledError
+        self.calls.forward.index_add_(0, self.index, self._one)
+        return ask(self.model, x_adv, self.lengths, self.generators)
+
+    @property
+    def draws(self) -> int:
+        """How many answers of a model that draws at random are averaged."""
+        return self.model.draws if self.model.random else 1
+
+    @torch.no_grad()
+    def reached(self, x_adv: Tensor) -> Tensor:
+        """(B,) bool."""
+        return self.look(x_adv)[1]
+
+    @torch.no_grad()
+    def look(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, confirm: bool = True) -> tuple[Tensor, Tensor]:
+        """(B,) loss (`loss` replaces the goal's own) and (B,) reached, without gradients. Of a model that draws at random: mean loss, and
+        whether all draws agree. `confirm` as in `gradient`, but for pauses."""
+        measure = loss or self.goal.loss
+        losses, votes = [], []
+        for _ in range(self.draws):
+            outputs = self.outputs(x_adv)
+            losses.append(self._measured(measure, outputs).to(self.x.dtype))
+            votes.append(self.confirmed(outputs, x_adv) if confirm else self._claimed(outputs))
+        return _mean(losses), _all(votes)
+
+    def gradient(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, through: Callable[[Tensor], Tensor] | None = None,
+                 confirm: bool = True) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+        """d loss_i / d x_i for every row, the losses, and which rows have already reached the goal. One forward pass serves all three.
+
+        `loss` replaces the goal's own; `through` maps what is varied to samples, which then need not be samples (a sticker, a filter).
+        Of a model that draws at random: the mean over its draws (EOT, Athalye et al. 2018), reached if all draws agree.
+
+        A success that must be confirmed (see `confirmed`) and was rejected is asked about again some gradients later: a search may leave
+        a few steps after its first success, never without one. `confirm=False`, for gradients whose third answer nothing depends on, asks
+        about none and takes the claims as they are.
+        """
+        if self.watch is not None and through is None:
+            self.watch.see(self, x_adv)
+        measure = loss or self.goal.loss
+        due = self.doubts.due(self.index) if confirm else None
+        gradients, losses, votes = [], [], []
+        for _ in range(self.draws):
+            with torch.enable_grad():
+                leaf, samples, outputs = self._passed(x_adv, through)
+                values = self._measured(measure, outputs)
+                gradient = _slope(values.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
+            gradients.append(self._cleaned(gradient if len(leaf) == len(x_adv) else gradient[self.index]))
+            losses.append(values.detach().to(self.x.dtype))
+            votes.append(self.confirmed(outputs, samples.detach(), due) if confirm else self._claimed(outputs))
+        return _mean(gradients), _mean(losses), _all(votes)
+
+    def _measured(self, loss: Callable[[Outputs], Tensor], outputs: Outputs) -> Tensor:
+        """(B,) losses; a sample that cannot have one is named."""
+        try:
+            return loss(outputs)
+        except SampleError as error:
+            raise error.named(self.ids) from None
+
+    def _passed(self, x_adv: Tensor, through: Callable[[Tensor], Tensor] | None) -> tuple[Tensor, Tensor, Outputs]:
+        """What is varied, the samples it gives, and what the model says of them; at the clean samples the pass over them may be at hand,
+        whose leaf holds all."""
+        known = None if self.clean is None or through is not None else self.clean.take(x_adv, self.index)
+        if known is not None:
+            leaf, outputs = known
+            return leaf, x_adv, outputs if len(leaf) == len(x_adv) else outputs[self.index]
+        leaf = x_adv.detach().requires_grad_()
+        samples = leaf if through is None else through(leaf)
+        return leaf, samples, self.outputs(samples)
+
+    def input_gradients(self, x_adv: Tensor, pick: Tensor, base: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Logits (B, K) and the gradients (B, k, ...) of the logits whose numbers `pick` (B, k) holds. Classifiers only.
+
+        With `base` (B,), gradients of the differences to that logit. Of a model that draws at random: means over its draws.
+        """
+        all_logits, all_gradients = [], []
+        for _ in range(self.draws):
+            with torch.enable_grad():
+                leaf = x_adv.detach().requires_grad_()
+                logits = self.outputs(leaf)
+                assert isinstance(logits, Tensor)
+                chosen = logits.gather(1, pick) - (0 if base is None else logits.gather(1, base[:, None]))
+                sums = chosen.sum(0)
+                columns = [_slope(value, leaf, again=j + 1 < len(sums)) for j, value in enumerate(sums)]
+            all_logits.append(logits.detach())
+            cleaned = [self._cleaned(c) for c in columns]
+            all_gradients.append(cleaned[0][:, None] if len(cleaned) == 1 else torch.stack(cleaned, 1))
+        return _mean(all_logits), _mean(all_gradients)
+
+    @property
+    def certain(self) -> bool:
+        """False where the model draws at random: one lucky draw settles nothing, so no sample leaves early."""
+        return not self.model.random
+
+    @torch.no_grad()
+    def confirmed(self, outputs: Outputs, x_adv: Tensor, due: Tensor | None = None) -> Tensor:
+        """(B,) bool: which samples reach the goal, `outputs` being what the model says of them. What only decoding can tell is decoded,
+        and what a stand-in claims is asked of the model as it is judged. With `due` (B,), only claims of these rows are settled in this
+        way, and those of others do not count."""
+        reached, doubtful = self._claimed(outputs), self.goal.doubtful(outputs)
+        if self.full is not None:
+            claims = reached.cpu()
+        elif doubtful is not None:
+            claims = reached.cpu() & doubtful
+        else:
+            return reached
+        asked = (claims if due is None else claims & due).nonzero().squeeze(1)
+        reached = reached & ~claims.to(reached.device)
+        if len(asked):
+            rows = self.rows(asked)
+            said = rows._settled(outputs[asked] if isinstance(outputs, Tensor) else outputs.rows(asked), select(x_adv, asked))
+            self.doubts.settled(rows.index, said, pauses=due is not None)
+            reached[asked] = said.to(reached.device)
+        return reached
+
+    def _settled(self, outputs: Outputs, x_adv: Tensor) -> Tensor:
+        """(B,) bool, the outputs being those of the model that the search asks."""
+        # a text of the stand-in costs less than a pass over the full path, so it comes first
+        reached = self.goal.judged(outputs).cpu() if self.goal.doubtful(outputs) is not None else torch.ones(len(self), dtype=torch.bool)
+        i = reached.nonzero().squeeze(1)
+        if self.full is not None and len(i):
+            left = self.rows(i)
+            self.calls.forward.index_add_(0, left.index, left._one)
+            reached[i] = self.full.confirms(left.goal, select(x_adv, i), left.index, left.lengths, left.generators).cpu()
+        return reached
+
+    @torch.no_grad()
+    def _claimed(self, outputs: Outputs) -> Tensor:
+        return self.goal.reached(outputs).to(self.x.device)
+
+    def _cleaned(self, gradient: Tensor) -> Tensor:
+        """Counts dead gradients, makes non-finite entries zero and leaves padding alone."""
+        flat = gradient.flatten(1)
+        largest = flat.amax(1).maximum(-flat.amin(1))  # no copy of the magnitudes; ten times faster than vector_norm of ord inf
+        self.calls.backward.index_add_(0, self.index, self._one)
+        if not math.isfinite(largest.log().sum()):  # one is 0, infinite or no number
+            alive = (largest > 0) & (largest < torch.inf)
+            self.calls.dead.index_add_(0, self.index, (~alive).long().cpu())
+            gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
+        return gradient * self.mask if self.mask is not None and gradient.shape == self.x.shape else gradient
+
+
+def searched(problem: Problem, search: Callable[[Problem], Tensor]) -> Tensor:
+    """What the search finds. Searches of classifiers also read logits, and may end by themselves where only a stand-in is fooled: these
+    samples are searched on the model itself."""
+    x_adv = search(problem)
+    if problem.full is None or problem.model.output != "class":
+        return x_adv
+    left = (~problem.reached(x_adv).cpu() & problem.doubts.rejected[problem.index]).nonzero().squeeze(1).to(x_adv.device)
+    if not len(left):
+        return x_adv
+    return x_adv.index_copy(0, left, search(replace(problem.rows(left), model=problem.full.model, full=None)))
+
+
+def _streams(generators: Sequence[torch.Generator], rows: list[int]) -> Sequence[torch.Generator]:
+    return generators.rows(rows) if isinstance(generators, Streams) else [generators[i] for i in rows]
+
+
+def _slope(value: Tensor, leaf: Tensor, again: bool = False) -> Tensor:
+    """d value / d leaf; zero where the value does not hang on it: a model may answer always the same, or cut the graph."""
+    if not value.requires_grad:
+        return torch.zeros_like(leaf)
+    (slope,) = torch.autograd.grad(value, leaf, retain_graph=again, allow_unused=True, materialize_grads=True)
+    return slope.contiguous()  # it comes as the network likes pictures to lie (`ask`); the search likes them as they came
+
+
+def _mean(values: list[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else torch.stack(values).mean(0)
+
+
+def _all(votes: list[Tensor]) -> Tensor:
+    # the victim answers once: a sample that only most draws call fooled would often fail that one time
+    return votes[0] if len(votes) == 1 else torch.stack(votes).all(0)
+
+
+def need_classes(problem: Problem, who: str) -> None:
+    """For attacks that look at the logits of single classes."""
+    if problem.model.output != "class" or any(isinstance(m, Ensemble) for m in problem.model.modules()):
+        raise UserError(f"The attack {who} needs one classifier, but this model gives transcripts, or there are several. "
+                        "Use pgd, fgsm, bim, mi_fgsm, cw_l2 or uap, which only need a loss.")  # fmt: skip

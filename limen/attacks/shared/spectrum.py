@@ -1,0 +1,126 @@
+"""Attacks that take energy out of a clip's spectrum without asking a model: what the spectral attacks share.
+
+Every clip is transformed alone, over its valid samples and in double precision, so it gives the same in any batch. With X = rfft(x) of n
+samples, the energies |X_k|^2 / n (twice that but for DC and, of even n, Nyquist) add up to ||x||^2 (Parseval): what is taken out is counted
+exactly.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from limen.attacks.engine.problem import Problem
+from limen.budgets.families.balls import L2Ball
+from limen.core.errors import UserError
+
+TOLERANCE = 1e-9
+"""Share of an energy that is as good as none: 4e-9 dB."""
+
+
+@dataclass
+class Spectrum:
+    """The bins of one clip and the energy that each of them stands for."""
+
+    bins: Tensor
+    """(n // 2 + 1,) complex."""
+    weight: Tensor
+    """Energy of a bin of magnitude 1."""
+    n: int
+
+    @classmethod
+    def of(cls, x: Tensor) -> "Spectrum":
+        n = max(len(x), 1)
+        weight = torch.full((n // 2 + 1,), 2 / n, dtype=torch.float64, device=x.device)
+        weight[0] = 1 / n
+        if n % 2 == 0:
+            weight[-1] = 1 / n
+        return cls(torch.fft.rfft(x.double(), n=n), weight, n)
+
+    @cached_property
+    def ascending(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Energies of the bins from the weakest up, their running sum, and the bins they belong to."""
+        energy, order = (self.weight * self.bins.abs().square()).sort(stable=True)
+        return energy, energy.cumsum(0), order
+
+    def scaled(self, gain: Tensor) -> "Spectrum":
+        return Spectrum(self.bins * gain, self.weight, self.n)
+
+    def clip(self) -> Tensor:
+        """(n,) samples."""
+        return torch.fft.irfft(self.bins, n=self.n)
+
+
+def decimated(spectrum: Spectrum, energy: float) -> Spectrum:
+    """Without its weakest bins: the change has exactly this energy, for which the last bin it touches is only made weaker."""
+    e, total, order = spectrum.ascending
+    gone = int((total <= energy).sum())
+    gain = torch.ones_like(e)
+    gain[:gone] = 0
+    if gone < len(e):
+        left = energy - (float(total[gone - 1]) if gone else 0.0)
+        gain[gone] = 1 - (left / e[gone]).clamp(0, 1).sqrt()  # energy of the change of one bin: (1 - gain)^2 e
+    return spectrum.scaled(torch.empty_like(gain).scatter_(0, order, gain))
+
+
+def solved(size: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+    """The s in [low, high] with size(s) = wanted, of a continuous size that grows; the end that comes closest if there is none.
+
+    False position, where an end that stays gets half its weight (the Illinois rule): a transform per step is dear, and halving needs many.
+    """
+    below, above = size(low) - wanted, size(high) - wanted
+    if below >= 0 or above <= 0:
+        return low if below >= 0 else high
+    last = 0
+    for _ in range(100):
+        s = (low * above - high * below) / (above - below)
+        off = size(s) - wanted
+        if abs(off) <= TOLERANCE * wanted:
+            return s
+        side = 1 if off > 0 else -1
+        if side > 0:
+            high, above, below = s, off, below / 2 if last == side else below
+        else:
+            low, below, above = s, off, above / 2 if last == side else above
+        last = side
+    return low
+
+
+def energies(problem: Problem, who: str) -> list[float]:
+    """What each clip may lose: the square of its L2 radius. Refuses what these attacks are not made for."""
+    if problem.model.kind != "clip":
+        raise UserError(f"The attack {who} is for clips, but this model takes {problem.model.kind}s. Use pgd or random_noise.")
+    if not isinstance(problem.ball, L2Ball):
+        raise UserError(f"The attack {who} takes energy out of a clip, so its budget must be one of energy: "
+                        "budget: {name: snr, snr_db: 30} or {name: l2, eps: 0.5}.")  # fmt: skip
+    return problem.ball.radius.double().square().tolist()
+
+
+def samples(problem: Problem, row: int) -> Tensor:
+    """(n,) the valid samples of one clip, in double precision."""
+    x = problem.x[row]
+    return (x if problem.lengths is None else x[: int(problem.lengths[row])]).double()
+
+
+def without(problem: Problem, row: int, energy: float, remove: Callable[[float], Tensor]) -> Tensor:
+    """(T,) the clip of this row as `remove(energy)` gives it, in range and changed by exactly this energy, or by all that it holds if that
+    is less. Padding is left alone."""
+    x, out = samples(problem, row), problem.x[row].clone()
+    whole = float(x.square().sum())
+    if whole == 0:
+        return out
+    energy = min(energy, whole)
+
+    def size(y: Tensor) -> float:
+        return float((y - x).square().sum())
+
+    y = remove(energy)
+    allowed = problem.clip(y)
+    if size(allowed) < (1 - TOLERANCE) * size(y):
+        # the range takes some of the change back: more is removed until what stays of it has the energy. There is such a change, for it
+        # grows continuously with what is removed, and at the end stands silence, which is in range
+        allowed = problem.clip(remove(solved(lambda e: size(problem.clip(remove(e))), energy, energy, whole)))
+    out[: len(x)] = allowed
+    return out

@@ -1,0 +1,222 @@
+"""Commented templates of new components, one file each; every one passes the contract test of its kind as it stands."""
+
+import keyword
+import re
+from pathlib import Path
+
+import limen
+from limen.core.atomic import write_whole
+from limen.core.components import _modules, names
+from limen.core.errors import UserError
+
+FOLDERS = {"attack": "attacks", "defense": "defenses", "metric": "metrics", "data": "data", "model": "models", "task": "tasks",
+           "axis": "degradations", "trial": "trials"}  # fmt: skip
+
+ATTACK = '''r"""One sentence that says what NAME does. Authors year, link:
+
+    x' = Proj_{B(x)} ( x + radius * steepest_B( grad_x L(x) ) )
+
+Departs from the paper: say where, or delete this line.
+"""
+
+import torch
+from torch import Tensor
+
+from limen.attacks.engine.problem import Problem
+from limen.core.options import Options
+
+
+class CLASS(Options):
+    share: float = 1.0
+    """Length of the step as a share of the budget's radius."""
+
+
+@torch.no_grad()
+def NAME(problem: Problem, options: CLASS) -> Tensor:
+    size = problem.ball.radius * options.share  # (B,); without a budget this says what to add, before the model is asked
+    # one forward pass gives the gradient of the goal's loss, the loss, and which samples have reached the goal already
+    gradient, _, _ = problem.gradient(problem.x)
+    # the budget knows its own steepest direction; project keeps the budget and the range of the samples
+    return problem.project(problem.x + problem.ball.step(gradient, size))
+'''
+
+DEFENSE = '''"""One sentence that says what NAME does. Authors year, link."""
+
+from pydantic import Field
+from torch import Tensor
+
+from limen.defenses.base.defended import Defended, check_kind
+from limen.models.base.model import Model
+from limen.core.options import Options
+
+
+class CLASS(Options):
+    strength: float = Field(default=0.9, gt=0, le=1)
+    """The pixels are multiplied by this."""
+
+
+class Dimmed(Defended):
+    def __init__(self, model: Model, options: CLASS):
+        super().__init__(model)
+        self.strength = options.strength
+
+    def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        # differentiable, so the attacker differentiates it; where it is not, return straight_through(x, y) from _defended
+        return x * self.strength
+
+
+def NAME(model: Model, options: CLASS) -> Model:
+    check_kind(model, "picture", "NAME", "quantisation, mp3, low_pass")
+    return Dimmed(model, options)
+'''
+
+METRIC = '''"""One sentence that says what NAME measures, with its unit."""
+
+from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
+from limen.core.types import Samples
+
+
+class CLASS(MetricOptions):
+    def columns(self) -> dict[str, Column]:
+        return {"NAME": Column("mean magnitude of the change", better="lower")}
+
+
+def NAME(samples: Samples, options: CLASS) -> Columns:
+    # called with one clean and one adversarial sample at a time, without padding; Missing("why") where there is no number
+    return {"NAME": per_pair(samples, lambda x, x_adv: float((x_adv - x).abs().mean()))}
+'''
+
+DATA = '''"""One sentence that says what NAME holds."""
+
+import torch
+
+from limen.core import seeds
+from limen.data.base.dataset import DataOptions, Dataset, ordered
+from limen.core.types import Sample
+
+
+class CLASS(DataOptions):
+    count: int = 100
+    """Samples in each split."""
+
+
+def NAME(options: CLASS) -> Dataset:
+    ids = [f"{options.split}-{i}" for i in range(options.count)]
+
+    def load(key: str) -> Sample:
+        # read one sample: pixels in [0, 1] as (C, H, W), or a waveform in [-1, 1] as (T,); y is a class number or a transcript
+        y = seeds.number(0, key) % 2
+        return Sample(key, torch.rand((1, 8, 8), generator=seeds.generator(0, key)) * 0.5 + 0.5 * y, y)
+
+    return Dataset("NAME", "picture", ordered(ids, ids, options), load, classes=["dark", "light"], shape=(1, 8, 8))
+'''
+
+MODEL = '''"""One sentence that says what NAME is. Authors year, link."""
+
+from pydantic import Field
+from torch import nn
+
+from limen.models.base.model import Classifier, Model, ModelOptions
+
+
+class CLASS(ModelOptions):
+    size: int = Field(default=8, ge=1)
+    """Height and width of the pictures."""
+    classes: int = Field(default=10, ge=2)
+    """Number of classes."""
+
+
+def NAME(options: CLASS) -> Model:
+    # raw pixels in [0, 1] come in: normalisation and features are layers of the network
+    network = nn.Sequential(nn.Flatten(), nn.Linear(options.size**2, options.classes))
+    return Classifier(network, "picture", [str(i) for i in range(options.classes)], shape=(1, options.size, options.size))
+'''
+
+TASK = '''"""One sentence that says what NAME finds out."""
+
+from limen.core.options import Options
+from limen.tasks.base.cell import Cell, Outcome
+
+
+class CLASS(Options):
+    limit_samples: int | None = None
+    """Evaluate only the first so many samples; null evaluates all."""
+
+
+def NAME(cell: Cell, options: CLASS) -> Outcome:
+    cell.craft()  # universal attacks look for their perturbation first
+    outcome = Outcome()
+    for batch in cell.batches(options.limit_samples):
+        samples, _ = cell.samples(batch)  # attacked, stored and judged
+        outcome.rows += cell.rows(samples)  # one row per sample, with every metric
+        cell.advance(len(batch))
+    outcome.result = {"samples": len(outcome.rows)}  # whatever the report should show beside the rows
+    return outcome
+'''
+
+AXIS = '''"""One sentence that says how NAME makes a sound worse."""
+
+from pydantic import Field
+from torch import Tensor
+
+from limen.core import seeds
+from limen.core.options import Options
+
+
+class CLASS(Options):
+    largest: float = Field(default=0.1, gt=0)
+    """Root mean square of what is added at strength 100, as a share of that of the sound."""
+
+
+def NAME(x: Tensor, strength: float, rate_hz: int, options: CLASS, seed: int) -> Tensor:
+    # (T,) in, (T,) out; strength 0 changes nothing, and more strength is never less change
+    noise = seeds.normal_like(x[None], [seeds.generator(seed, "NAME")])[0]
+    return x + noise * x.square().mean().sqrt() * options.largest * strength / 100
+'''
+
+TRIAL = '''"""One sentence that says what NAME asks."""
+
+from typing import Any
+
+from pydantic import Field
+
+from limen.trials.base.clips import Clips, clips
+from limen.trials.base.screen import Listener, Screen, Widget, choices
+
+
+class CLASS(Clips):
+    question: str = Field(default="Is there a voice in the clip?", max_length=500)
+    """What is asked."""
+
+
+def NAME(listener: Listener, options: CLASS) -> list[Screen]:
+    # one screen per clip; a widget is choose, slide or type. What is right, if anything is, stays on the server
+    widget = Widget("answer", "choose", options.question, choices("yes", "no"))
+
+    def right(item: Any) -> dict[str, str]:
+        return {"answer": "yes"} if item.answer else {}
+
+    return clips("NAME", listener, options, [widget], right)
+'''
+
+TEMPLATES = {"attack": ATTACK, "defense": DEFENSE, "metric": METRIC, "data": DATA, "model": MODEL, "task": TASK,
+             "axis": AXIS, "trial": TRIAL}  # fmt: skip
+
+
+def write(kind: str, name: str, into: Path | None = None) -> list[Path]:
+    """Write the template; returns the files written."""
+    if kind not in TEMPLATES:
+        raise UserError(f'There is no template for "{kind}". Kinds: {", ".join(TEMPLATES)}.')
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise UserError(f"A component's name is its file name: lower-case letters, digits and underscores, but {name!r} came.")
+    folder = FOLDERS[kind]
+    if name in names(folder):
+        raise UserError(f'There is already a component "{name}" in {folder}. Choose another name.')
+    path = (into or Path(limen.__file__).parent / folder) / f"{name}.py"
+    if path.exists():
+        raise UserError(f"{path} exists already; nothing was written.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    class_name = "".join(part.capitalize() for part in name.split("_"))
+    write_whole(path, TEMPLATES[kind].replace("CLASS", class_name).replace("NAME", name).encode())
+    _modules.cache_clear()
+    return [path]

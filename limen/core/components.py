@@ -1,0 +1,181 @@
+"""The file name is the registry: `limen/attacks/pgd.py` holds the function `pgd`, which an experiment file calls "pgd".
+
+Other packages add components through entry points: the group "limen.attacks" maps a name to a module that holds the function.
+"""
+
+import difflib
+import importlib
+import importlib.metadata
+import os
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from pydantic import AfterValidator
+
+from limen.core.errors import UserError
+from limen.core.options import Options, parse_options, shown
+
+KINDS = ("data", "models", "defenses", "goals", "budgets", "attacks", "metrics", "tasks", "degradations", "trials")
+OF_STUDIES = ("degradations", "trials")
+"""Kinds that stand in study files, not in experiment files."""
+SINGULAR = {
+    "data": "data set",
+    "models": "model",
+    "defenses": "defense",
+    "goals": "goal",
+    "budgets": "budget",
+    "attacks": "attack",
+    "metrics": "metric",
+    "tasks": "task",
+    "degradations": "axis",
+    "trials": "trial type",
+}
+
+
+@dataclass(frozen=True)
+class Component:
+    """A function, the options class it takes, and the module both stand in."""
+
+    kind: str
+    name: str
+    function: Callable[..., Any]
+    options: type[Options]
+    module: ModuleType
+
+    @property
+    def summary(self) -> str:
+        """First sentence of the module's docstring."""
+        return (self.module.__doc__ or "").strip().split("\n")[0].strip()
+
+    @property
+    def main_option(self) -> str:
+        """The option that "name:value" sets: the only one without a default, or the only one."""
+        fields = self.options.model_fields
+        main = [name for name, field in fields.items() if field.is_required()] or list(fields)
+        if len(main) != 1:
+            some = f"{main[0]}: ..." if main else "..."
+            raise UserError(f'The {SINGULAR[self.kind]} {self.name} has {len(fields)} options, so "{self.name}:value" does not say '
+                            f"which one is meant. Write {{name: {self.name}, {some}}}.")  # fmt: skip
+        return main[0]
+
+    def parse(self, values: Mapping[str, Any]) -> Options:
+        return parse_options(self.options, values, f"{SINGULAR[self.kind]} {self.name}")
+
+
+@cache
+def _modules(kind: str) -> dict[str, str]:
+    """Component name -> module path: our own files, then the entry points of other packages.
+
+    A component with much machinery has a folder of its own: models/whisper/whisper.py. Other folders hold what components share.
+    """
+    package = importlib.import_module(f"limen.{kind}")
+    own = {}
+    for found in pkgutil.iter_modules(package.__path__):
+        if not found.ispkg:
+            own[found.name] = f"limen.{kind}.{found.name}"
+        elif os.path.exists(os.path.join(package.__path__[0], found.name, f"{found.name}.py")):
+            own[found.name] = f"limen.{kind}.{found.name}.{found.name}"
+    others = {e.name: e.value for e in importlib.metadata.entry_points(group=f"limen.{kind}")}
+    return {**others, **own}
+
+
+def names(kind: str) -> list[str]:
+    return sorted(_modules(kind))
+
+
+@cache
+def load(kind: str, name: str) -> Component:
+    if name not in _modules(kind):
+        raise UserError(_unknown(kind, name))
+    module = importlib.import_module(_modules(kind)[name])
+    function = getattr(module, name)
+    return Component(kind, name, function, get_type_hints(function)["options"], module)
+
+
+def _unknown(kind: str, name: str) -> str:
+    """The message for a name that no component has."""
+    close = difflib.get_close_matches(str(name), names(kind), n=1)
+    hint = f' Did you mean "{close[0]}"?' if close else ""
+    return f'There is no {SINGULAR[kind]} "{name[:80]}".{hint} There are: {", ".join(names(kind))}.'
+
+
+def parse(kind: str, spec: Any) -> tuple[Component, Options]:
+    """The component and its validated options, from "pgd", {"name": "pgd", "steps": 10}, "linf:0.03" or an options object."""
+    if isinstance(spec, Options):
+        return _of_options(kind, spec), spec
+    if isinstance(spec, str):
+        spec = {"name": spec}
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
+        who = f"{'An' if SINGULAR[kind][0] in 'aeiou' else 'A'} {SINGULAR[kind]}"
+        first = load(kind, names(kind)[0])
+        needs_value = any(field.is_required() for field in first.options.model_fields.values())
+        short = f'"{first.name}:value"' if needs_value else "as its name"
+        raise UserError(f"{who} is written {{name: {first.name}, ...}} or {short}; got {shown(spec)}.")
+    name, colon, value = spec["name"].partition(":")
+    component = load(kind, name)
+    given = {k: v for k, v in spec.items() if k != "name"}
+    return component, component.parse({component.main_option: value, **given} if colon else given)
+
+
+def _of_options(kind: str, options: Options) -> Component:
+    """The component that takes options of this class."""
+    for name in names(kind):
+        if (component := load(kind, name)).options is type(options):
+            return component
+    raise UserError(f"{type(options).__name__} holds the options of no {SINGULAR[kind]}. There are: {', '.join(names(kind))}.")
+
+
+def named(kind: str) -> AfterValidator:
+    """Checks an option that names a component, when it is read: `inner: Annotated[dict[str, Any], named("attacks")]`."""
+
+    def check(value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            parse(kind, value)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    return AfterValidator(check)
+
+
+def from_path(path: str, who: str) -> Callable[..., Any]:
+    """A function of the user's own, given as "package.module:function"; `who` asks for it."""
+    place, _, name = path.partition(":")
+    sys.path.insert(0, os.getcwd())  # a console command does not look in the working folder, where users keep their code
+    try:
+        return getattr(importlib.import_module(place), name)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"{who} {path!r} was not found ({error}). Write it as package.module:function.") from None
+    finally:
+        sys.path.remove(os.getcwd())
+
+
+class Makers(ModuleType):
+    """A package whose components make specs: `limen.budgets.snr(snr_db=30)` is {"name": "snr", "snr_db": 30}, and so is `snr(30)`."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # the import system sets an imported file as an attribute of its package: put the maker in its place
+        super().__setattr__(
+            name,
+            partial(_spec, self.__name__.rpartition(".")[2], name) if isinstance(value, ModuleType) and not name.startswith("_") else value,
+        )
+
+    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
+        kind = self.__name__.rpartition(".")[2]
+        if name.startswith("_"):
+            raise AttributeError(f"{self.__name__} has no {name!r}")
+        if name not in names(kind):
+            raise AttributeError(_unknown(kind, name))
+        return partial(_spec, kind, name)
+
+
+def _spec(kind: str, component: str, /, *value: Any, **options: Any) -> dict[str, Any]:
+    """{"name": component, ...}; a single value is that of its main option."""
+    if len(value) > 1:
+        raise UserError(f"limen.{kind}.{component} takes one value, and options by name; got {len(value)} values.")
+    return {"name": component, **({load(kind, component).main_option: value[0]} if value else {}), **options}

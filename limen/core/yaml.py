@@ -1,0 +1,184 @@
+"""YAML and JSON files as plain data: text, finite numbers, true, false, null, lists and mappings with text as keys; within limits.
+
+A few lines of aliases can stand for gigabytes, so what a file holds is counted with every alias written out before anything is built.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.constructor import ConstructorError
+from yaml.scanner import ScannerError
+
+from limen.core.errors import UserError
+
+LARGEST_MIB = 2
+"""Size of a file; the largest of ours has 6 KiB, and an item of a study takes 200 bytes."""
+MOST_VALUES = 100_000
+"""Values in a file, each as often as an alias repeats it."""
+DEEPEST = 60
+"""Lists and mappings inside each other."""
+LARGEST_WHOLE = 2**63
+"""Whole numbers lie below this, as in every other program that reads such files."""
+
+_TAG = "tag:yaml.org,2002:"
+_PLAIN = {_TAG + name for name in ("str", "int", "float", "bool", "null", "seq", "map")}
+
+
+class _Yaml(yaml.SafeLoader):
+    """YAML as 1.2 has it: only true and false are booleans (the words yes, no, on and off are spoken commands), 1e-3 is a number, a date
+    is text, and a key stands once."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise ConstructorError(None, None, f"lists and mappings are nested deeper than {DEEPEST}", self.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if key.tag not in (_TAG + "str", _TAG + "merge"):
+                wanted = f'text; put it in quotes: "{key.value}"' if isinstance(key, yaml.ScalarNode) else "text"
+                raise ConstructorError(None, None, f"a key must be {wanted}", key.start_mark)
+            if key.value in keys:
+                raise ConstructorError(None, None, f"the key {key.value!r} stands twice in one mapping", key.start_mark)
+            keys.add(key.value)
+        return node
+
+    def scan_flow_scalar_non_spaces(self, double: bool, start_mark: Any) -> Any:
+        try:
+            return super().scan_flow_scalar_non_spaces(double, start_mark)
+        except (OverflowError, ValueError):  # of chr()
+            raise ScannerError(None, None, "an escape (\\U...) goes beyond the last character, \\U0010FFFF", self.get_mark()) from None
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError):  # !!int "", !!bool maybe, a number of 5,000 digits
+            raise ConstructorError(None, None, f"{str(node.value)[:40]!r} is no {node.tag.replace(_TAG, '!!')}", node.start_mark) from None
+
+    def refuse(self, node: Any) -> Any:
+        tag = str(node.tag).replace(_TAG, "!!")
+        raise ConstructorError(None, None, f"the tag {tag} is not for data; write text, a number, a list or a mapping", node.start_mark)
+
+
+_Yaml.yaml_constructors = {tag: made for tag, made in yaml.SafeLoader.yaml_constructors.items() if tag in _PLAIN}
+_Yaml.add_constructor(None, _Yaml.refuse)  # type: ignore[type-var]
+_Yaml.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.removeprefix(_TAG) in ("int", "null", "merge")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Yaml.add_implicit_resolver(_TAG + "bool", re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_Yaml.add_implicit_resolver(_TAG + "float", re.compile(r"^[-+]?(\.\d+|\d+\.\d*|\d+(?=[eE]))([eE][-+]?\d+)?$"), list("-+.0123456789"))
+
+
+def read_yaml(path: Path) -> Any:
+    """The file's content; a file named *.json is read as JSON. A UserError says what is wrong and where."""
+    json_file = path.suffix.lower() == ".json"
+    try:
+        if (size := path.stat().st_size) > LARGEST_MIB * 2**20:
+            raise ValueError(f"it has {size / 2**20:,.1f} MiB, and at most {LARGEST_MIB} are read")
+        text = path.read_bytes().decode("utf-8-sig")
+        content = _from_json(text) if json_file else _from_yaml(text, path.name)
+        _check(content)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} cannot be read: it is not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8.") from None
+    except RecursionError:  # of the JSON reader, which counts a thousand brackets
+        raise UserError(f"{path} cannot be read: lists and mappings are nested deeper than {DEEPEST}.") from None
+    except (OSError, yaml.YAMLError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as {'JSON' if json_file else 'YAML'}: {str(error).rstrip('.')}.") from None
+    return content
+
+
+def _from_json(text: str) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(pairs)
+        if len(content) < len(pairs):
+            twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
+            raise ValueError(f"the key {twice!r} stands twice in one mapping")
+        return content
+
+    return json.loads(text, object_pairs_hook=once)
+
+
+def _from_yaml(text: str, name: str) -> Any:
+    loader = _Yaml(text)
+    loader.name = name  # in messages
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _weigh(node, 0, {})
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _weigh(node: Any, depth: int, known: dict[int, tuple[int, int] | None]) -> tuple[int, int]:
+    """Values of a node with every alias written out, and how deep they lie."""
+    if id(node) not in known:
+        known[id(node)] = None
+        inside = node.value if isinstance(node, yaml.CollectionNode) else ()
+        if depth > DEEPEST:
+            raise ConstructorError(None, None, f"aliases (*name) nest deeper than {DEEPEST}", node.start_mark)
+        weights = [_weigh(part, depth + 1, known) for one in inside for part in (one if isinstance(one, tuple) else (one,))]
+        known[id(node)] = 1 + sum(w for w, _ in weights), 1 + max((h for _, h in weights), default=0)
+    weight = known[id(node)]
+    if weight is None:
+        raise ConstructorError(None, None, "an anchor (&name) holds itself", node.start_mark)
+    if depth + weight[1] > DEEPEST + 1:
+        raise ConstructorError(None, None, f"aliases (*name) nest deeper than {DEEPEST}", node.start_mark)
+    if weight[0] > MOST_VALUES:
+        raise ConstructorError(None, None, f"with its aliases (*name) written out it holds more than {MOST_VALUES:,} values",
+                               node.start_mark)  # fmt: skip
+    return weight
+
+
+def _check(content: Any) -> None:
+    """What JSON and YAML escapes let through and no other program can keep."""
+    waiting: list[tuple[str, Any, int]] = [("", content, 0)]
+    count = 0
+    while waiting:
+        place, value, depth = waiting.pop()
+        count += 1
+        if depth > DEEPEST or count > MOST_VALUES:
+            raise ValueError(f"it holds more than {MOST_VALUES:,} values" if count > MOST_VALUES else
+                             f"lists and mappings are nested deeper than {DEEPEST}")  # fmt: skip
+        if trouble := _trouble(value):
+            raise ValueError(f"{place.lstrip('.') or 'the content'}: {trouble}")
+        waiting += [(f"{place}{step}", part, depth + 1) for step, part in _parts(value)]
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield f".{key[:40]}", key
+            yield f".{key[:40]}", part
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield f"[{number}]", part
+
+
+def _trouble(value: Any) -> str | None:
+    if isinstance(value, str):
+        if "\0" in value:
+            return "text must not hold the character NUL"
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return "text must not hold half a character (\\ud800)"
+    if isinstance(value, int) and abs(value) >= LARGEST_WHOLE:
+        return "a whole number must fit in 64 bits"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"a number must be finite, got {value}"
+    return None

@@ -1,0 +1,93 @@
+"""What a CrAdv file asks for is checked before the first cell: all that is missing or does not fit is told at once."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from limen.core.components import parse
+from limen.core.errors import UserError, check_each
+from limen.experiments.cradv import plan, schema
+from limen.experiments.cradv.nets import Opened, Opener
+from limen.models.base.first_answers import width
+from limen.models.base.model import Model
+
+
+def check(cells: Sequence[plan.Cell], opener: Opener) -> None:
+    """Opens every net with its data, and asks each of two pictures, behind every defence. A UserError lists whatever goes wrong."""
+    made = {getattr(attack.params, "save_path", None) for cell in cells for attack in cell.attacks if attack}
+    check_each(cells, _Checker(opener, made).cell)
+
+
+@dataclass
+class _Checker:
+    opener: Opener
+    made: set[str | None]
+    """Files that cells of this file save: another cell may name them before they are there."""
+    classes: dict[str, int] = field(default_factory=dict)
+    """What was asked of a picture -> how many classes it tells apart."""
+
+    def cell(self, cell: plan.Cell) -> None:
+        net = self.opener.net(cell.net)
+        known = self._net(cell, net)
+        if cell.task.task_name == "train":
+            self.opener.data(cell.net, "train")
+        for defense in cell.defenses:
+            if defense is not None:
+                component, options = parse("defenses", {"name": defense.name, **schema.declared(defense.params)})
+                self._asked(
+                    component.function(net.model, options), net, f"the defense {defense.name} before {cell.net.model}", defense.data
+                )
+        for attack in cell.attacks:
+            if attack is not None:
+                self._attack(attack, net, known)
+                name, values = cell.variable or ("", [])
+                for one in [attack, *(attack.varied(**{name: value}) for value in values)]:
+                    _check_targets(one, net, known)
+
+    def _net(self, cell: plan.Cell, net: Opened) -> int:
+        known, there = self._asked(net.model, net, f"the model {cell.net.model}", None), len(net.data.classes or [])
+        if there > known:
+            raise UserError(f"net {cell.net.id}: the data source {cell.net.datasource} has {there} classes, but the model "
+                            f"{cell.net.model} tells only {known} apart. Give it model_params.num_classes and weights for them, or "
+                            "other data.")  # fmt: skip
+        if there < known:
+            self.opener.say(f"net {cell.net.id}: the model tells {known} classes apart, the data has {there}: class k is the k-th folder, "
+                            "as in CrAdv.")  # fmt: skip
+        top_k = getattr(cell.params, "top_k", None)
+        if top_k is not None and top_k > known:
+            raise UserError(f"top_k is {top_k}, but the net {cell.net.id} tells only {known} classes apart.")
+        return known
+
+    def _attack(self, attack: plan.Attack, net: Opened, known: int) -> None:
+        if attack.surrogate is not None:
+            other = self.opener.net(attack.surrogate)
+            theirs = self._asked(other.model, net, f"the surrogate {other.spec.id} ({other.spec.model})", other.spec.data)
+            if theirs != known:
+                raise UserError(f"The attack {attack.name} is computed on the net {other.spec.id}, which tells {theirs} classes apart, "
+                                f"but the net {net.spec.id} tells {known}. A surrogate must have the classes of the net that is "
+                                "judged.")  # fmt: skip
+        for key in ("base_img_path", "adv_sticker_path"):
+            path = getattr(attack.params, key, None)
+            if path is not None and path not in self.made and not Path(path).expanduser().is_file():
+                raise UserError(f"The attack {attack.name}: there is no file {path} ({key}).")
+
+    def _asked(self, model: Model, net: Opened, who: str, what: object) -> int:
+        """How many classes the model tells apart, asked of two pictures of the net's data."""
+        key = json.dumps([net.spec.data, what])
+        if key not in self.classes:
+            self.classes[key] = width(model, net.data.first(2).to(net.device), f"net {net.spec.id}: {who}")
+        return self.classes[key]
+
+
+def _check_targets(attack: plan.Attack, net: Opened, known: int) -> None:
+    """A UserError if the attack aims at a class that the net does not tell apart."""
+    params, wanted = attack.params, dict[str, list[int]]()
+    if isinstance(params, schema.AdversarialSticker) and params.adv_target is not None:
+        wanted["adv_target"] = [params.adv_target]
+    if isinstance(params, schema.CarliniWagner) and params.target_class == "random" and params.random_classes:
+        wanted["random_classes"] = [int(c) for c in params.random_classes.split()]
+    for key, classes in wanted.items():
+        if (most := max(classes)) >= known:
+            raise UserError(f"The attack {attack.name}: {key} has class {most}, but the net {net.spec.id} tells only {known} classes "
+                            f"apart, 0 to {known - 1}.")  # fmt: skip

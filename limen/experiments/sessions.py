@@ -1,0 +1,103 @@
+"""A run folder is opened: by one process at a time, for one experiment, and with a record of who computed in it when."""
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import limen
+from limen.core.atomic import read_json
+from limen.core.errors import UserError
+from limen.experiments import lock
+from limen.experiments.file import Experiment
+from limen.experiments.folder import write_json
+
+SAME_CELLS = ("batch_size", "safe_mode", "description")
+"""Parts of an experiment that may differ when it is resumed: they change no cell."""
+VERSION = ("limen", "git", "torch")
+"""What decides whether a session computes as the one before it."""
+
+
+@contextmanager
+def opened(experiment: Experiment, run: Path, resume: bool, say: Callable[[str], None]) -> Iterator[None]:
+    """Makes the folder, or checks that it holds the same experiment, and keeps every other process out of it. A folder that could not be
+    begun is not left behind."""
+    made = [folder for folder in (run, *run.parents) if not folder.exists()]
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        with lock.locked(run, say):
+            _begin(experiment, run, resume, say)
+            made = []
+            yield
+    finally:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _begin(experiment: Experiment, run: Path, resume: bool, say: Callable[[str], None]) -> None:
+    config, resolved = run / "config.json", experiment.model_dump(mode="json")
+    begun = config.exists()
+    if begun:
+        if not resume:
+            raise UserError(f"{run} already holds a run. Continue it with --resume, or choose another folder with --out.")
+        old = read_json(config)
+        changed = [k for k in resolved if k not in SAME_CELLS and old.get(k) != resolved[k]]
+        if changed:
+            raise UserError(f"{run} holds another experiment (different: {', '.join(changed)}). Choose another folder with --out.")
+    elif not (resume and (run / "cells").is_dir()) and any(path.name != lock.NAME for path in run.iterdir()):
+        raise UserError(f"{run} is not empty and holds no run. Choose another folder with --out.")
+    sessions = _sessions(run / "environment.json")
+    now = environment()
+    try:
+        (run / "cells").mkdir(exist_ok=True)
+        write_json(config, resolved)
+        write_json(run / "environment.json", {**now, "sessions": [*sessions, now]})
+    except OSError:
+        if not begun:
+            for path in (config, run / "environment.json"):
+                path.unlink(missing_ok=True)
+            with suppress(OSError):
+                (run / "cells").rmdir()
+        raise
+    if others := [s for s in sessions if any(s.get(key) != now[key] for key in VERSION)]:
+        say(f"this run was begun with {_version(others[0])} and goes on with {_version(now)}; cells that are done stay as they are, and "
+            "environment.json records both")  # fmt: skip
+
+
+def _sessions(path: Path) -> list[dict[str, Any]]:
+    """Who computed in the folder before, oldest first."""
+    known = read_json(path).get("sessions", []) if path.exists() else []
+    return [session for session in known if isinstance(session, dict)]
+
+
+def _version(session: dict[str, Any]) -> str:
+    git = f" (git {str(session['git'])[:12]})" if session.get("git") else ""
+    return f"limen {session.get('limen')}{git}, torch {session.get('torch')}"
+
+
+def environment() -> dict[str, Any]:
+    """Where the numbers come from."""
+    packages = {name: version(name) for name in ("torch", "numpy", "scipy", "soundfile", "pydantic")}
+    return {"limen": limen.__version__, "git": _git(), "python": platform.python_version(), **packages, "platform": platform.platform(),
+            "processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads(),
+            "command": " ".join(["limen", *sys.argv[1:]]), "started": time.strftime("%Y-%m-%d %H:%M:%S")}  # fmt: skip
+
+
+def _git() -> str | None:
+    """The commit that the package stands in, if git knows the package: a virtual environment may lie in a repository of the user's."""
+    here = Path(limen.__file__)
+    asked = lambda *words: subprocess.run(["git", "-C", str(here.parent), *words], capture_output=True, text=True, check=True, timeout=10)  # noqa: E731
+    try:
+        asked("ls-files", "--error-unmatch", here.name)
+        return asked("rev-parse", "HEAD").stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

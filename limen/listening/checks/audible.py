@@ -1,0 +1,84 @@
+"""Conditions that are told apart by how they sound besides what is asked: the same samples, other lengths, other levels."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
+
+import numpy as np
+
+from limen.listening.checks.check import Finding, Heard
+from limen.listening.checks.observed import Trial, content, listed, quarters
+from limen.listening.statistics.guessing import from_items
+from limen.listening.study import Study
+
+LOUDNESS_DB, LENGTH_MS = 0.5, 5.0
+"""Conditions of one item that differ by more can be told apart by loudness or length alone."""
+LOUDER_DB, LONGER = 1.0, 0.05
+"""Differences that can be heard: in level, and as a share of the length."""
+
+
+def same_audio(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
+    same = [i.id for i in study.items if len({content(f, heard) for f in i.files.values()}) < len(i.files)]
+    if same:
+        yield Finding(
+            "warning", f"{len(same)} items ({listed(same)}): two conditions are the very same samples, which no listener can tell apart."
+        )
+
+
+def apart(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
+    """Versions of a clip that are told apart by length or level."""
+    yield from _differing(study, heard, lambda s: 1000 * s.seconds, LENGTH_MS, "length", "{:.0f} ms", "longest", "")
+    if study.power_dbfs is None:
+        yield from _differing(study, heard, lambda s: s.power_dbfs, LOUDNESS_DB, "loudness", "{:.1f} dB", "loudest", "; set `power_dbfs`")
+
+
+def _differing(study: Study, heard: Mapping[str, Heard], measured: Callable[[Heard], float], least: float, what: str, unit: str, most: str,
+               remedy: str) -> Iterator[Finding]:  # fmt: skip
+    by: dict[str, dict[str, float]] = {}
+    for item in study.items:
+        values = {condition: measured(heard[file]) for condition, file in item.files.items()}
+        if max(values.values()) - min(values.values()) > least:
+            by[item.id] = values
+    if not by:
+        return
+    apart = unit.format(max(max(values.values()) - min(values.values()) for values in by.values()))
+    if len(by) == 1:
+        yield Finding("warning", f"item {next(iter(by))}: conditions differ in {what} by {apart}, which tells them apart{remedy}.")
+        return
+    first, n = Counter(max(values, key=lambda c: values[c]) for values in by.values()).most_common(1)[0]
+    yield Finding("warning", f"{len(by)} items ({listed(list(by))}): conditions differ in {what} by up to {apart}, which "
+                  f"tells them apart; {first} is the {most} in {n} of {len(by)}{remedy}.")  # fmt: skip
+
+
+def measured(trials: Sequence[Trial], said: str, levelled: bool) -> Iterator[Finding]:
+    """By level and length, of trials that play one clip. Those of a pair are compared by `check` itself."""
+    sounds = {(t.clip, t.asked["condition"]): t.played for t in trials if t.played is not None}
+    names = sorted({condition for _, condition in sounds})
+    if len(names) < 2:
+        return
+    counts = np.array([[float(condition == name) for name in names] for _, condition in sounds])
+    for what, unit, by in (
+        ("loudness", "dB", [s.power_dbfs for s in sounds.values()]),
+        ("length", "s", [s.seconds for s in sounds.values()]),
+    ):
+        if what == "loudness" and levelled:
+            continue
+        known = _heard_apart(by, LOUDER_DB if what == "loudness" else LONGER * median(by))
+        guessed = from_items(known, counts)
+        if (guessed.whole and guessed.p <= 0.03) or guessed.more_than_chance:
+            middles = {name: median(v for v, (_, c) in zip(by, sounds, strict=True) if c == name) for name in names}
+            each = ", ".join(f"{name} {v:.3g} {unit}" for name, v in middles.items())
+            do = "set `power_dbfs`" if what == "loudness" else "take versions of the same clips"
+            yield Finding("error" if guessed.whole else "warning",
+                          f"{said} the {what} (medians: {each}): {guessed.said(len(sounds), 'sound')}. To mend it, {do}.")  # fmt: skip
+
+
+def _heard_apart(values: Sequence[float], least: float) -> list[str]:
+    """Quarters of the values; those whose medians differ by less than can be heard are one."""
+    of = quarters(values)
+    middles = {q: median(v for v, mine in zip(values, of, strict=True) if mine == q) for q in sorted(set(of))}
+    first, out = min(middles.values()), dict[int, float]()
+    for q, middle in middles.items():
+        first = middle if middle - first >= least else first
+        out[q] = first
+    return [str(out[q]) for q in of]

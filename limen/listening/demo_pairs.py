@@ -1,0 +1,48 @@
+"""Adversarial pairs made on the spot: embedded spoken commands at several loudness levels, attacked with the shipped model."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from limen.attacks.engine.run import Attack
+from limen.audio.files import write_clip
+from limen.audio.loudness import FULL_SCALE, Loudness
+from limen.core.components import parse
+from limen.core.types import Batch, Samples, predictions
+from limen.listening.from_run import NAMELESS, Pair, balanced
+from limen.models.base.load import load_model
+
+LEVEL_DB = {"low": 45.0, "medium": 60.0, "high": 70.5}
+"""Mean magnitude on the 16-bit scale, in dB, that clips of a loudness level are set to."""
+ATTACK = {"name": "pgd", "steps": 10, "budget": {"name": "linf", "eps": 0.004}}
+"""The same bound for loud and quiet clips, as in the published study: in quiet ones it is heard."""
+
+
+def made_pairs(folder: Path, count: int, levels: Sequence[Loudness], seed: int = 0) -> list[Pair]:
+    """At least `count` pairs if the embedded data give as many, written into the folder, evenly over levels and words."""
+    model, attack = load_model({"name": "res8"}), Attack.parse(ATTACK)
+    component, options = parse("data", {"name": "spoken_words", "split": "test", "limit": 24 + 4 * count // len(levels)})
+    data = component.function(options)
+    clips, classes = data.all(), data.classes
+    found = []
+    for level in levels:
+        batch = _at(clips, level)
+        attacked = attack(model, batch, store="int16")
+        samples = Samples(batch, attacked.x_adv)
+        said, heard = predictions(attacked.clean), predictions(attacked.adversarial)
+        for i, identity in enumerate(batch.ids):
+            word, as_word = classes[int(batch.y[i])], classes[int(heard[i])]
+            if classes[int(said[i])] != word or as_word == word or word in NAMELESS:
+                continue
+            clean, adversarial = (folder / f"{level}-{i:04d}-{which}.wav" for which in ("clean", "adversarial"))
+            for path, x in zip((clean, adversarial), samples.pair(i), strict=True):
+                write_clip(path, x, data.rate_hz)
+            found.append(Pair(f"{identity}@{level}", clean, adversarial, word, as_word, "pgd", level))
+    return balanced(found, count, seed)
+
+
+def _at(clips: Batch, level: str) -> Batch:
+    """Clips set to a loudness level, but for those that would clip there."""
+    magnitude = clips.x.abs().mean(1, keepdim=True).clamp(min=1e-6)
+    scaled = clips.x * (10 ** (LEVEL_DB[level] / 20) / FULL_SCALE / magnitude)
+    return replace(clips, x=scaled).rows((scaled.abs().amax(1) < 0.99).nonzero()[:, 0])

@@ -1,0 +1,7 @@
+"""What `limen measure` does: pairs of files, made by anyone, measured and written down."""
+
+from limen.measure.command import command
+from limen.measure.pairs import Measured, measure_files
+from limen.measure.tables import print_tables, write_csv, write_html, write_json
+
+__all__ = ["Measured", "command", "measure_files", "print_tables", "write_csv", "write_html", "write_json"]

@@ -1,0 +1,75 @@
+"""Several models asked at once, for attacks that must fool all of them, with dropout left on if wanted.
+
+Section 6.3.1 of Olivier 2023: the losses of several proxies add up; a perturbation that withstands their dropout overfits them less.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from limen.core.errors import UserError
+from limen.core.types import Many
+from limen.models.base.model import Model
+
+
+class Ensemble(Model):
+    """Answers with the answers of its members, in their order."""
+
+    def __init__(self, members: Sequence[Model], dropout: bool = False):
+        super().__init__()
+        first = members[0]
+        for other in members[1:]:
+            mine, theirs = (first.kind, first.output, first.rate_hz, first.shape), (other.kind, other.output, other.rate_hz, other.shape)
+            if mine != theirs:
+                raise UserError(f"Models that are attacked together must take and give the same, but one takes a {mine[0]} and "
+                                f"gives a {mine[1]} (rate {mine[2]}, shape {mine[3]}) and another {theirs}.")  # fmt: skip
+        self.members, self.dropout = nn.ModuleList(members), dropout
+        self.kind, self.classes, self.rate_hz, self.shape = first.kind, first.classes, first.rate_hz, first.shape
+        self.random = dropout or any(m.random for m in members)
+        self.draws = max(m.draws for m in members)
+
+    @property
+    def for_attack(self) -> "Ensemble":
+        seen = [m.for_attack for m in self.members]  # type: ignore[union-attr]
+        return self if all(a is b for a, b in zip(seen, self.members, strict=True)) else Ensemble(seen, self.dropout)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Many:
+        answers = []
+        for member in self.members:
+            with dropping(member, generators if self.dropout else None):
+                answers.append(member(x, lengths, generators))
+        return Many(answers)
+
+
+@contextmanager
+def dropping(model: nn.Module, generators: Sequence[torch.Generator] | None) -> Iterator[None]:
+    """Dropout layers drop inside, each sample by its own stream; None: they do not. Dropout inside recurrent layers stays off."""
+    if generators is None:
+        yield
+        return
+    # one number per sample and pass: how many a layer draws depends on the padding, so layers must not draw from the stream itself
+    drawn = [int(torch.randint(2**62, (1,), generator=g)) for g in generators]
+    layers = [m for m in model.modules() if isinstance(m, nn.Dropout) and m.p > 0]
+    hooks = [layer.register_forward_hook(_drop(drawn, number)) for number, layer in enumerate(layers)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _drop(drawn: list[int], number: int) -> Callable[..., Tensor]:
+    def hook(layer: nn.Dropout, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        x, frames = inputs[0], inputs[1] if len(inputs) > 1 else None
+        streams = [torch.Generator().manual_seed(d + number) for d in drawn]
+        if frames is not None:  # clips end to end
+            kept = torch.cat([torch.rand(n, *x.shape[1:], generator=g) for n, g in zip(frames, streams, strict=True)])
+        elif len(x) == len(drawn):
+            kept = torch.stack([torch.rand(x.shape[1:], generator=g) for g in streams])
+        else:  # not one row per sample: nobody's stream
+            return output
+        return x * (kept.to(x) >= layer.p) / (1 - layer.p)
+
+    return hook

@@ -1,0 +1,185 @@
+"""The first seam: a model is a function from raw input to outputs. Normalisation and features are layers of it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import AfterValidator, Field
+from torch import Tensor, nn
+
+from limen.core.errors import UserError
+from limen.core.options import Options
+from limen.core.types import Batch, Kind, Outputs
+
+
+class ModelOptions(Options):
+    """What every model takes."""
+
+    weights: str = "zoo"
+    """"zoo": the weights shipped for this model ("zoo:seed1": another training of it); "random": as initialised; otherwise the path of a
+    .safetensors or .pth file."""
+    init_seed: int = 0
+    """Seed of the random weights."""
+
+
+class Model(nn.Module):
+    """Raw x -> outputs. Subclasses write `forward(x, lengths, generators)`.
+
+    x is (B, C, H, W) in [0, 1] or (B, T) in [-1, 1]; `lengths` (B,) are the valid samples of clips of different lengths;
+    `generators`, one per sample, are used by models that draw at random and ignored by all others.
+    """
+
+    kind: Kind
+    classes: list[str] | None = None
+    """Names of the classes; None for a recogniser."""
+    rate_hz: int | None = None
+    """Sample rate that clips must have."""
+    shape: tuple[int, ...] | None = None
+    """Shape of one sample if the model insists on one: (C, H, W) or (T,)."""
+    random: bool = False
+    """True if two calls may answer differently: then attacks average gradients over `draws` calls."""
+    draws: int = 1
+    steady: bool = False
+    """True of a recogniser that is built so that in single precision a clip gets, bit for bit, what it gets alone."""
+    tried: tuple[Any, int] | None = None
+    """Of a classifier: for which weights and samples it was tried, and the columns of its logits (`_trial.py`)."""
+
+    @property
+    def output(self) -> Literal["class", "transcript"]:
+        return "transcript" if self.classes is None else "class"
+
+    @property
+    def for_attack(self) -> "Model":
+        """What a search differentiates: this model, or one that answers nearly the same and much faster. Success is judged on this one."""
+        return self
+
+    def losses(self, x: Tensor, y: Tensor | Sequence[str], lengths: Tensor | None = None) -> Tensor:
+        """(B,) cross-entropy of the classes, or negative log-likelihood of the transcripts, differentiable."""
+        check_samples(self.kind, x, lengths)
+        outputs = self(x, lengths)
+        if isinstance(outputs, Tensor):
+            assert isinstance(y, Tensor)
+            return torch.nn.functional.cross_entropy(outputs, y, reduction="none")
+        assert not isinstance(y, Tensor)
+        return outputs.nll(y)
+
+    @torch.no_grad()
+    def transcribe(self, x: Tensor, lengths: Tensor | None = None) -> list[str]:
+        """What a recogniser hears in each clip."""
+        if self.output != "transcript":
+            raise UserError(f"This model knows {len(self.classes or [])} classes and writes no transcripts: call it for logits.")
+        check_samples(self.kind, x, lengths)
+        return self(x, lengths).texts()
+
+    def prepare(self) -> None:
+        """Called once after the weights are loaded, by `load_model`."""
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
+        raise NotImplementedError
+
+
+def check_samples(kind: Kind, x: Tensor, lengths: Tensor | None = None, ids: Sequence[str] | None = None) -> None:
+    """A UserError if x is not a batch of that kind: wrong shape, empty, or not finite. `ids` name the samples in the message."""
+    name = lambda i: ids[i] if ids else f"number {i}"  # noqa: E731
+    if x.dim() != (2 if kind == "clip" else 4) or len(x) == 0 or (kind == "picture" and x.numel() == 0):
+        wanted = "(B, T), one channel each: average the channels of stereo first" if kind == "clip" else "(B, C, H, W)"
+        raise UserError(f"A batch of {kind}s has the shape {wanted}. {tuple(x.shape)} came.")
+    if kind == "clip":
+        n = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
+        if len(n) != len(x) or int(n.max()) > x.shape[1]:
+            raise UserError(f"lengths must be one number per clip, at most {x.shape[1]}, but {n.tolist()} came for {len(x)} clips.")
+        if int(n.min()) < 1:
+            raise UserError(f"A clip must hold at least one sample, but this one is empty: {name(int(n.argmin()))}. Leave it out.")
+    if not bool(torch.stack(x.aminmax()).isfinite().all()):  # either end is NaN if one is
+        finite = torch.isfinite(x.flatten(1)).all(1)
+        bad = [name(i) for i in (~finite).nonzero().squeeze(1).tolist()]
+        raise UserError(f"x must be finite, but these samples hold NaN or infinity: {', '.join(bad[:5])}.")
+
+
+def check_takes(model: Model, batch: Batch, who: str = "This model") -> None:
+    """The samples must be what the model was made for."""
+    if batch.kind != model.kind:
+        raise UserError(f"{who} takes {model.kind}s, but the data holds {batch.kind}s. Choose data of the model's kind.")
+    shape = tuple(batch.x.shape[1:])
+    if model.shape is not None and shape != tuple(model.shape):
+        raise UserError(
+            f"{who} takes samples of shape {tuple(model.shape)}, but the data has {shape}. "
+            "Choose other data, or a model made for this shape."
+        )
+
+
+def check_fits(model: Model, batch: Batch, who: str = "This model") -> None:
+    """The data, samples and truth, must be what the model was made for."""
+    check_takes(model, batch, who)
+    if isinstance(batch.y, Tensor) != (model.output == "class"):
+        truth = "class" if isinstance(batch.y, Tensor) else "transcript"
+        raise UserError(f"{who} answers with a {model.output}, but the data's truth is a {truth}.")
+    if isinstance(batch.y, Tensor) and model.classes is not None:
+        low, high = int(batch.y.min()), int(batch.y.max())
+        if low < 0 or high >= len(model.classes):
+            raise UserError(f"The data has class {high if high >= len(model.classes) else low}, but the model knows only "
+                            f"{len(model.classes)} classes, 0 to {len(model.classes) - 1}.")  # fmt: skip
+
+
+class Normalized(nn.Module):
+    """(x - mean) / std per channel, then the network."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, network: nn.Module, mean: Sequence[float], std: Sequence[float]):
+        super().__init__()
+        self.network, self.training = network, network.training
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network((x - self.mean) / self.std)
+
+
+class Classifier(Model):
+    """Any torch module from raw x to logits, with what Limen must know about it."""
+
+    def __init__(self, network: nn.Module, kind: Kind, classes: Sequence[str], *, rate_hz: int | None = None,
+                 shape: tuple[int, ...] | None = None):  # fmt: skip
+        super().__init__()
+        self.network, self.kind, self.classes, self.rate_hz, self.shape = network, kind, list(classes), rate_hz, shape
+        self.training = network.training
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+        return self.network(x)
+
+
+def inner(model: nn.Module) -> nn.Module:
+    """The network without its wrapping: the module whose parameter names weight files carry."""
+    while isinstance(getattr(model, "network", None), nn.Module):
+        model = model.network  # type: ignore[assignment]
+    return model
+
+
+def _two_or_more(classes: int | list[str]) -> int | list[str]:
+    if (classes if isinstance(classes, int) else len(classes)) < 2:
+        raise ValueError(f"classes must be 2 or more, or as many names, got {classes}")
+    return classes
+
+
+Classes = Annotated[Annotated[int, Field(le=100_000)] | list[str], AfterValidator(_two_or_more)]
+"""How an option says how many classes there are, or what they are called."""
+
+
+def class_names(classes: int | Sequence[str]) -> list[str]:
+    """10 -> "0" ... "9"; names stay as they are."""
+    return [str(i) for i in range(classes)] if isinstance(classes, int) else list(classes)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; every module leaves in the mode it came in."""
+    modes: list[tuple[Any, bool]] = [(m, m.training) for m in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

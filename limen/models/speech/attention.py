@@ -1,0 +1,168 @@
+"""Recognisers with two heads on one encoder: a decoder that attends to the frames and writes character after character, and CTC.
+
+Trained together, Watanabe et al. 2017, https://arxiv.org/abs/1609.06773:
+    L = weight L_CTC + (1 - weight) L_attention
+Either head answers alone, by the option `head`: two models that share an encoder and a weights file.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from limen.core.errors import SampleError
+from limen.models.base.model import Model
+from limen.models.speech.beam import END, State, beam_search
+from limen.models.speech.ctc import ALPHABET, CtcTranscripts, RecogniserOptions, spelled
+from limen.models.speech.packed_clips import inside
+
+FRAME_S = 0.04
+
+
+class Seq2SeqOptions(RecogniserOptions):
+    head: Literal["attention", "ctc"] = "attention"
+    """Which head answers: "attention", the decoder that writes character after character, or "ctc", the encoder's own spelling."""
+    training_ctc_weight: float = Field(default=0.5, ge=0, lt=1)
+    """Share of the CTC loss in training; both heads are trained together whichever answers."""
+
+
+class Decoder(Protocol):
+    """A network that writes one token after another while it looks at the frames. Tokens are END and the alphabet's symbols 1, 2, ..."""
+
+    def read(self, hidden: Tensor, mask: Tensor) -> State:
+        """(B, F, D) and (B, F) True on real frames -> all that the decoder asks of a clip, computed once."""
+
+    def start(self, memory: State) -> State: ...
+
+    def step(self, tokens: Tensor, state: State, memory: State) -> tuple[Tensor, State]:
+        """(B,) tokens -> (B, K) logits of the next ones."""
+
+    def forced(self, tokens: Tensor, memory: State) -> Tensor:
+        """(B, L) given tokens -> (B, L, K) logits of the token after each: what L steps give."""
+
+
+class TwoHeads(nn.Module):
+    """An encoder with its two heads; `decoder` must be a `Decoder`."""
+
+    def __init__(self, encoder: nn.Module, size: int, decoder: nn.Module):
+        super().__init__()
+        self.encoder, self.decoder, self.ctc = encoder, decoder, nn.Linear(size, len(ALPHABET) + 1)
+        self.features = encoder.features
+
+
+class AttentionTranscripts:
+    """Implements `limen.core.types.Transcripts`. The decoder runs when it is asked, and once for the same texts."""
+
+    def __init__(self, network: TwoHeads, hidden: Tensor, frames: Tensor, options: Seq2SeqOptions):
+        self.network, self.hidden, self.frames, self.options = network, hidden, frames, options
+        """(B, F, D) encoded frames and how many of them belong to each clip; a text has at most one character per frame."""
+        self._forced: tuple[list[str], Tensor, Tensor] | None = None
+
+    def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
+        """With first_weight = lambda, the first of L tokens (END is one) counts 1 + lambda times; the sum is scaled by L / (L + lambda)."""
+        logits, tokens = self._teacher_forced(texts)
+        likelihoods = logits.log_softmax(2).gather(2, tokens.clamp_min(0)[:, :, None]).squeeze(2)
+        losses, n = -likelihoods.masked_fill(tokens < 0, 0.0), (tokens >= 0).sum(1)
+        total = losses.sum(1, dtype=torch.float64).to(losses.dtype)  # the order of a sum hangs on its length, and that on the neighbours
+        return (total + first_weight * losses[:, 0]) * n / (n + first_weight)
+
+    def texts(self) -> list[str]:
+        return self._search(self.options.beam or 1)
+
+    @property
+    def exact(self) -> bool:
+        return self.options.beam is None
+
+    def says(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
+        """Every given token is the likeliest after those before it: exactly when greedy decoding writes the text."""
+        logits, tokens = self._teacher_forced(texts)
+        places, lengths = torch.arange(tokens.shape[1], device=tokens.device), (tokens > END).sum(1)
+        if first is None:
+            asked = lengths + (lengths < self._limits())  # a text as long as the limit needs no END
+        else:
+            asked = lengths.minimum(torch.as_tensor(first, device=tokens.device))
+        return ((logits.argmax(2) == tokens) | (places >= asked[:, None])).all(1)
+
+    def rows(self, index: Tensor) -> "AttentionTranscripts":
+        i = index.to(self.hidden.device)
+        return AttentionTranscripts(self.network, self.hidden[i], self.frames[i], self.options)
+
+    def ctc(self) -> CtcTranscripts:
+        """What the encoder's own head answers."""
+        return CtcTranscripts(self.network.ctc(self.hidden).log_softmax(2), self.frames, frame_s=FRAME_S, beam=self.options.beam)
+
+    def training_loss(self, texts: Sequence[str]) -> Tensor:
+        """(B,) nats per token of both heads, mixed."""
+        weight = self.options.training_ctc_weight
+        both = weight * self.ctc().nll(texts) + (1 - weight) * self.nll(texts)
+        return both / torch.tensor([len(text) + 1 for text in texts]).to(both)
+
+    @property
+    def _decoder(self) -> Decoder:
+        return self.network.decoder  # type: ignore[return-value]
+
+    def _limits(self) -> Tensor:
+        return self.frames.to(self.hidden.device)
+
+    def _read(self) -> State:
+        return self._decoder.read(self.hidden, inside(self.hidden, self.frames))
+
+    def _teacher_forced(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """(B, L, K) logits and the (B, L) tokens they should give: the text, END, and -1 where nothing is asked."""
+        known = self._forced is not None and self._forced[0] == list(texts)
+        if not known or (torch.is_grad_enabled() and not self._forced[1].requires_grad):  # type: ignore[index]
+            limits = zip(texts, self.frames.tolist(), strict=True)
+            symbols = [self._symbols(text, limit, row) for row, (text, limit) in enumerate(limits)]
+            longest = max(len(s) for s in symbols) + 1
+            wanted = torch.tensor([[*s, END, *[-1] * (longest - len(s) - 1)] for s in symbols], device=self.hidden.device)
+            given = torch.cat([torch.full_like(wanted[:, :1], END), wanted[:, :-1].clamp_min(0)], 1)
+            self._forced = list(texts), self._decoder.forced(given, self._read()), wanted
+        return self._forced[1:]  # type: ignore[index]
+
+    @staticmethod
+    def _symbols(text: str, limit: int, row: int) -> list[int]:
+        if len(text) > limit:
+            raise SampleError(row, f"the text {text!r} has {len(text)} characters, but the clip has only {limit} frames of "
+                              f"{FRAME_S * 1000:g} ms, one for each: shorten the text, or leave the clip out.")  # fmt: skip
+        return spelled(text, ALPHABET)
+
+    @torch.no_grad()
+    def _search(self, width: int) -> list[str]:
+        read = self._read()
+
+        def step(tokens: Tensor, state: State) -> tuple[Tensor, State]:
+            memory, before = state[: len(read)], state[len(read) :]
+            logits, after = self._decoder.step(tokens, before, memory)
+            return logits.log_softmax(1), (*memory, *after)
+
+        found = beam_search(step, (*read, *self._decoder.start(read)), self.frames.tolist(), width)
+        return ["".join(ALPHABET[s - 1] for s in symbols) for symbols, _ in found]
+
+
+class SharedCtc(CtcTranscripts):
+    """The encoder's own head as the answer; in training it learns together with the decoder."""
+
+    def __init__(self, both: AttentionTranscripts):
+        own = both.ctc()
+        super().__init__(own.log_probs, own.frames, own.alphabet, frame_s=own.frame_s, beam=own.beam)
+        self.training_loss = both.training_loss
+
+
+class Seq2Seq(Model):
+    """`TwoHeads` as a model; the head that is not asked does no work."""
+
+    steady = True
+
+    def __init__(self, network: TwoHeads, options: Seq2SeqOptions):
+        super().__init__()
+        self.network, self.options, self.kind, self.rate_hz = network, options, "clip", 16_000
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None,
+                generators: Sequence[torch.Generator] | None = None) -> AttentionTranscripts | SharedCtc:  # fmt: skip
+        if lengths is None:
+            lengths = torch.full((len(x),), x.shape[-1])
+        hidden, frames = self.network.encoder(x, lengths.to(x.device))
+        both = AttentionTranscripts(self.network, hidden, frames, self.options)
+        return both if self.options.head == "attention" else SharedCtc(both)

@@ -1,0 +1,98 @@
+"""What the adapters of Hugging Face checkpoints share: finding a local one, and the waveform as its network wants it.
+
+Nothing is downloaded here and no code of a checkpoint is run.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from limen.core.errors import UserError, missing_package
+
+
+def transformers(who: str) -> ModuleType:
+    """The library."""
+    try:
+        import transformers as library
+    except ImportError:
+        raise missing_package(f"The model {who}", "transformers", "models") from None
+    return library
+
+
+def checkpoint(who: str, path: str, types: Sequence[str]) -> tuple[str, Any]:
+    """The folder, or the name of a downloaded checkpoint, and its configuration; a UserError if it is not of the types."""
+    library = transformers(who)
+    folder = Path(path).expanduser()
+    place = str(folder) if folder.is_dir() else path
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise UserError(f"model {who}: the folder {path} holds no config.json. Give the folder that save_pretrained wrote.")
+    config = reading(who, path, lambda: library.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False))
+    if config.model_type not in types:
+        raise UserError(f"model {who}: {path} is of the type {config.model_type}, which this adapter does not know. It knows "
+                        f"{', '.join(types)}.")  # fmt: skip
+    return place, config
+
+
+def reading(who: str, path: str, read: Callable[[], Any]) -> Any:
+    """What `read` gives; what the library complains of becomes a UserError."""
+    try:
+        return read()
+    except (OSError, ValueError, ImportError) as error:
+        raise UserError(f"model {who}: {path} cannot be read, neither as a local folder nor as a checkpoint that was downloaded before: "
+                        f"{str(error).strip().splitlines()[0]} Give a folder with config.json, model.safetensors, the vocabulary and "
+                        "preprocessor_config.json.") from None  # fmt: skip
+
+
+def network(who: str, kind: str, place: str) -> Any:
+    """The weights in their network, which in training mode takes samples that want a gradient and draws from torch's generator alone."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    maker = getattr(transformers(who), kind)
+    made = reading(who, place, lambda: maker.from_pretrained(place, local_files_only=True, trust_remote_code=False))
+    made.config.apply_spec_augment = False  # its masks come from numpy's global generator
+    for module in made.modules():
+        if hasattr(module, "_requires_grad"):
+            module._requires_grad = False  # a trick for gradient checkpointing, which refuses inputs that are no leaves
+    return made
+
+
+def json_file(who: str, place: str, name: str) -> dict[str, Any]:
+    """A file of the checkpoint."""
+    from transformers.utils import cached_file
+
+    return json.loads(Path(reading(who, place, lambda: cached_file(place, name, local_files_only=True))).read_text())
+
+
+def standardised(x: Tensor, lengths: Tensor) -> Tensor:
+    """(B, T): mean 0 and variance 1 over the valid samples of each clip, zero after them, as Wav2Vec2FeatureExtractor has it."""
+    n = lengths.to(x.device).clamp_min(1)[:, None]
+    mine = torch.arange(x.shape[1], device=x.device) < n
+    centred = (x - torch.where(mine, x, 0.0).sum(1, keepdim=True) / n).where(mine, torch.zeros_like(x))
+    return centred / (centred.square().sum(1, keepdim=True) / n + 1e-7).sqrt()
+
+
+def conv_frames(lengths: Tensor, kernels: Sequence[int], strides: Sequence[int]) -> Tensor:
+    """(B,) samples -> (B,) frames that convolutions without padding give, at least one."""
+    for kernel, stride in zip(kernels, strides, strict=True):
+        lengths = (lengths - kernel).clamp_min(0) // stride + 1
+    return lengths
+
+
+def reach(kernels: Sequence[int], strides: Sequence[int]) -> int:
+    """Samples that one frame of the convolutions sees."""
+    samples = 1
+    for kernel, stride in zip(reversed(kernels), reversed(strides), strict=True):
+        samples = (samples - 1) * stride + kernel
+    return samples
+
+
+def fitting(x: Tensor, least: int) -> Tensor:
+    """Clips of fewer samples than one frame takes end in silence."""
+    return F.pad(x, (0, max(least - x.shape[1], 0)))

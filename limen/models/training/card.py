@@ -1,0 +1,39 @@
+"""The card of trained weights: what they are, how they were made, and how well they do on clean samples they never saw."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from limen.core.atomic import write_whole
+from limen.models.base.load import ZOO
+from limen.models.base.model import Model
+from limen.models.training.loop import TrainOptions
+
+
+def write_card(folder: Path, model: Model, *, spec: Mapping[str, Any], data: Mapping[str, Any], options: TrainOptions, seed: int,
+               history: list[dict[str, Any]], test: Mapping[str, Any], recipe: str | None = None) -> dict[str, Any]:  # fmt: skip
+    """Writes folder/card.json beside folder/weights.safetensors. `spec` and `data` are the model and data set as the experiment names them;
+    `test` is what `score` gives on the test split."""
+    weights = folder / "weights.safetensors"
+    card = {
+        "model": {k: v for k, v in spec.items() if k != "weights"},
+        "data": {k: v for k, v in data.items() if k not in ("split", "limit")},
+        "test": {k: round(v, 4) if isinstance(v, float) else v for k, v in test.items()},
+        "seed": seed,
+        "recipe": recipe,
+        "epochs": len(history),
+        "train": options.model_dump(exclude_defaults=True),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "bytes": weights.stat().st_size,
+        "sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
+    }
+    write_whole(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
+    return card
+
+
+def read_card(name: str) -> dict[str, Any] | None:
+    """The card of the shipped weights of a model; None where none are shipped."""
+    path = ZOO / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None

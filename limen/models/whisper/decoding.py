@@ -1,0 +1,71 @@
+"""How Whisper writes: the likeliest token after each token, or a beam search; attention of earlier tokens is kept, not computed again."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from limen.models.whisper.network import KeysValues
+
+if TYPE_CHECKING:
+    from limen.models.whisper.transcripts import WhisperTranscripts
+
+
+@torch.no_grad()
+def greedy(answers: "WhisperTranscripts") -> list[list[int]]:
+    """The tokens of each clip; clips that have ended leave the batch."""
+    tokens, decoder = answers.tokens, answers.network.decoder
+    written: list[list[int]] = [[] for _ in range(len(answers))]
+    active = torch.arange(len(answers), device=answers.device)
+    heard, given, past = answers.heard, answers.prefixes, None
+    for step in range(_most(answers)):
+        logits, past = decoder(given, heard.layers, heard.bias, past)
+        chosen = answers.silence(logits[:, -1:], first=step == 0).argmax(2)
+        going = (chosen[:, 0] != tokens.end).nonzero()[:, 0]
+        if len(going) < len(active):
+            active, chosen, heard, past = active[going], chosen[going], heard.rows(going), _rows(past, going)
+        for i, token in zip(active.tolist(), chosen[:, 0].tolist(), strict=True):
+            written[i].append(token)
+        if len(active) == 0:
+            break
+        given = chosen
+    return written
+
+
+@torch.no_grad()
+def beam_search(answers: "WhisperTranscripts", width: int) -> list[int]:
+    """The tokens of one clip: of the texts that ended, the one with the highest mean log-likelihood per token."""
+    tokens, decoder = answers.tokens, answers.network.decoder
+    given, past, heard = answers.prefixes, None, answers.heard
+    scores, texts = torch.zeros(1, device=answers.device), [[]]  # type: ignore[var-annotated]
+    ended: list[tuple[float, list[int]]] = []
+    for step in range(_most(answers)):
+        logits, past = decoder(given, heard.layers, heard.bias, past)
+        totals = scores[:, None] + answers.silence(logits[:, -1:], first=step == 0)[:, 0].log_softmax(1)
+        best, where = totals.flatten().topk(2 * width)  # at most one end per beam: enough to go on with
+        kept: list[tuple[float, int, int]] = []
+        for score, at in zip(best.tolist(), where.tolist(), strict=True):
+            beam, token = divmod(at, totals.shape[1])
+            if token == tokens.end:
+                ended.append((score / (len(texts[beam]) + 1), texts[beam]))
+            else:
+                kept.append((score, beam, token))
+            if len(kept) == width:  # ends that are less likely than these do not count
+                break
+        if len(ended) >= width:
+            break
+        beams = torch.tensor([beam for _, beam, _ in kept], device=answers.device)
+        texts = [[*texts[beam], token] for _, beam, token in kept]
+        scores = torch.tensor([score for score, _, _ in kept], device=answers.device)
+        given, past = torch.tensor([[token] for _, _, token in kept], device=answers.device), _rows(past, beams)
+        heard = answers.heard.rows(torch.zeros_like(beams))
+    ended += [(score / max(len(text), 1), text) for score, text in zip(scores.tolist(), texts, strict=True)] if not ended else []
+    return max(ended, key=lambda item: item[0])[1]
+
+
+def _most(answers: "WhisperTranscripts") -> int:
+    return min(answers.writing.most, answers.network.dims.context - answers.prefixes.shape[1])
+
+
+def _rows(past: list[KeysValues], index: Tensor) -> list[KeysValues]:
+    return [(k[index], v[index]) for k, v in past]

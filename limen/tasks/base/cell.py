@@ -1,0 +1,204 @@
+"""One cell of an experiment: a net, a defence, an attack and what to do with them. Tasks ask it for attacked batches."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from limen.attacks.engine.run import Attack, credited
+from limen.attacks.engine.storage import Store, quantise, stored
+from limen.core import seeds
+from limen.core.atomic import write_whole
+from limen.core.components import Component
+from limen.core.options import Options
+from limen.core.types import Batch, Outputs, Samples, different, predictions
+from limen.data.base.dataset import Dataset
+from limen.goals.base.goal import Goal
+from limen.metrics.base.apply import Metric, applicable, measure
+from limen.metrics.base.decoded import decoded
+from limen.metrics.base.metric import comparable
+from limen.models.base.load import load_model
+from limen.models.base.model import Model, check_fits, evaluating
+
+
+@dataclass
+class Example:
+    """One sample to look at or listen to."""
+
+    id: str
+    clean: Tensor
+    adversarial: Tensor
+    row: dict[str, Any]
+
+
+@dataclass
+class Outcome:
+    """What a task leaves: per-sample rows, what it found beyond them, samples to look at."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    result: dict[str, Any] = field(default_factory=dict)
+    examples: list[Example] = field(default_factory=list)
+
+
+@dataclass
+class Cell:
+    model: Model
+    """The net itself."""
+    victim: Model
+    """What is evaluated: the net behind its defence."""
+    seen: Model
+    """What the attacker differentiates: the victim, the net without its defence, or other nets."""
+    data: Dataset
+    attack: Attack | None
+    metrics: list[Metric]
+    folder: Path
+    """Where the task may leave files; appears in the run folder when the cell is done."""
+    training: Callable[[int | None], Dataset]
+    """The training part of the data, cut at a number of samples: universal attacks are crafted on it, nets trained on it."""
+    validation: Callable[[int | None], Dataset]
+    stop: Model | None = None
+    """A third model that looks on during the search (transfer)."""
+    stop_every: int = 1
+    proxy: str = ""
+    """What the nets that the attacker differentiates are called."""
+    open: Callable[[dict[str, Any]], Model] = load_model
+    """Other nets by their spec; the engine's keeps them for the next cell."""
+    limit: int | None = None
+    """Samples the experiment allows of each part of the data."""
+    seed: int = 0
+    store: Store = "float"
+    batch_size: int = 64
+    crafted: Path | None = None
+    """File of the universal perturbation, named by all it depends on; made by the first cell that needs it."""
+    examples: int = 4
+    device: torch.device | str = "cpu"
+    advance: Callable[[int], None] = lambda n: None
+    """Called with the number of samples just finished."""
+    say: Callable[[str], None] = lambda text: None
+
+    def batches(self, limit: int | None = None) -> Iterator[Batch]:
+        """The samples as the files of the run hold them: what a listener hears is what was attacked and measured."""
+        left = limit
+        for batch in self.data.batches(self.batch_size):
+            check_fits(self.model, batch)
+            if left is not None and len(batch) > left:
+                batch = batch.rows(range(left))
+            yield replace(batch, x=quantise(batch.x, self.store)).to(self.device)
+            if left is not None:
+                left -= len(batch)
+                if left <= 0:
+                    return
+
+    def craft(self) -> None:
+        """Universal attacks look for their perturbation on the training part first; the next cell that needs the same one finds it."""
+        if self.attack is None or not self.attack.universal:
+            return
+        if self.crafted is not None and self.crafted.is_file():
+            self.attack.crafted = {k: v.to(self.device) for k, v in load_file(self.crafted).items()}
+            return
+        wanted = getattr(self.attack.options, "samples", None)
+        self.say(f"crafting {self.attack.search.name} on {wanted or 'all'} training samples")
+        self.attack.craft(self.seen, self.training(wanted).all().to(self.device), seed=self.seed)
+        if self.crafted is not None and self.attack.crafted is not None:
+            self.crafted.parent.mkdir(exist_ok=True)
+            write_whole(self.crafted, save({k: v.contiguous().cpu() for k, v in self.attack.crafted.items()}))
+
+    def samples(self, batch: Batch, attack: Attack | None = None) -> tuple[Samples, Goal | None]:
+        """Attack one batch and judge it. Without an attack the samples are judged as they are."""
+        attack = attack or self.attack
+        extra: dict[str, Any] = {}
+        if attack is None:
+            clean = self.answer(self.victim, batch.x, batch, "clean")
+            x_adv, adversarial, goal = batch.x, clean, None
+        else:
+            attacked = attack(self.seen, batch, seed=self.seed, victim=self.victim, store=self.store, stop=self.stop,
+                              stop_every=self.stop_every)  # fmt: skip
+            x_adv, clean, adversarial, goal = attacked.x_adv, decoded(attacked.clean), decoded(attacked.adversarial), attacked.goal
+            extra = {
+                **credit(goal, clean, attacked.reached),
+                "forward_calls": attacked.calls.forward.tolist(),
+                "backward_calls": attacked.calls.backward.tolist(),
+                "dead_gradients": attacked.calls.dead.tolist(),
+                **attacked.notes,
+            }
+        target = None if goal is None else goal.target
+        return Samples(batch, x_adv, self.data.rate_hz, self.model.classes, clean, adversarial, extra, target), goal
+
+    def judge(self, samples: Samples, x_adv: Tensor, goal: Goal | None, budget: tuple[Component, Options] | None = None) -> Samples:
+        """The same samples with another perturbation, stored inside the budget and judged by a fresh forward pass."""
+        around = lambda x: budget[0].function(x, samples.batch.lengths, budget[1]) if budget else None  # noqa: E731
+        x_adv = stored(x_adv, samples.batch.x, self.store, around)
+        adversarial = self.answer(self.victim, x_adv, samples.batch, "judge")
+        assert samples.clean is not None
+        extra = {} if goal is None else samples.extra | credit(goal, samples.clean, goal.judged(adversarial))
+        return replace(samples, x_adv=x_adv, adversarial=adversarial, extra=extra)
+
+    def answer(self, model: Model, x: Tensor, batch: Batch, purpose: str) -> Outputs:
+        """What a model says of these samples; `purpose` names the streams of models that draw at random."""
+        with torch.no_grad(), evaluating(model):
+            return decoded(model(x, batch.lengths, seeds.generators(self.seed, batch.ids, purpose)))
+
+    def answers(self, samples: Samples) -> list[dict[str, Any]]:
+        """One row per sample: who it is, what the attacker wanted, what the model said, what the attack cost."""
+        assert samples.clean is not None
+        assert samples.adversarial is not None
+        columns: dict[str, list[Any]] = {
+            "label": self.names(samples.batch.y),
+            "clean_prediction": self.names(predictions(samples.clean)),
+            "adversarial_prediction": self.names(predictions(samples.adversarial)),
+        }
+        if samples.target is not None and not (isinstance(samples.target, Tensor) and samples.target.dim() > 1):
+            columns["target"] = self.names(samples.target)
+        columns |= languages(samples) | samples.extra
+        return [{"id": name, **{k: v[i] for k, v in columns.items()}} for i, name in enumerate(samples.batch.ids)]
+
+    def rows(self, samples: Samples) -> list[dict[str, Any]]:
+        """The answers and every metric."""
+        return [answer | measured for answer, measured in zip(self.answers(samples), measure(samples, self.metrics), strict=True)]
+
+    def names(self, answers: Tensor | list[str]) -> list[str]:
+        if not isinstance(answers, Tensor):
+            return list(answers)
+        classes = self.model.classes or []
+        return [classes[i] if 0 <= i < len(classes) else str(i) for i in answers.tolist()]
+
+    def rates(self, *names: str) -> list[Metric]:
+        """Metrics that a task cannot do without: as the experiment asks for them, else with their defaults."""
+        own = {component.name: (component, options) for component, options in self.metrics}
+        return [own.get(name) or applicable([name], self.data.kind, self.model.output, True)[0] for name in names]
+
+    def right(self, samples: Samples) -> Tensor:
+        """(B,) bool: the adversarial answer is still the truth."""
+        return ~_different(samples.batch.y, samples.adversarial, samples)
+
+    def moved(self, samples: Samples) -> Tensor:
+        """(B,) bool: the answer changed: fooling, as Moosavi-Dezfooli et al. 2017 count it."""
+        assert samples.clean is not None
+        return _different(predictions(samples.clean), samples.adversarial, samples)
+
+
+def _different(expected: Tensor | list[str], outputs: Outputs | None, samples: Samples) -> Tensor:
+    """Where the answers are not what was expected; of texts only the words count."""
+    assert outputs is not None
+    return different(comparable(expected, "words"), comparable(predictions(outputs), "words"), samples.batch.x.device)
+
+
+def credit(goal: Goal, clean: Outputs, reached: Tensor) -> dict[str, list[bool]]:
+    """The columns `success` and `already` of samples for which the goal holds where `reached` says so."""
+    already = goal.judged(clean)
+    return {"success": credited(reached, already).tolist(), "already": already.tolist()}
+
+
+def languages(samples: Samples) -> dict[str, list[Any]]:
+    """Of a model that detects languages: which one it took each sample for, and the true one where the ids begin with it ("it/...")."""
+    known = getattr(samples.clean, "languages", None)
+    if not known:
+        return {}
+    spoken = [name.partition("/")[0] if "/" in name else "" for name in samples.batch.ids]
+    true = {"language": [code if code in known else None for code in spoken]} if any(code in known for code in spoken) else {}
+    pairs = (("clean_language", samples.clean), ("adversarial_language", samples.adversarial))
+    return true | {column: [known[i] for i in getattr(outputs, "language_logits").argmax(1).tolist()] for column, outputs in pairs}  # noqa: B009

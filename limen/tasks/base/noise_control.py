@@ -1,0 +1,41 @@
+"""White Gaussian noise of the same energy: the control that says whether it is the attack or any change of this size that does the harm."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from limen.attacks.engine.storage import Store, quantise
+from limen.budgets.families.balls import expand
+from limen.core.seeds import normal_like
+from limen.core.types import BOUNDS, Batch, valid
+
+TRIES, TOLERANCE = 30, 1e-6
+
+
+def equal_noise(batch: Batch, x_adv: Tensor, streams: Sequence[torch.Generator], store: Store) -> Tensor:
+    """x + s n, cut to the range and stored, with the s per sample for which ||change||_2 is that of x_adv.
+
+    Cutting and rounding change the norm, so s is found by s <- s * wanted / found: found / s only falls as s grows, and the steps of
+    rounding are small beside the whole. Where even the largest change the range allows is too small, it is the largest.
+    """
+    low, high = BOUNDS[batch.kind]
+    mask = valid(batch.x, batch.lengths)
+    noise = normal_like(batch.x, streams, None if mask is None else batch.lengths)
+    wanted = _norm(x_adv - batch.x, mask)
+    scale = wanted / _norm(noise, mask).clamp_min(1e-12)
+    out, error, left = batch.x.clone(), wanted, wanted > 0
+    for _ in range(TRIES):
+        tried = quantise((batch.x + noise * expand(scale, noise).to(noise)).clamp(low, high), store)
+        found = _norm(tried - batch.x, mask)
+        nearer = left & ((found - wanted).abs() < error)
+        out, error = torch.where(expand(nearer, tried), tried, out), torch.where(nearer, (found - wanted).abs(), error)
+        left = error > TOLERANCE * wanted  # who is there stays, whatever the others still need
+        if not bool(left.any()):
+            break
+        scale = torch.where(found > 0, scale * wanted / found.clamp_min(1e-12), scale)
+    return out
+
+
+def _norm(x: Tensor, mask: Tensor | None) -> Tensor:
+    return (x if mask is None else x * mask).flatten(1).double().norm(dim=1)
