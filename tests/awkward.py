@@ -80,7 +80,7 @@ class Heard:
         best = [row[:n].unique_consecutive() for row, n in zip(self.log_probs.argmax(2), self.frames.tolist(), strict=True)]
         return ["".join("-ab"[k] for k in row.tolist() if k) for row in best]
 
-    def says(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
+    def would_transcribe(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
         cut = first or [None] * len(texts)
         return torch.tensor([a[:n] == b[:n] for a, b, n in zip(self.texts(), texts, cut, strict=True)])
 

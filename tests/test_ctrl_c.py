@@ -14,7 +14,7 @@ from limen.core.interrupts import SAME_WISH, held_back, one_interrupt
 ROOT = Path(__file__).parents[1]
 STUDIED = """
 import os, signal, sys, time
-from limen.experiments.workers import side_by_side
+from limen.experiments.workers import run_in_workers
 from limen.core.interrupts import one_interrupt
 
 def nothing(): ...
@@ -35,7 +35,7 @@ class Watcher:
 if __name__ == "__main__":
     try:
         with one_interrupt():
-            for _ in side_by_side(["a", "b"], ["a", "b"], endless, nothing, 2, Watcher()): ...
+            for _ in run_in_workers(["a", "b"], ["a", "b"], endless, nothing, 2, Watcher()): ...
     except KeyboardInterrupt:
         print("interrupted", flush=True)
 """

@@ -142,7 +142,7 @@ def _run(active: Problem, options: APGD, best: Best, rows: Tensor, target: Tenso
             s.x[dead] = active.rows(dead).start()
         raised = _loss(active, options, s.target)
         if step == options.steps:  # nothing follows: no gradient is needed
-            s.loss, reached = active.look(s.x, raised)
+            s.loss, reached = active.evaluate(s.x, raised)
             best.take(s.rows, s.top, s.top_loss, torch.zeros_like(reached))
             best.take(s.rows, s.x, s.loss, reached)
             return

@@ -64,12 +64,12 @@ def cascade(problem: Problem, options: Cascade) -> Tensor:
 def in_turn(problem: Problem, attacks: Sequence[Spec]) -> Tensor:
     """The best point of every sample; who reaches the goal, by a fresh look at what an attack returned, goes no further."""
     best = Best.none(problem)
-    best.loss, best.reached = problem.look(problem.x)
+    best.loss, best.reached = problem.evaluate(problem.x)
     for component, options in map(alone, attacks):
         left = (~best.reached).nonzero().squeeze(1)
         if not len(left):
             break
         active = problem.rows(left)
         x_adv = component.function(active, options)
-        best.take(left, x_adv, *active.look(x_adv))
+        best.take(left, x_adv, *active.evaluate(x_adv))
     return best.x

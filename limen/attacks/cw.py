@@ -74,7 +74,7 @@ def shrink(problem: Problem, options: CW) -> Best:
         last = step == options.steps
         kept = stored(active, x_adv)
         looks = step % options.check_every == 0
-        gradient, loss, reached = (kept, *active.look(kept)) if last else active.gradient(kept, confirm=looks)
+        gradient, loss, reached = (kept, *active.evaluate(kept)) if last else active.gradient(kept, confirm=looks)
         delta = x_adv - active.x
         if last or looks:
             _record(active, best, rows, x_adv, kept, loss, reached)

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.hyperplane import onto_hyperplane
-from limen.attacks.shared.smallest_change import Smallest, clear_margin, clearly_reached, hair, sizes
+from limen.attacks.shared.smallest_change import Smallest, clear_margin, clearly_reached, rounding_margin, sizes
 from limen.budgets.families.balls import expand
 from limen.core.errors import UserError
 from limen.core.options import Options
@@ -155,7 +155,7 @@ def _to_nearest_boundary(active: Problem, x: Tensor, own: Tensor, others: Tensor
     stuck = active.clip((x[:, None] + w.sign()).flatten(0, 1)).view_as(w) == x[:, None]
     free, rates = w.masked_fill(stuck, 0.0), w.flatten(2).norm(p=p, dim=2)
     movable = free.flatten(2).norm(p=p, dim=2)
-    f = (logits.gather(1, others) - logits.gather(1, own[:, None])).abs() + hair(logits)[:, None]
+    f = (logits.gather(1, others) - logits.gather(1, own[:, None])).abs() + rounding_margin(logits)[:, None]
     touched, nearest = (movable < (1 - LITTLE) * rates).any(1), others[rows, _distances(f, rates).argmin(1)]
     if leave_out:
         w, rates = free, movable

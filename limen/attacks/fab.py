@@ -71,11 +71,11 @@ def fab(problem: Problem, options: FAB) -> Tensor:
         # small batches are slow: as many runs as fit; where runs draw from a sample's stream, one after the other
         together = len(problem) // len(left) if problem.certain and options.restarts == 1 else 1
         now, picks = picks[:together], picks[together:]
-        _side_by_side(problem.rows(left.repeat(len(now))), options, norm, best, left, [pick[left] for pick in now])
+        _run_together(problem.rows(left.repeat(len(now))), options, norm, best, left, [pick[left] for pick in now])
     return problem.project(best.x)
 
 
-def _side_by_side(runs: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, picks: list[Tensor]) -> None:
+def _run_together(runs: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, picks: list[Tensor]) -> None:
     """Runs towards several classes at once. What comes out is what one after the other would give: a run sees nothing of the others, but
     is broken off once one before it is inside the budget, and then counts for nothing."""
     together = len(picks)

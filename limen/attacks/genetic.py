@@ -70,7 +70,7 @@ def cost(options: Genetic) -> float:
 
 
 @dataclass
-class _Herd:
+class Population:
     """The populations of all samples that are still searched, each sorted from its best member down."""
 
     problem: Problem
@@ -85,13 +85,13 @@ class _Herd:
     p: Tensor
     """(B,) share of a child that mutates."""
 
-    def sorted(self) -> "_Herd":
+    def sorted(self) -> "Population":
         order = self.score.masked_fill(self.reached, torch.inf).argsort(dim=1, descending=True, stable=True)
         row = torch.arange(len(order), device=order.device)[:, None]
         return replace(self, members=self.members[row, order], score=self.score[row, order], reached=self.reached[row, order])
 
-    def those(self, keep: Tensor) -> "_Herd":
-        return _Herd(self.problem.rows(keep), *(t[keep] for t in (self.rows, self.members, self.score, self.reached, self.p)))
+    def those(self, keep: Tensor) -> "Population":
+        return Population(self.problem.rows(keep), *(t[keep] for t in (self.rows, self.members, self.score, self.reached, self.p)))
 
 
 @torch.no_grad()
@@ -101,7 +101,7 @@ def genetic(problem: Problem, options: Genetic) -> Tensor:
     x_adv = problem.x.clone()
     p = x_adv.new_full((len(problem),), options.mutation)
     first = _mutated(problem, problem.x[:, None].repeat_interleave(options.population, 1), p, options)
-    herd = _Herd(problem, torch.arange(len(problem), device=x_adv.device), first, *_look(problem, first, options.at_once), p).sorted()
+    herd = Population(problem, torch.arange(len(problem), device=x_adv.device), first, *_look(problem, first, options.at_once), p).sorted()
     for generation in range(options.generations):
         x_adv[herd.rows] = herd.members[:, 0]
         stay = ~herd.reached[:, 0] if problem.certain else torch.ones_like(herd.rows, dtype=torch.bool)
@@ -120,18 +120,18 @@ def genetic(problem: Problem, options: Genetic) -> Tensor:
     return x_adv
 
 
-def _next(herd: _Herd, options: Genetic) -> _Herd:
+def _next(herd: Population, options: Genetic) -> Population:
     """The elite and the children of parents who were chosen by their scores."""
     children = _mutated(herd.problem, _crossed(herd, options), herd.p, options)
     score, reached = _look(herd.problem, children, options.at_once)
     gain, spread = (score.amax(1) - herd.score[:, 0]).clamp_min(0), herd.score.std(1)
     rate = torch.where(gain > 0, options.mutation * spread / gain, torch.inf).clamp(max=options.mutation_most)
     join = lambda old, new: torch.cat([old[:, : options.elite], new], 1)  # noqa: E731
-    return _Herd(herd.problem, herd.rows, join(herd.members, children), join(herd.score, score), join(herd.reached, reached),
+    return Population(herd.problem, herd.rows, join(herd.members, children), join(herd.score, score), join(herd.reached, reached),
                  options.momentum * herd.p + (1 - options.momentum) * rate).sorted()  # fmt: skip
 
 
-def _crossed(herd: _Herd, options: Genetic) -> Tensor:
+def _crossed(herd: Population, options: Genetic) -> Tensor:
     """(B, children, ...): every sample of a child comes from either of its two parents, with even odds."""
     score = herd.score.double()
     spread = score.std(1, keepdim=True)
@@ -166,7 +166,7 @@ def _look(problem: Problem, members: Tensor, at_once: int) -> tuple[Tensor, Tens
 
 
 def _scored(problem: Problem, x: Tensor) -> tuple[Tensor, Tensor]:
-    return problem.look(x, problem.goal.margin if problem.model.output == "class" else None)
+    return problem.evaluate(x, problem.goal.margin if problem.model.output == "class" else None)
 
 
 def _near(problem: Problem, x: Tensor) -> Tensor:

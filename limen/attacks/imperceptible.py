@@ -76,7 +76,7 @@ def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rat
         kept = stored(active, x_adv)
         looks = step % options.masking_check_every == 0
         turns = (step + 1) % options.increase_every == 0 or (step + 1) % options.fall_every == 0
-        gradient, _, reached = (kept, *active.look(kept)) if last else active.gradient(kept, confirm=looks or turns)
+        gradient, _, reached = (kept, *active.evaluate(kept)) if last else active.gradient(kept, confirm=looks or turns)
         if last or looks:
             hidden = masking.excess(kept - active.x)
             i = (reached & (hidden < best.size[rows])).nonzero().squeeze(1)

@@ -44,7 +44,7 @@ def cost(options: OnePixel) -> float:
 
 
 @dataclass
-class _Herd:
+class Population:
     """The populations of all samples that are still searched."""
 
     problem: Problem
@@ -57,8 +57,8 @@ class _Herd:
     reached: Tensor
     """(B, P) bool."""
 
-    def those(self, keep: Tensor) -> "_Herd":
-        return _Herd(self.problem.rows(keep), *(t[keep] for t in (self.rows, self.members, self.score, self.reached)))
+    def those(self, keep: Tensor) -> "Population":
+        return Population(self.problem.rows(keep), *(t[keep] for t in (self.rows, self.members, self.score, self.reached)))
 
     def best(self) -> Tensor:
         """(B, 1, ...) the best member of each sample: one that reaches the goal, or the highest score."""
@@ -76,7 +76,7 @@ def one_pixel(problem: Problem, options: OnePixel) -> Tensor:
     like = problem.x.new_zeros(len(left), population, options.pixels, 2 + colours)
     first = uniform_like(like, active.generators)
     first[..., 2:] = (0.5 + 0.5 * normal_like(like[..., 2:], active.generators)).clamp(0, 1)
-    herd = _Herd(active, left, first, *scored(active, _painted(active, first)))
+    herd = Population(active, left, first, *scored(active, _painted(active, first)))
     for _ in range(looks // population - 1):
         x_adv[herd.rows] = _painted(herd.problem, herd.best())[:, 0]
         if problem.certain and bool((done := herd.reached.any(1)).any()):
@@ -88,7 +88,7 @@ def one_pixel(problem: Problem, options: OnePixel) -> Tensor:
     return x_adv
 
 
-def _next(herd: _Herd, options: OnePixel) -> _Herd:
+def _next(herd: Population, options: OnePixel) -> Population:
     """Every member beside its child: the better of the two stays."""
     b, p = herd.score.shape
     drawn = uniform_like(herd.score.new_zeros(b, p, 3), herd.problem.generators).double()

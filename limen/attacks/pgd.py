@@ -71,4 +71,4 @@ def _run(active: Problem, options: PGD, best: Best, rows: Tensor, last: bool) ->
     if early_stop and last:
         best.x[rows] = x_adv  # whether it reaches the goal is for the judge to say: no pass is spent on it here
     else:
-        best.take(rows, x_adv, *active.look(x_adv, confirm=early_stop))
+        best.take(rows, x_adv, *active.evaluate(x_adv, confirm=early_stop))

@@ -70,7 +70,7 @@ def spatial(problem: Problem, options: Spatial) -> Tensor:
         raise UserError("The attack spatial turns and shifts pictures, but these samples are clips. Use pgd or kenansville.")
     best = Best.none(problem)
     everyone = torch.arange(len(problem), device=problem.x.device)
-    best.take(everyone, problem.x, *problem.look(problem.x, loss=problem.goal.margin))
+    best.take(everyone, problem.x, *problem.evaluate(problem.x, loss=problem.goal.margin))
     if options.method == "first_order":
         for _ in range(options.restarts):
             _climb(problem, options, best)
@@ -116,7 +116,7 @@ def _climb(problem: Problem, options: Spatial, best: Best) -> None:
                 return
         where = (where + size * (1 - step / options.steps) * gradient.sign()).clamp(-1, 1)
     x_adv = _moved(active, where, options)
-    best.take(left, x_adv, *active.look(x_adv, loss=active.goal.margin))
+    best.take(left, x_adv, *active.evaluate(x_adv, loss=active.goal.margin))
 
 
 def _left(problem: Problem, best: Best) -> Tensor:

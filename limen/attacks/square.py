@@ -58,7 +58,7 @@ def square(problem: Problem, options: Square) -> Tensor:
     x, loss, moves, ends = found.clone(), torch.full_like(problem.ball.radius, -torch.inf), None, _ends(problem)
     hopeless = Hopeless(options.give_up, options.queries, [FIRST_LOOK * 2**k for k in range(options.queries.bit_length())])
     query, whole = 1, active  # whole: as many of each sample as there are points in a round
-    _, reached = problem.look(found)
+    _, reached = problem.evaluate(found)
     while query < options.queries:
         done = reached if active.certain else torch.zeros_like(reached)
         if options.give_up and problem.model.output == "class":
@@ -109,7 +109,7 @@ def _look(asked: Problem, z: Tensor, most: int) -> tuple[Tensor, Tensor]:
         parts = torch.arange(len(z), device=z.device).chunk(-(-len(z) // most))
         values, there = zip(*(_look(asked.rows(i), z[i], most) for i in parts), strict=True)
         return torch.cat(values), torch.cat(there)
-    return asked.look(z, asked.goal.margin if asked.model.output == "class" else None)
+    return asked.evaluate(z, asked.goal.margin if asked.model.output == "class" else None)
 
 
 @dataclass(frozen=True)

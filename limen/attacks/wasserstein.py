@@ -112,7 +112,7 @@ def wasserstein(problem: Problem, options: Wasserstein) -> Tensor:
         mu = (mu + RISE * (ground.arrived(steepest) / space - 1)).clamp_min(0)
         plan = plan + 2 / (step + 2) * (_fitted(steepest, space, ground) - plan)
         x_adv = active.project(low + ground.arrived(plan))
-    best.take(left, x_adv, *active.look(x_adv, loss=active.goal.margin))
+    best.take(left, x_adv, *active.evaluate(x_adv, loss=active.goal.margin))
     return best.x
 
 

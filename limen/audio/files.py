@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from limen.audio.resample import resample
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.errors import UserError
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64")
@@ -65,7 +65,7 @@ def write_clip(path: str | Path, x: Tensor, rate_hz: int) -> None:
     whole = (x.detach().cpu() * 32768).round().clamp(-32768, 32767).to(torch.int16)
     content = io.BytesIO()
     soundfile.write(content, whole.numpy(), rate_hz, format="FLAC" if path.suffix.lower() == ".flac" else "WAV", subtype="PCM_16")
-    write_whole(path, content.getvalue())
+    write_atomic(path, content.getvalue())
 
 
 def clip_header(path: str | Path) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from rich.table import Table
 from limen import __version__
 from limen.cli.listen import app as listen_app
 from limen.cli.process import going_on_later, run_command
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.errors import UserError
 from limen.core.interrupts import one_interrupt
 
@@ -84,7 +84,7 @@ def train(file: File, folder: Folder = None, resume: Resume = False, limit: Limi
     where = _run(file, folder, resume, limit, device)
     trained = sorted(where.glob("cells/*/weights.safetensors"))
     if len(trained) == 1:  # a place that a second training can name
-        trained = [write_whole(where / "weights.safetensors", trained[0].read_bytes())]
+        trained = [write_atomic(where / "weights.safetensors", trained[0].read_bytes())]
     for weights in trained:
         out.print(f"weights: {weights}", soft_wrap=True)
 
@@ -102,7 +102,7 @@ def plan(
     import torch
 
     from limen.experiments.cradv.runner import is_cradv
-    from limen.experiments.engine import Workshop
+    from limen.experiments.engine import CellFactory
     from limen.experiments.estimate import Estimate, gradient_calls, samples_of, threads_of, total
     from limen.experiments.file import load_file, read_experiment
     from limen.experiments.plan import plan as make_plan
@@ -122,7 +122,7 @@ def plan(
     jobs = min(_jobs(jobs, there), len(cells))
     if not quick:
         torch.set_num_threads(threads_of(jobs))
-    workshop = Workshop(torch.device(there), experiment.batch_size, Path())
+    workshop = CellFactory(torch.device(there), experiment.batch_size, Path())
     estimate = Estimate(workshop)
     with out.status("trying each cell on a few samples") if out.is_terminal and not quick else nullcontext():
         for cell in cells:

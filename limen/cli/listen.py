@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.errors import UserError, missing_package
 from limen.listening.statistics.assumptions import ICC, ITEM_SD
 
@@ -266,7 +266,7 @@ def analyze(
     refuse_clashes([(to, "the page"), (to.with_suffix(".json"), "its numbers")], file, _database(file, study, database))
     results = analyse(study, rows, seed=seed, recorded=recorded)
     page = build_study(results, rows, to)
-    write_whole(page.with_suffix(".json"), json.dumps(results.as_dict(), indent=1, ensure_ascii=False).encode())
+    write_atomic(page.with_suffix(".json"), json.dumps(results.as_dict(), indent=1, ensure_ascii=False).encode())
     for line in sentences(results):
         out.print(line, markup=False, soft_wrap=True)
     out.print(f"results: {page}", markup=False, soft_wrap=True)

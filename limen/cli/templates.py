@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import limen
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.components import _modules, names
 from limen.core.errors import UserError
 
@@ -217,6 +217,6 @@ def write(kind: str, name: str, into: Path | None = None) -> list[Path]:
         raise UserError(f"{path} exists already; nothing was written.")
     path.parent.mkdir(parents=True, exist_ok=True)
     class_name = "".join(part.capitalize() for part in name.split("_"))
-    write_whole(path, TEMPLATES[kind].replace("CLASS", class_name).replace("NAME", name).encode())
+    write_atomic(path, TEMPLATES[kind].replace("CLASS", class_name).replace("NAME", name).encode())
     _modules.cache_clear()
     return [path]

@@ -10,7 +10,7 @@ from typing import Any
 from limen.core.errors import UserError
 
 
-def write_whole(path: Path, content: bytes) -> Path:
+def write_atomic(path: Path, content: bytes) -> Path:
     """A reader, and a run that was killed, find the old file or the new one, never half of one. What could not be written is named."""
     with named(path):
         if path.exists() and not path.is_file():  # a pipe or a device is written to, not replaced
@@ -41,7 +41,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, shape: type = dict) -> Any:
-    """What `write_whole` wrote as JSON; a UserError that names a file which is missing, cut short or something else."""
+    """What `write_atomic` wrote as JSON; a UserError that names a file which is missing, cut short or something else."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -65,7 +65,7 @@ class Transcripts(Protocol):
 
     @property
     def exact(self) -> bool:
-        """True if `says` is what `texts` writes. Not with a beam search, nor if one text can be written in several sequences of tokens."""
+        """True if `would_transcribe` is what `texts` writes. Not with a beam search, nor if one text can be written in several sequences of tokens."""
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         """(B,) negative log-likelihood of each text, differentiable. A decoder that writes token after token lets the first one count
@@ -74,7 +74,7 @@ class Transcripts(Protocol):
     def texts(self) -> list[str]:
         """What was recognised, one string per sample."""
 
-    def says(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
+    def would_transcribe(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
         """(B,) bool: would the likeliest token after each token give exactly these texts (or their `first` characters)? Searches ask it at
         every step: after `nll` of the same texts it costs next to nothing, whatever decoding `texts` uses."""
 
@@ -83,22 +83,22 @@ class Transcripts(Protocol):
 
 
 @dataclass(frozen=True)
-class Many:
+class EnsembleOutputs:
     """The answers of several models to the same samples: an attack on all of them at once adds up their losses."""
 
     members: list["Tensor | Transcripts"]
 
-    def rows(self, index: Tensor) -> "Many":
-        return Many([m[index.to(m.device)] if isinstance(m, Tensor) else m.rows(index) for m in self.members])
+    def rows(self, index: Tensor) -> "EnsembleOutputs":
+        return EnsembleOutputs([m[index.to(m.device)] if isinstance(m, Tensor) else m.rows(index) for m in self.members])
 
 
-Outputs = Tensor | Transcripts | Many
+Outputs = Tensor | Transcripts | EnsembleOutputs
 """(B, K) logits of a classifier, the transcripts of a recogniser, or the answers of several of them."""
 
 
 def predictions(outputs: Outputs) -> Tensor | list[str]:
     """What the model says: (B,) class indices or B texts. Of several models: what the first says."""
-    if isinstance(outputs, Many):
+    if isinstance(outputs, EnsembleOutputs):
         return predictions(outputs.members[0])
     return outputs.argmax(1) if isinstance(outputs, Tensor) else outputs.texts()
 

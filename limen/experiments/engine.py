@@ -24,7 +24,7 @@ from limen.experiments.file import Experiment
 from limen.experiments.folder import close_run, done, drop_unfinished, finish_cell, start_cell
 from limen.experiments.plan import Planned, plan
 from limen.experiments.sessions import opened
-from limen.experiments.workers import side_by_side
+from limen.experiments.workers import run_in_workers
 from limen.metrics.base.apply import Metric, applicable
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.first_answers import check_answers, check_surrogate
@@ -52,7 +52,7 @@ class Quiet:
 
 
 @dataclass
-class Workshop:
+class CellFactory:
     """Opens models and data once and keeps them for the next cell."""
 
     device: torch.device
@@ -127,7 +127,7 @@ class Workshop:
         return Cell(
             model=model,
             victim=victim,
-            seen=seen,
+            attacked_model=seen,
             stop=stop,
             stop_every=stop_every,
             proxy=" + ".join(m["name"] for m in other["models"]) if other else planned.labels["net"],
@@ -148,7 +148,7 @@ class Workshop:
         )
 
 
-def run_cell(cell: Planned, workshop: Workshop, progress: Progress, run: Path, safe_mode: bool) -> str:
+def run_cell(cell: Planned, workshop: CellFactory, progress: Progress, run: Path, safe_mode: bool) -> str:
     """Compute one cell and move it into place; returns a line for the log."""
     begun, words = time.perf_counter(), cell.words
     folder = start_cell(run, cell)
@@ -202,15 +202,15 @@ def run(
     with opened(experiment, folder, resume, progress.say):
         todo = [cell for cell in cells if not done(folder, cell, progress.say)]
         _log(folder, f"{len(cells)} cells, {len(cells) - len(todo)} done before")
-        workshop = Workshop(torch.device(device), experiment.batch_size, folder / "crafted")
+        workshop = CellFactory(torch.device(device), experiment.batch_size, folder / "crafted")
         if not experiment.safe_mode:
             check_each(todo, lambda cell: workshop.cell(cell, folder))
         progress.begin(sum(samples_of(c, workshop) * gradient_calls(c.spec) for c in todo))
         each = partial(run_cell, run=folder, safe_mode=experiment.safe_mode)
         if min(jobs, len(todo)) > 1:
-            fresh = partial(Workshop, workshop.device, workshop.batch_size, workshop.crafted)
+            fresh = partial(CellFactory, workshop.device, workshop.batch_size, workshop.crafted)
             del workshop  # workers open models and data of their own; these have served the checks
-            finished = side_by_side(todo, [cell.words for cell in todo], each, fresh, min(jobs, len(todo)), progress)
+            finished = run_in_workers(todo, [cell.words for cell in todo], each, fresh, min(jobs, len(todo)), progress)
         else:
             finished = (each(cell, workshop, progress) for cell in _announced(todo, progress))
         try:

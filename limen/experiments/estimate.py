@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from limen.attacks.engine.run import SHARED, Attack
-from limen.attacks.engine.threads import side_by_side
+from limen.attacks.engine.threads import in_threads
 from limen.core.components import parse
 from limen.core.types import Batch
 from limen.experiments.plan import Planned
@@ -26,7 +26,7 @@ from limen.models.base.model import evaluating
 from limen.tasks.base.cell import Cell
 
 if TYPE_CHECKING:
-    from limen.experiments.engine import Workshop
+    from limen.experiments.engine import CellFactory
 
 MOST_SECONDS = 2.0
 """A try that is expected to take longer is not made."""
@@ -88,7 +88,7 @@ def gradient_calls(spec: dict[str, Any]) -> float:
     return cost(options, work) if cost else work
 
 
-def samples_of(cell: Planned, workshop: "Workshop") -> int:
+def samples_of(cell: Planned, workshop: "CellFactory") -> int:
     """How many samples the cell's task takes."""
     model = workshop.model(cell.spec["net"]["model"])
     n = len(workshop.data(cell.spec["net"]["data"], model))
@@ -102,7 +102,7 @@ def samples_of(cell: Planned, workshop: "Workshop") -> int:
 class Estimate:
     """The cells of a plan as they are estimated, one after the other."""
 
-    workshop: "Workshop"
+    workshop: "CellFactory"
     spent: float = 0.0
     """Seconds that all tries have taken."""
     opened: float = 0.0
@@ -164,12 +164,12 @@ class Estimate:
         k = min(n, self.workshop.batch_size)
         batch = _first(cell, k)
         attack = cell.attack or Attack.parse("pgd")
-        with torch.no_grad(), evaluating(cell.seen):
-            problem = attack.pose(cell.seen, batch, seed=cell.seed)
+        with torch.no_grad(), evaluating(cell.attacked_model):
+            problem = attack.pose(cell.attacked_model, batch, seed=cell.seed)
             search = lambda part: part.gradient(part.x, confirm=False)[0]  # noqa: E731
-            times = [timed(lambda: side_by_side(problem, search))]
+            times = [timed(lambda: in_threads(problem, search))]
             while len(times) < 5 and sum(times) < MOST_SECONDS / 2:
-                times.append(timed(lambda: side_by_side(problem, search)))
+                times.append(timed(lambda: in_threads(problem, search)))
         best = times[1:] or times
         return Span(min(best), max(best)).times(n / len(batch))
 

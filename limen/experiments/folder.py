@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import torch
 
 from limen.audio.files import write_clip
-from limen.core.atomic import read_json, write_whole
+from limen.core.atomic import read_json, write_atomic
 from limen.core.errors import UserError
 from limen.experiments.file import Experiment
 from limen.experiments.plan import Planned
@@ -27,7 +27,7 @@ from limen.tasks.base.columns import TASK_COLUMNS
 
 def write_json(path: Path, content: Any) -> None:
     """Whole or not at all."""
-    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False, default=_plain).encode())
+    write_atomic(path, json.dumps(content, indent=1, ensure_ascii=False, default=_plain).encode())
 
 
 def _plain(value: Any) -> Any:
@@ -44,7 +44,7 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
     arrays = {key: _array(values) for key, values in columns.items()}
     content = pa.BufferOutputStream()
     pq.write_table(pa.table(arrays), content)
-    write_whole(path, content.getvalue().to_pybytes())
+    write_atomic(path, content.getvalue().to_pybytes())
 
 
 def _array(values: list[Any]) -> pa.Array:

@@ -80,7 +80,7 @@ def _work(function: Callable[..., str], item: Any) -> str:
     return function(item, _state["kept"], _state["told"])
 
 
-def side_by_side(
+def run_in_workers(
     items: list[Any], words: list[str], function: Callable[..., str], prepare: Callable[[], Any], jobs: int, watcher: Watcher
 ) -> Generator[str, None, None]:
     """`function(item, prepare(), progress)` of every item, `jobs` at a time; what it returns, as each is done."""

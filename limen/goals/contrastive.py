@@ -15,7 +15,7 @@ from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.text import How
 from limen.core.types import Outputs
-from limen.goals.base.goal import Asked, Goal, members, truths
+from limen.goals.base.goal import Goal, GoalContext, members, truths
 from limen.models.speech.self_supervised import Encoded
 
 
@@ -63,13 +63,13 @@ class ContrastiveGoal(Goal):
         return replace(self, reference=[self.reference[i] for i in index.tolist()], frozen=tuple(f.rows(index) for f in self.frozen))
 
 
-def contrastive(asked: Asked, options: Contrastive) -> Goal:
+def contrastive(asked: GoalContext, options: Contrastive) -> Goal:
     frozen = tuple(_freeze(encoded(one), asked, options) for one in members(asked.clean))
     return ContrastiveGoal(truths(asked, "contrastive"), targeted=False, normalise=options.normalise, frozen=frozen, hide=options.hide)
 
 
 @torch.no_grad()
-def _freeze(clean: Encoded, asked: Asked, options: Contrastive) -> Frozen:
+def _freeze(clean: Encoded, asked: GoalContext, options: Contrastive) -> Frozen:
     codes = clean.codes()
     mask, negatives = clean.drawn(asked.generators, options.span_starts, options.span_frames)
     return Frozen(clean.targets(codes), codes, negatives, mask)

@@ -14,7 +14,7 @@ from torch import Tensor
 from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.types import Outputs, Transcripts
-from limen.goals.base.goal import Asked, Goal
+from limen.goals.base.goal import Goal, GoalContext
 
 
 class Distribution(Options):
@@ -52,7 +52,7 @@ class _Distribution(Goal):
         return self.loss(outputs)
 
 
-def distribution(asked: Asked, options: Distribution) -> Goal:
+def distribution(asked: GoalContext, options: Distribution) -> Goal:
     logits = asked.own
     if not isinstance(logits, Tensor):
         raise UserError('The goal distribution needs a classifier, but this model gives transcripts. Use the goal "transcript".')

@@ -16,7 +16,7 @@ from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.text import How
 from limen.core.types import Outputs
-from limen.goals.base.goal import Asked, Goal, members, truths
+from limen.goals.base.goal import Goal, GoalContext, members, truths
 
 
 class Feature(Options):
@@ -43,7 +43,7 @@ class FeatureGoal(Goal):
         return replace(self, reference=[self.reference[i] for i in index.tolist()], clean=tuple(c[index.to(c.device)] for c in self.clean))
 
 
-def feature(asked: Asked, options: Feature) -> Goal:
+def feature(asked: GoalContext, options: Feature) -> Goal:
     clean = tuple(features_of(one, "feature").detach() for one in members(asked.clean))
     return FeatureGoal(truths(asked, "feature"), targeted=False, normalise=options.normalise, clean=clean)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from limen.core.options import Options
 from limen.core.text import normalised
 from limen.core.types import Transcripts, predictions
-from limen.goals.base.goal import Asked, Goal, truths
+from limen.goals.base.goal import Goal, GoalContext, truths
 
 
 class FirstWord(Options):
@@ -29,7 +29,7 @@ class _FirstWord(Goal):
 
     def _reached(self, outputs: Tensor | Transcripts) -> Tensor:
         assert not isinstance(outputs, Tensor)
-        return outputs.says(self.reference, [min(len(self.word) + 1, len(r)) for r in self.reference])
+        return outputs.would_transcribe(self.reference, [min(len(self.word) + 1, len(r)) for r in self.reference])
 
     def _judged(self, outputs: Tensor | Transcripts) -> Tensor:
         assert not isinstance(outputs, Tensor)
@@ -37,7 +37,7 @@ class _FirstWord(Goal):
         return torch.tensor([normalised(t, self.normalise).split()[:1] == [wanted] for t in outputs.texts()])
 
 
-def first_word(asked: Asked, options: FirstWord) -> Goal:
+def first_word(asked: GoalContext, options: FirstWord) -> Goal:
     said = truths(asked, "first_word")
     rest = said if options.before == "label" else [str(t) for t in predictions(asked.own)]
     # a sentence that begins with the word already stays as it is, and counts as reached from the start

@@ -21,7 +21,7 @@ from limen.core.components import named, parse
 from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.types import Batch, Outputs
-from limen.goals.base.goal import Asked, Goal
+from limen.goals.base.goal import Goal, GoalContext
 from limen.goals.feature import features_of
 from limen.models.base.feature_layers import Shown
 from limen.models.base.model import Model, evaluating
@@ -82,7 +82,7 @@ class GuideGoal(Goal):
         return super().margin(outputs)  # asked of a model that looks on and shows no features
 
 
-def guide(asked: Asked, options: Guide) -> Goal:
+def guide(asked: GoalContext, options: Guide) -> Goal:
     x, model = asked.x, asked.model
     if x is None or model is None or not isinstance(asked.y, Tensor) or x.dim() != 4:
         raise UserError("The goal guide needs a classifier of pictures. Of a self-supervised encoder, the goal feature moves the features.")

@@ -13,7 +13,7 @@ from torch import Tensor
 from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.types import Outputs, Transcripts
-from limen.goals.base.goal import Asked, Goal, members
+from limen.goals.base.goal import Goal, GoalContext, members
 
 
 class Language(Options):
@@ -44,7 +44,7 @@ class _Language(Goal):
         return self.loss(outputs)
 
 
-def language(asked: Asked, options: Language) -> Goal:
+def language(asked: GoalContext, options: Language) -> Goal:
     known: list[str] = []
     for clean in members(asked.clean):
         known = getattr(clean, "languages", None) or []

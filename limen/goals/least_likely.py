@@ -8,14 +8,14 @@ from torch import Tensor
 
 from limen.core.errors import UserError
 from limen.core.options import Options
-from limen.goals.base.goal import Asked, Goal
+from limen.goals.base.goal import Goal, GoalContext
 
 
 class LeastLikely(Options):
     """Nothing to choose."""
 
 
-def least_likely(asked: Asked, options: LeastLikely) -> Goal:
+def least_likely(asked: GoalContext, options: LeastLikely) -> Goal:
     if not isinstance(asked.own, Tensor):
         raise UserError('The goal least_likely needs a classifier, but this model gives transcripts. Use the goal "transcript".')
     return Goal(asked.own.argmin(1), targeted=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from limen.core.errors import UserError
 from limen.core.options import Options
-from limen.goals.base.goal import Asked, Goal
+from limen.goals.base.goal import Goal, GoalContext
 
 
 class TargetClass(Options):
@@ -18,7 +18,7 @@ class TargetClass(Options):
     """Classes that "random" may draw from; null means all."""
 
 
-def target_class(asked: Asked, options: TargetClass) -> Goal:
+def target_class(asked: GoalContext, options: TargetClass) -> Goal:
     logits, y = asked.own, asked.y
     if not isinstance(logits, Tensor) or not isinstance(y, Tensor):
         raise UserError('The goal target_class needs a classifier, but this model gives transcripts. Use the goal "transcript".')

@@ -15,7 +15,7 @@ from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.text import How
 from limen.data.base.tables import find_column, read_rows
-from limen.goals.base.goal import Asked, Goal, truths
+from limen.goals.base.goal import Goal, GoalContext, truths
 
 
 class Transcript(Options):
@@ -39,7 +39,7 @@ class Transcript(Options):
         return self
 
 
-def transcript(asked: Asked, options: Transcript) -> Goal:
+def transcript(asked: GoalContext, options: Transcript) -> Goal:
     said = truths(asked, "transcript")
     chosen: list[str]
     if options.text is not None:

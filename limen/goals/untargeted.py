@@ -8,7 +8,7 @@ from torch import Tensor
 from limen.core.options import Options
 from limen.core.text import How, normalised
 from limen.core.types import predictions
-from limen.goals.base.goal import Asked, Goal
+from limen.goals.base.goal import Goal, GoalContext
 
 
 class Untargeted(Options):
@@ -21,7 +21,7 @@ class Untargeted(Options):
     """Recognisers: how texts are compared."""
 
 
-def untargeted(asked: Asked, options: Untargeted) -> Goal:
+def untargeted(asked: GoalContext, options: Untargeted) -> Goal:
     own = predictions(asked.own)
     if isinstance(own, Tensor):
         return Goal(asked.y if options.away_from == "label" else own, targeted=False)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.errors import UserError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm")
@@ -80,7 +80,7 @@ def write_picture(path: str | Path, x: Tensor) -> None:
     array = (x.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     content = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(array[:, :, 0] if array.shape[2] == 1 else array)).save(content, format="PNG")
-    write_whole(Path(path), content.getvalue())
+    write_atomic(Path(path), content.getvalue())
 
 
 def _deep_colour(file: Any) -> bool:

@@ -9,7 +9,7 @@ from limen.audio.files import write_clip
 from limen.audio.loudness import FULL_SCALE, Loudness
 from limen.core.components import parse
 from limen.core.types import Batch, Samples, predictions
-from limen.listening.from_run import NAMELESS, Pair, balanced
+from limen.listening.from_run import NAMELESS, ClipPair, balanced
 from limen.models.base.load import load_model
 
 LEVEL_DB = {"low": 45.0, "medium": 60.0, "high": 70.5}
@@ -18,7 +18,7 @@ ATTACK = {"name": "pgd", "steps": 10, "budget": {"name": "linf", "eps": 0.004}}
 """The same bound for loud and quiet clips, as in the published study: in quiet ones it is heard."""
 
 
-def made_pairs(folder: Path, count: int, levels: Sequence[Loudness], seed: int = 0) -> list[Pair]:
+def demo_pairs(folder: Path, count: int, levels: Sequence[Loudness], seed: int = 0) -> list[ClipPair]:
     """At least `count` pairs if the embedded data give as many, written into the folder, evenly over levels and words."""
     model, attack = load_model({"name": "res8"}), Attack.parse(ATTACK)
     component, options = parse("data", {"name": "spoken_words", "split": "test", "limit": 24 + 4 * count // len(levels)})
@@ -37,7 +37,7 @@ def made_pairs(folder: Path, count: int, levels: Sequence[Loudness], seed: int =
             clean, adversarial = (folder / f"{level}-{i:04d}-{which}.wav" for which in ("clean", "adversarial"))
             for path, x in zip((clean, adversarial), samples.pair(i), strict=True):
                 write_clip(path, x, data.rate_hz)
-            found.append(Pair(f"{identity}@{level}", clean, adversarial, word, as_word, "pgd", level))
+            found.append(ClipPair(f"{identity}@{level}", clean, adversarial, word, as_word, "pgd", level))
     return balanced(found, count, seed)
 
 

@@ -18,7 +18,7 @@ from limen.trials.base.screen import Listener, Screen
 
 
 @dataclass(frozen=True)
-class Answered:
+class StoredAnswer:
     """An answer as it was stored."""
 
     position: int
@@ -54,7 +54,7 @@ def least_filled(study: Study, counts: Mapping[str, int]) -> str:
     return min(study.cells, key=lambda cell: counts.get(cell, 0))
 
 
-def following(study: Study, planned: Sequence[Screen], answers: Sequence[Answered], seed: int) -> tuple[int, Screen] | None:
+def following(study: Study, planned: Sequence[Screen], answers: Sequence[StoredAnswer], seed: int) -> tuple[int, Screen] | None:
     """Position and screen that come next; none: the end. Screens of a track that has stopped are passed over."""
     from limen.core import seeds
     from limen.perception import adaptive
@@ -81,7 +81,7 @@ def _adaptive(options: str) -> Any:
     return adaptive.Options.model_validate_json(options)
 
 
-def history(planned: Sequence[Screen], answers: Sequence[Answered], track: str) -> list[tuple[float, bool]]:
+def history(planned: Sequence[Screen], answers: Sequence[StoredAnswer], track: str) -> list[tuple[float, bool]]:
     """(strength, whether "different" was said) of a track, in the order of the screens."""
     mine = sorted((a for a in answers if planned[a.position].track == track), key=lambda a: a.position)
     return [(float(a.facts["strength"]), a.answer["answer"] == "different") for a in mine]

@@ -18,7 +18,7 @@ NAMELESS = ("silence", "unknown")
 
 
 @dataclass(frozen=True)
-class Pair:
+class ClipPair:
     """A clean clip and its adversarial one."""
 
     id: str
@@ -36,13 +36,13 @@ class Pair:
     """At which value of a sweep: "eps 0.05"."""
 
 
-def pairs(run: Path, attack: str | None = None, value: str | None = None) -> list[Pair]:
+def pairs(run: Path, attack: str | None = None, value: str | None = None) -> list[ClipPair]:
     """All pairs of a run in which the attack reached its goal on a clip the model had right; of one attack if it is named, at one value of
     a sweep, and of the data set that has most of them. Exported sets (`export: wav`) hold every clip, examples a few of each cell."""
     if not any(run.glob("cells/*/cell.json")):
         raise UserError(f"{run}: is no run folder (it has no cells). `limen run FILE` makes one; its path is printed at the start.")
     _known(run, attack, value)
-    found: dict[tuple[str, str], Pair] = {}
+    found: dict[tuple[str, str], ClipPair] = {}
     for cell, labels, swept in _attacked(run, attack, value):
         for pair in _of_cell(cell, labels["attack"], labels.get("data", ""), swept):
             found.setdefault((pair.attack, pair.id), pair)
@@ -87,7 +87,7 @@ def _known(run: Path, attack: str | None, value: str | None) -> None:
         )
 
 
-def _of_cell(cell: Path, attack: str, data: str, value: str) -> Iterable[Pair]:
+def _of_cell(cell: Path, attack: str, data: str, value: str) -> Iterable[ClipPair]:
     from limen.audio.files import clip_header, read_clip
 
     for row in _rows(cell):
@@ -98,7 +98,7 @@ def _of_cell(cell: Path, attack: str, data: str, value: str) -> Iterable[Pair]:
         if not clean.is_file() or not adversarial.is_file():
             raise UserError(f"{clean if adversarial.is_file() else adversarial}: is named by the run, but is not there.")
         level = loudness(float(mean_db(read_clip(clean, clip_header(clean)[0]))))
-        yield Pair(row["id"], clean, adversarial, row["label"], row["adversarial_prediction"], attack, level, data, value)
+        yield ClipPair(row["id"], clean, adversarial, row["label"], row["adversarial_prediction"], attack, level, data, value)
 
 
 def _rows(cell: Path) -> list[dict[str, Any]]:
@@ -113,14 +113,14 @@ def _rows(cell: Path) -> list[dict[str, Any]]:
     return [{**example, **example["files"]} for example in examples]
 
 
-def balanced(found: Sequence[Pair], count: int, seed: int = 0) -> list[Pair]:
+def balanced(found: Sequence[ClipPair], count: int, seed: int = 0) -> list[ClipPair]:
     """`count` pairs, as evenly as they come over loudness levels, within them over attacks, within these over classes; each clip once."""
     chance = random.Random(seed)
-    cells: dict[tuple[str, ...], list[Pair]] = defaultdict(list)
+    cells: dict[tuple[str, ...], list[ClipPair]] = defaultdict(list)
     for pair in chance.sample(found, len(found)):
         if pair.answer not in NAMELESS:
             cells[(pair.loudness, pair.attack, pair.answer)].append(pair)
-    chosen: dict[str, Pair] = {}
+    chosen: dict[str, ClipPair] = {}
     taken: dict[tuple[int, str], int] = defaultdict(int)
     while len(chosen) < count and cells:
         # least used level first, then least used attack, then least used class: rows of the table fill up evenly
@@ -135,7 +135,7 @@ def balanced(found: Sequence[Pair], count: int, seed: int = 0) -> list[Pair]:
     return list(chosen.values())
 
 
-def different(found: Sequence[Pair]) -> int:
+def different(found: Sequence[ClipPair]) -> int:
     """How many clips there are that a word is said in; one that was attacked several times counts once."""
     return len({pair.id for pair in found if pair.answer not in NAMELESS})
 

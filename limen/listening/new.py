@@ -18,7 +18,7 @@ from typing import Any
 
 from limen.audio.loudness import Loudness
 from limen.core.errors import UserError
-from limen.listening.from_run import Pair, balanced, different, enough, pairs
+from limen.listening.from_run import ClipPair, balanced, different, enough, pairs
 from limen.listening.server.keys import new_code
 from limen.listening.study import read_study
 
@@ -53,9 +53,9 @@ def new_study(folder: Path, template: str, run: Path | None = None, attack: str 
         if run is not None:
             found = pairs(run, attack, value)
         else:
-            from limen.listening.demo_pairs import made_pairs
+            from limen.listening.demo_pairs import demo_pairs
 
-            found = made_pairs(beside / "made", of_all * len(levels), LEVELS if template == "seed000" else LEVELS[2:], seed)
+            found = demo_pairs(beside / "made", of_all * len(levels), LEVELS if template == "seed000" else LEVELS[2:], seed)
         by_level = {level: [p for p in found if level in (None, p.loudness)] for level in levels}
         _refuse_few(template, by_level, needed, run, attack, value)
         chosen = {level: balanced(mine, of_all, seed) for level, mine in by_level.items()}
@@ -74,7 +74,12 @@ def new_study(folder: Path, template: str, run: Path | None = None, attack: str 
 
 
 def _refuse_few(
-    template: str, by_level: Mapping[Loudness | None, Sequence[Pair]], needed: int, run: Path | None, attack: str | None, value: str | None
+    template: str,
+    by_level: Mapping[Loudness | None, Sequence[ClipPair]],
+    needed: int,
+    run: Path | None,
+    attack: str | None,
+    value: str | None,
 ) -> None:
     """A UserError if a listener would meet a clip twice."""
     there = {level: different(mine) for level, mine in by_level.items()}
@@ -91,7 +96,7 @@ def _refuse_few(
     )
 
 
-def taking_turns(chosen: Sequence[Pair], seed: int) -> list[Pair]:
+def taking_turns(chosen: Sequence[ClipPair], seed: int) -> list[ClipPair]:
     """In an order in which pairs that are alike stand at odd and even places equally often: trials give every second item the other
     condition. Words come first, since a listener who hears all clips of a word in one condition is told it by the word; then loudness and
     attack. Apart from that the order is random."""
@@ -102,7 +107,7 @@ def taking_turns(chosen: Sequence[Pair], seed: int) -> list[Pair]:
     return [pair for two in zip_longest(odd, even) for pair in two if pair is not None]
 
 
-def _evened(halves: list[list[Pair]]) -> list[list[Pair]]:
+def _evened(halves: list[list[ClipPair]]) -> list[list[ClipPair]]:
     """Swaps pairs between the halves as long as that makes them more alike."""
     odd, even = halves
     best = _apart(odd, even)
@@ -115,10 +120,10 @@ def _evened(halves: list[list[Pair]]) -> list[list[Pair]]:
         (odd, even), best = least, _apart(*least)
 
 
-def _apart(odd: Sequence[Pair], even: Sequence[Pair]) -> tuple[int, int]:
+def _apart(odd: Sequence[ClipPair], even: Sequence[ClipPair]) -> tuple[int, int]:
     """Squared differences between the halves: in words, then in loudness and attack."""
 
-    def squared(of: Callable[[Pair], str]) -> int:
+    def squared(of: Callable[[ClipPair], str]) -> int:
         n = Counter(map(of, odd))
         n.subtract(map(of, even))
         return sum(v * v for v in n.values())
@@ -126,14 +131,14 @@ def _apart(odd: Sequence[Pair], even: Sequence[Pair]) -> tuple[int, int]:
     return squared(lambda p: p.answer), squared(lambda p: p.loudness) + squared(lambda p: p.attack)
 
 
-def _row(pair: Pair, **more: Any) -> dict[str, Any]:
+def _row(pair: ClipPair, **more: Any) -> dict[str, Any]:
     files = {"file:clean": pair.clean, "file:adversarial": pair.adversarial}
     swept = {} if pair.value == "none" else {"value": pair.value}
     return {"id": pair.id, "answer": pair.answer, **more, **files, "loudness": pair.loudness, "attack": pair.attack, **swept,
             "source:clip": pair.id, "source:heard_as": pair.heard_as}  # fmt: skip
 
 
-def _experiments(level: str, mine: Sequence[Pair], seed: int) -> list[dict[str, Any]]:
+def _experiments(level: str, mine: Sequence[ClipPair], seed: int) -> list[dict[str, Any]]:
     """Items of three experiments of a loudness level: 12 clips of part 1, 6 pairs of part 2, all different. A level with fewer than 54
     pairs uses some in several experiments, the same in part 2 of one only; a listener takes part in one, and the results count clips."""
     rows = []

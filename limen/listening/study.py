@@ -125,7 +125,7 @@ class Hypothesis(Options):
     trial: str
     """The trial type it is about: abx, naturalness, identification, same_different, preference, mushra."""
     by: str | None = None
-    """Asked for each value of this factor (or `group`, `condition`); null: over all."""
+    """GoalContext for each value of this factor (or `group`, `condition`); null: over all."""
     bound: float = Field(default=0.1, gt=0, lt=0.5)
     effect: float = Field(default=0.65, gt=0, lt=1)
     """Share of right answers that should be found with `power`: how many listeners that takes is what `limen listen check` says."""

@@ -32,7 +32,7 @@ SHORTER_S, SHORTER_PART = 0.1, 0.1
 """Lengths may differ by this much before a pair is taken for two different recordings: what encoders and resamplers add at the end."""
 
 
-Pair = tuple[Tensor, Tensor, int | None, list[str]]
+LoadedPair = tuple[Tensor, Tensor, int | None, list[str]]
 """Clean and adversarial sample of the same shape, their rate, and what was done to make them so."""
 
 
@@ -130,7 +130,7 @@ def _kind(path: Path) -> str:
                     f"nor of a picture ({' '.join(SUFFIXES['picture'])}).")  # fmt: skip
 
 
-def _clips(clean: Path, adversarial: Path, align: bool) -> Pair:
+def _clips(clean: Path, adversarial: Path, align: bool) -> LoadedPair:
     """Both clips at the clean one's rate and of the same length, and what was done for it."""
     (rate_hz, channels), (other_hz, other_channels) = clip_header(clean), clip_header(adversarial)
     notes = []
@@ -168,7 +168,7 @@ def delay(x: Tensor, x_adv: Tensor) -> int:
     return int(lags[near][correlation[near].argmax()])
 
 
-def _pictures(clean: Path, adversarial: Path) -> Pair:
+def _pictures(clean: Path, adversarial: Path) -> LoadedPair:
     (x, notes), (x_adv, others) = _picture(clean), _picture(adversarial)
     if x.shape[1:] != x_adv.shape[1:]:
         raise UserError(f"{clean} has {x.shape[2]} x {x.shape[1]} pixels and {adversarial} {x_adv.shape[2]} x {x_adv.shape[1]}: "

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.measure.pairs import Measured
 from limen.metrics.base.summary import figure
 
@@ -125,7 +125,7 @@ def interval(summary: dict[str, Any]) -> str:
 def _write(path: str | Path, text: str) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text.encode())
+    write_atomic(path, text.encode())
 
 
 PAGE = """<!doctype html>

@@ -67,7 +67,7 @@ class TokenTranscripts:
         )  # fmt: skip
         return [self.model.tokenizer.decode(row[len(start) :], skip_special_tokens=True).strip() for row in tokens]
 
-    def says(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
+    def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
         """Every given token is the likeliest after those before it: exactly when greedy decoding writes the text in these tokens."""
         logits, tokens = self._teacher_forced(texts)
         asked = (tokens >= 0).sum(1)

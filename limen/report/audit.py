@@ -8,7 +8,7 @@ from markupsafe import Markup
 from limen.report.evidence import DEAD_SHARE, Evidence, beats
 from limen.report.figures import Figure
 from limen.report.formatting import fmt, listed, place
-from limen.report.run import Cell, number
+from limen.report.run import CellResult, number
 from limen.report.svg.lines import Series, legend, line_chart
 
 EXPLODING = 1e6
@@ -28,7 +28,7 @@ FALL = 0.05
 """Share of the loss gained on the way that may be lost again before the end."""
 
 
-def noise(cells: Sequence[Cell]) -> Evidence:
+def noise(cells: Sequence[CellResult]) -> Evidence:
     """Noise that does harm, and as much as the search. Samples that were wrong before say nothing about either."""
     compared, flags = 0, []
     for cell in cells:
@@ -40,11 +40,11 @@ def noise(cells: Sequence[Cell]) -> Evidence:
     return compared, flags
 
 
-def one_step(cells: Sequence[Cell]) -> Evidence:
+def one_step(cells: Sequence[CellResult]) -> Evidence:
     return _beaten(cells, "one_step", "one step ends with {a} at the goal, {steps} steps only with {b}.")
 
 
-def no_gradients(cells: Sequence[Cell]) -> Evidence:
+def no_gradients(cells: Sequence[CellResult]) -> Evidence:
     found = [
         _beaten(
             cells, "no_gradients", "a search without gradients ends with {a} at the goal, {steps} steps along the gradient only with {b}."
@@ -55,13 +55,13 @@ def no_gradients(cells: Sequence[Cell]) -> Evidence:
     return sum(n for n, _ in found), [flag for _, flags in found for flag in flags]
 
 
-def everything_allowed(cells: Sequence[Cell]) -> Evidence:
+def everything_allowed(cells: Sequence[CellResult]) -> Evidence:
     flags = [f"{place(c)}: {fmt(_probe(c, 'anything_allowed'), '%')} of the samples reached the goal." for c in cells
              if (_probe(c, "anything_allowed") or 0) < 1]  # fmt: skip
     return len(cells), flags
 
 
-def gradients(cells: Sequence[Cell]) -> Evidence:
+def gradients(cells: Sequence[CellResult]) -> Evidence:
     flags = []
     for cell in cells:
         for name, words in (("zero_gradients", "zero"), ("broken_gradients", "not finite (NaN or infinite)")):
@@ -75,7 +75,7 @@ def gradients(cells: Sequence[Cell]) -> Evidence:
     return len(cells), flags
 
 
-def loss_rises(cells: Sequence[Cell]) -> Evidence:
+def loss_rises(cells: Sequence[CellResult]) -> Evidence:
     flags = []
     for cell in cells:
         known = [(step, loss) for step, loss in zip(cell.result["steps"], cell.result["loss"], strict=True) if number(loss) is not None]
@@ -91,7 +91,7 @@ def loss_rises(cells: Sequence[Cell]) -> Evidence:
     return len(cells), flags
 
 
-def random_without_draws(cells: Sequence[Cell]) -> Evidence:
+def random_without_draws(cells: Sequence[CellResult]) -> Evidence:
     """Models that call themselves random, and those that only turn out to be when they are asked twice."""
     flags = []
     for cell in cells:
@@ -103,7 +103,7 @@ def random_without_draws(cells: Sequence[Cell]) -> Evidence:
     return len(cells), flags
 
 
-def figures(cells: Sequence[Cell]) -> list[Figure]:
+def figures(cells: Sequence[CellResult]) -> list[Figure]:
     """Loss against steps, one panel per net and defence."""
     panels: list[tuple[str, Markup]] = []
     for cell in cells:
@@ -121,7 +121,7 @@ def figures(cells: Sequence[Cell]) -> list[Figure]:
     return [Figure("Loss against steps", words, panels, legend([("mean loss", 0)]))] if panels else []
 
 
-def table(cells: Sequence[Cell]) -> dict[str, Any] | None:
+def table(cells: Sequence[CellResult]) -> dict[str, Any] | None:
     """Share of the samples at the goal after each probe, one row per net and defence."""
     columns = [k for k in PROBES if any(k in c.result["probes"] for c in cells)]
     values = lambda c: [fmt(_probe(c, k), "%") for k in columns] + [fmt(c.result.get(k), "%") for k in GIVEN]  # noqa: E731
@@ -129,12 +129,12 @@ def table(cells: Sequence[Cell]) -> dict[str, Any] | None:
     return {"columns": [PROBES[k] for k in columns] + list(GIVEN.values()), "rows": rows} if rows else None
 
 
-def _probe(cell: Cell, name: str) -> float | None:
+def _probe(cell: CellResult, name: str) -> float | None:
     value = cell.result["probes"].get(name)
     return None if value is None else float(value)
 
 
-def _beaten(cells: Sequence[Cell], probe: str, words: str) -> Evidence:
+def _beaten(cells: Sequence[CellResult], probe: str, words: str) -> Evidence:
     """Where a probe that should do worse than many gradient steps does better; one sample more is chance."""
     compared, flags = 0, []
     for cell in cells:

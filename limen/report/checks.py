@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from limen.report import audit, evidence, rivals
 from limen.report.evidence import DEAD_SHARE, RISE, Evidence
 from limen.report.formatting import THIN
-from limen.report.run import Cell
+from limen.report.run import CellResult
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Check:
         return "flag" if self.flags else "pass" if self.compared else "not run"
 
 
-def run_checks(cells: Sequence[Cell]) -> list[Check]:
+def run_checks(cells: Sequence[CellResult]) -> list[Check]:
     done = [c for c in cells if c.done and c.attack != "none"]
     parts = {
         # what transfers to other nets says nothing about how well the search did
@@ -42,7 +42,7 @@ def run_checks(cells: Sequence[Cell]) -> list[Check]:
     return checks
 
 
-Look = Callable[[list[Cell]], Evidence]
+Look = Callable[[list[CellResult]], Evidence]
 
 CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     # name, raised if, means, what to do; what looks at which part of the run

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from limen.report.figures import AXES, Figure, facet_name
 from limen.report.formatting import fmt, listed
-from limen.report.run import Cell, number
+from limen.report.run import CellResult, number
 from limen.report.svg.lines import ALL, CONTROL, Series, legend, line_chart
 from limen.report.transcripts import error_rate, how_compared
 from limen.report.worst_case import NAME, Together, along
@@ -26,7 +26,7 @@ Panel = Callable[[str, list[Series], float | None], tuple[str, Markup]]
 
 @dataclass(frozen=True)
 class Curve:
-    cell: Cell
+    cell: CellResult
     x: Sequence[float]
     y: Numbers
     low: Numbers
@@ -40,13 +40,13 @@ class Curve:
         return self.cell.net, self.cell.defense
 
 
-def measured(cell: Cell) -> str:
+def measured(cell: CellResult) -> str:
     """What a curve of the cell shows: the word error rate of a recogniser, the accuracy of a classifier."""
     has = cell.curve if cell.curve else cell.columns
     return "wer" if cell.output == "transcript" and "wer" in has else "accuracy"
 
 
-def constrained(cells: Sequence[Cell], colours: dict[str, int]) -> list[Figure]:
+def constrained(cells: Sequence[CellResult], colours: dict[str, int]) -> list[Figure]:
     """Curves of the task constrained_accuracy."""
     out = []
     for constraint, what in dict.fromkeys((c.curve["constraint"], measured(c)) for c in cells if c.curve):
@@ -59,7 +59,7 @@ def constrained(cells: Sequence[Cell], colours: dict[str, int]) -> list[Figure]:
     return out
 
 
-def _of_result(cell: Cell, what: str) -> list[Curve]:
+def _of_result(cell: CellResult, what: str) -> list[Curve]:
     """The curve of a cell, and of the noise its task tried beside the attack."""
     out = []
     control = None if cell.control else cell.curve.get("control")
@@ -76,7 +76,7 @@ def _noise_name(control: object) -> str:
     return str(control.get("name") or "noise") if isinstance(control, dict) else "noise"
 
 
-def sweeps(cells: Sequence[Cell], colours: dict[str, int], unions: Sequence[Together] = ()) -> list[Figure]:
+def sweeps(cells: Sequence[CellResult], colours: dict[str, int], unions: Sequence[Together] = ()) -> list[Figure]:
     """Curves through the cells of a sweep, and through all attacks together."""
     out = []
     rated = [c for c in cells if not c.curve and not c.victims and len(c.variable) == 1]
@@ -106,7 +106,7 @@ def _of_unions(unions: Sequence[Together], key: str, what: str) -> list[Curve]:
     return out
 
 
-def _rate(cell: Cell) -> tuple[float | None, float | None, float | None]:
+def _rate(cell: CellResult) -> tuple[float | None, float | None, float | None]:
     return cell.stat("wer" if measured(cell) == "wer" else "correct")
 
 
@@ -219,5 +219,5 @@ def _caption(what: str, curves: list[Curve], without: list[str], clean: bool, sa
     return " ".join(parts) + samples
 
 
-def _hasty(cell: Cell) -> bool:
+def _hasty(cell: CellResult) -> bool:
     return cell.attack_spec.get("early_stop") is True and not cell.targeted

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from limen.report.figures import Figure, facet_name, facets
 from limen.report.formatting import fmt, place
-from limen.report.run import Cell, number
+from limen.report.run import CellResult, number
 from limen.report.svg.boxes import box_plot, heat_map
 from limen.report.svg.lines import legend
 from limen.report.tables import worst
@@ -17,12 +17,12 @@ ACCEPTABLE = (-32.0, "−32 dB")
 MOST_CLASSES = 20
 
 
-def details(cells: Sequence[Cell]) -> list[Figure]:
+def details(cells: Sequence[CellResult]) -> list[Figure]:
     """The charts that stand after the examples."""
     return [*distortion(cells), *confusion(cells)]
 
 
-def distortion(cells: Sequence[Cell]) -> list[Figure]:
+def distortion(cells: Sequence[CellResult]) -> list[Figure]:
     """Box plots of dB by attack, then by class, for the whole clip, vocal part and background: figures 3 and 4 of the same paper."""
     measured = [c for c in cells if not c.curve and c.attack != "none" and "peak_db" in c.columns]
     out = []
@@ -81,15 +81,15 @@ def distortion(cells: Sequence[Cell]) -> list[Figure]:
     return out
 
 
-def _attack_name(cell: Cell) -> str:
+def _attack_name(cell: CellResult) -> str:
     return cell.attack + (
         f" {', '.join(fmt(v) if number(v) is not None else str(v) for v in cell.variable.values())}" if cell.variable else ""
     )
 
 
-def _strongest(cells: Sequence[Cell]) -> list[Cell]:
+def _strongest(cells: Sequence[CellResult]) -> list[CellResult]:
     """Per net, undefended where possible: the cell in which the model does worst, and the universal attacks."""
-    out: list[Cell] = []
+    out: list[CellResult] = []
     for net in dict.fromkeys(c.net for c in cells):
         mine = [c for c in cells if c.net == net]
         bare = [c for c in mine if c.defense == "none"] or mine
@@ -106,7 +106,7 @@ def _boxes(groups: dict[str, list[list[float]]]) -> list[tuple[str, list[list[fl
     return [(name, boxes) for name, boxes in groups.items() if any(boxes)]
 
 
-def confusion(cells: Sequence[Cell]) -> list[Figure]:
+def confusion(cells: Sequence[CellResult]) -> list[Figure]:
     """What the model says of each class under its strongest attack."""
     panels = []
     for net in dict.fromkeys(c.net for c in cells):

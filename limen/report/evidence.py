@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from limen.core.text import normalised
 from limen.report.formatting import fmt, place, variable_text
-from limen.report.run import Cell, number
+from limen.report.run import CellResult, number
 from limen.report.transcripts import how_compared
 
 ONE_STEP = {"fgsm", "r_fgsm"}
@@ -19,7 +19,7 @@ Evidence = tuple[int, list[str]]
 """How many comparisons could be made, and one sentence for each that went wrong."""
 
 
-def success(cell: Cell) -> float | None:
+def success(cell: CellResult) -> float | None:
     """Share of successes: the success column, or what accuracy leaves; of a curve, the mean over its values."""
     if cell.curve:
         return 1 - sum(cell.curve["accuracy"]) / len(cell.curve["accuracy"])
@@ -28,13 +28,13 @@ def success(cell: Cell) -> float | None:
     return rate if rate is not None else None if correct is None else 1 - correct
 
 
-def allowed(cell: Cell) -> str:
+def allowed(cell: CellResult) -> str:
     """The budget in a form that can be compared; empty if there is none."""
     limit = {k: cell.curve[k] for k in ("constraint", "values")} if cell.curve else cell.limit
     return repr(sorted(limit.items())) if limit else ""
 
 
-def same_problem(cell: Cell) -> tuple[object, ...]:
+def same_problem(cell: CellResult) -> tuple[object, ...]:
     """Attacks that may be compared: same task, net, defence, goal and budget."""
     goal = cell.goal
     settled = {"away_from": "label", **goal} if goal["name"] == "untargeted" else goal
@@ -46,14 +46,14 @@ def beats(a: float, b: float, n: int, margin: float = RISE) -> bool:
     return a - b > margin and (a - b) * n > 1.5
 
 
-def groups(cells: Iterable[Cell]) -> list[list[Cell]]:
-    grouped: dict[tuple[object, ...], list[Cell]] = {}
+def groups(cells: Iterable[CellResult]) -> list[list[CellResult]]:
+    grouped: dict[tuple[object, ...], list[CellResult]] = {}
     for cell in cells:
         grouped.setdefault(same_problem(cell), []).append(cell)
     return list(grouped.values())
 
 
-def noise(cells: list[Cell]) -> Evidence:
+def noise(cells: list[CellResult]) -> Evidence:
     """Noise of other cells, and the noise that a task tried beside the attack."""
     compared, flags = 0, []
     controls = [c for c in cells if c.control]
@@ -75,7 +75,7 @@ def noise(cells: list[Cell]) -> Evidence:
     return compared, flags
 
 
-def _harms(control: Cell, cell: Cell) -> tuple[float, float, float, str] | None:
+def _harms(control: CellResult, cell: CellResult) -> tuple[float, float, float, str] | None:
     """Harm by noise, harm by the attack, harm that was there before, and how to say it; None if the two cannot be compared."""
     if cell.targeted:
         a, b, before, words = _by_chance(control, cell), success(cell), 0.0, "noise reaches the target on {noise}, {name} on {attack}."
@@ -87,7 +87,7 @@ def _harms(control: Cell, cell: Cell) -> tuple[float, float, float, str] | None:
     return None if a is None or b is None else (a, b, before, words)
 
 
-def _by_chance(control: Cell, cell: Cell) -> float | None:
+def _by_chance(control: CellResult, cell: CellResult) -> float | None:
     """Share of the noisy samples whose answer is what the attack wanted of them; None if the rows do not say what that was."""
     if cell.goal["name"] == "language":
         heard = control.rows.get("adversarial_language", [])
@@ -100,7 +100,7 @@ def _by_chance(control: Cell, cell: Cell) -> float | None:
     return sum(wanted[i] == answer for i, answer in said.items()) / len(said) if said else None
 
 
-def _along_the_curve(cell: Cell) -> Evidence:
+def _along_the_curve(cell: CellResult) -> Evidence:
     """Noise beside the attack at each value of a constraint; where noise does next to nothing there is nothing to compare."""
     curve, control = cell.curve, cell.curve["control"]
     wer = bool(curve.get("wer") and control.get("wer"))
@@ -117,7 +117,7 @@ def _along_the_curve(cell: Cell) -> Evidence:
     return 1, worse
 
 
-def one_step(cells: list[Cell]) -> Evidence:
+def one_step(cells: list[CellResult]) -> Evidence:
     compared, flags = 0, []
     for group in groups(c for c in cells if not c.control):
         single = [c for c in group if c.attack_spec.get("name") in ONE_STEP or c.attack_spec.get("steps") == 1]
@@ -132,12 +132,12 @@ def one_step(cells: list[Cell]) -> Evidence:
     return compared, flags
 
 
-def unseen(cells: list[Cell]) -> Evidence:
+def unseen(cells: list[CellResult]) -> Evidence:
     defended = [c for c in cells if c.defense != "none" and not c.control]
     return len(defended), [f"{place(c)}: the attack did not see the defence." for c in defended if not c.sees_defense]
 
 
-def dead(cells: list[Cell]) -> Evidence:
+def dead(cells: list[CellResult]) -> Evidence:
     compared, flags = 0, []
     for cell in cells:
         backward, dead = (sum(v for v in cell.values(column) if v is not None) for column in ("backward_calls", "dead_gradients"))
@@ -148,7 +148,7 @@ def dead(cells: list[Cell]) -> Evidence:
     return compared, flags
 
 
-def budget_grows(cells: list[Cell]) -> Evidence:
+def budget_grows(cells: list[CellResult]) -> Evidence:
     compared, flags = 0, []
     for points in _by_budget(cells):
         points.sort(key=lambda p: p[0])
@@ -162,11 +162,11 @@ def budget_grows(cells: list[Cell]) -> Evidence:
     return compared, flags
 
 
-def _by_budget(cells: list[Cell]) -> list[list[tuple[float, float, str, Cell]]]:
+def _by_budget(cells: list[CellResult]) -> list[list[tuple[float, float, str, CellResult]]]:
     """Curves of (size, accuracy, words, cell) over the attacker's budget: sweeps of a budget, and attacks run anew at each constraint."""
     # a larger SNR is a smaller change
     size = lambda name, value: -value if name == "snr_db" else value  # noqa: E731
-    sweeps: dict[tuple[object, ...], list[tuple[float, float, str, Cell]]] = {}
+    sweeps: dict[tuple[object, ...], list[tuple[float, float, str, CellResult]]] = {}
     curves = []
     for cell in (c for c in cells if not c.control):
         for key, value in cell.variable.items():
@@ -182,14 +182,14 @@ def _by_budget(cells: list[Cell]) -> list[list[tuple[float, float, str, Cell]]]:
     return [*sweeps.values(), *curves]
 
 
-def random_without_draws(cells: list[Cell]) -> Evidence:
+def random_without_draws(cells: list[CellResult]) -> Evidence:
     chance = [c for c in cells if c.meta.get("random") and not c.control and c.sees_defense]
     return len(chance), [
         f"{place(c)}: each gradient was taken from one random draw." for c in chance if (number(c.meta.get("draws")) or 1) <= 1
     ]
 
 
-def minimal(cells: list[Cell]) -> Evidence:
+def minimal(cells: list[CellResult]) -> Evidence:
     unbounded = [c for c in cells if not allowed(c) and not (c.control or c.universal or c.proxies) and success(c) is not None]
     unbounded = [c for c in unbounded if c.attack_spec.get("name") not in NO_SEARCH]
     return len(unbounded), [

@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from limen.report.formatting import fmt, place
-from limen.report.run import Cell, number
+from limen.report.run import CellResult, number
 from limen.report.svg.lines import CONTROL, Series, legend, line_chart
 
 AXES = {
@@ -32,13 +32,13 @@ class Figure:
     folded: bool = False
 
 
-def slots(cells: Sequence[Cell]) -> dict[str, int]:
+def slots(cells: Sequence[CellResult]) -> dict[str, int]:
     """Each attack keeps its colour on the whole page; the noise control is grey."""
     names = dict.fromkeys(c.attack for c in cells if c.attack != "none" and not c.control)
     return {name: k for k, name in enumerate(names)} | {c.attack: CONTROL for c in cells if c.control}
 
 
-def facets(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+def facets(cells: Sequence[CellResult]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((c.net, c.defense) for c in cells))
 
 
@@ -46,7 +46,7 @@ def facet_name(net: str, defense: str) -> str:
     return f"{net}, {'undefended' if defense == 'none' else defense}"
 
 
-def fooling(cells: Sequence[Cell]) -> list[Figure]:
+def fooling(cells: Sequence[CellResult]) -> list[Figure]:
     """Share of each class that changes its answer as the perturbation grows: figure 2 of Vadillo and Santana 2021."""
     out = []
     for cell in cells:
@@ -83,7 +83,7 @@ def fooling(cells: Sequence[Cell]) -> list[Figure]:
     return out
 
 
-def training(cells: Sequence[Cell]) -> list[Figure]:
+def training(cells: Sequence[CellResult]) -> list[Figure]:
     """History of the task train: every quantity that was written down after each epoch."""
     panels: list[tuple[str, Markup]] = []
     for cell in cells:

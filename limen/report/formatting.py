@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from limen.report.run import Cell
+from limen.report.run import CellResult
 
 THIN = "\u202f"
 DASH = "–"
@@ -86,7 +86,7 @@ def variable_text(variable: dict[str, Any]) -> str:
     return ", ".join(f"{key.rsplit('.', 1)[-1]} {fmt(v) if isinstance(v, int | float) else v}" for key, v in variable.items())
 
 
-def place(cell: Cell) -> str:
+def place(cell: CellResult) -> str:
     """Where a number comes from: net, defence, attack, variable."""
     parts = [cell.net, "undefended" if cell.defense == "none" else cell.defense]
     if cell.task != "audit":
@@ -94,7 +94,7 @@ def place(cell: Cell) -> str:
     return " · ".join(parts + ([variable_text(cell.variable)] if cell.variable else []))
 
 
-def threats(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def threats(cells: Sequence[CellResult]) -> list[dict[str, Any]]:
     """The threat model of each attack in one sentence; attacks with the same sentence stand together."""
     grouped: dict[str, list[str]] = {}
     for attack in dict.fromkeys(c.attack for c in cells if c.attack != "none"):
@@ -102,7 +102,7 @@ def threats(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     return [{"attacks": names, "sentence": sentence} for sentence, names in grouped.items()]
 
 
-def _threat(cells: Sequence[Cell]) -> str:
+def _threat(cells: Sequence[CellResult]) -> str:
     first = cells[0]
     thing, part = ("clip", "sample of the clip") if first.kind == "clip" else ("picture", "pixel")
     defended = [c for c in cells if c.defense != "none"]
@@ -126,7 +126,7 @@ def _threat(cells: Sequence[Cell]) -> str:
     return f"{knows}{wants}{alone}{',' if wants else ''} and {_budget(cells, thing, part)}; success is judged on {_judged(first)}."
 
 
-def _goal(cell: Cell) -> str:
+def _goal(cell: CellResult) -> str:
     goal = cell.goal
     if goal["name"] == "untargeted":
         return "any answer but the model’s own" if goal.get("away_from") == "prediction" else "any wrong answer"
@@ -147,7 +147,7 @@ def _goal(cell: Cell) -> str:
     return f"the goal {_call(goal)}"
 
 
-def _budget(cells: Sequence[Cell], thing: str, part: str) -> str:
+def _budget(cells: Sequence[CellResult], thing: str, part: str) -> str:
     curve = cells[0].curve
     budget = {"name": {"snr_db": "snr"}.get(curve["constraint"], curve["constraint"])} if curve else cells[0].budget
     name = budget.get("name")
@@ -188,7 +188,7 @@ def _budget(cells: Sequence[Cell], thing: str, part: str) -> str:
     }.get(str(name), f"may change the {thing} within the budget {name} ({size})")
 
 
-def _judged(cell: Cell) -> str:
+def _judged(cell: CellResult) -> str:
     store = str(cell.meta.get("stored_as") or ("int16" if cell.kind == "clip" else "float"))
     return {"int16": "16-bit audio as stored", "uint8": "8-bit pictures as stored"}.get(store, "the values as stored")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from limen.report.figures import Figure
 from limen.report.formatting import DASH, fmt, place
 from limen.report.recognisers import Table
-from limen.report.run import Cell, number
+from limen.report.run import CellResult, number
 from limen.report.svg.dots import Dots, dot_plot
 from limen.report.svg.lines import legend
 from limen.report.transcripts import error_rate, how_compared
@@ -33,7 +33,7 @@ class Group:
     wer: float | None
 
 
-def languages(cells: Sequence[Cell]) -> tuple[Table, Figure] | None:
+def languages(cells: Sequence[CellResult]) -> tuple[Table, Figure] | None:
     shown = [(c, groups(c)) for c in cells if not c.curve and not c.victims and "adversarial_language" in c.rows]
     shown = [(c, found) for c, found in shown if found]
     if not shown:
@@ -56,7 +56,7 @@ def languages(cells: Sequence[Cell]) -> tuple[Table, Figure] | None:
     if not rows:
         return None
     headings = [
-        ("Cell", ""),
+        ("CellResult", ""),
         ("True language", ""),
         ("n", "samples"),
         ("Known clean", "share whose language the model detects while nothing is changed"),
@@ -72,7 +72,7 @@ def languages(cells: Sequence[Cell]) -> tuple[Table, Figure] | None:
     return Table("Language confusion, by true language", caption, headings, rows, names=2), _figure(shown)
 
 
-def groups(cell: Cell) -> list[Group]:
+def groups(cell: CellResult) -> list[Group]:
     """One per true language, in the order in which they first appear."""
     rows = cell.rows
     truths = _true_languages(cell)
@@ -96,7 +96,7 @@ def groups(cell: Cell) -> list[Group]:
     return out
 
 
-def _true_languages(cell: Cell) -> list[str | None]:
+def _true_languages(cell: CellResult) -> list[str | None]:
     rows = cell.rows
     if any(rows.get("language", [])):
         return [None if v is None else str(v) for v in rows["language"]]
@@ -105,7 +105,7 @@ def _true_languages(cell: Cell) -> list[str | None]:
     return [m[1] if m and m[1] in seen else None for m in found]
 
 
-def _wer(cell: Cell, at: list[int], kind: str) -> float | None:
+def _wer(cell: CellResult, at: list[int], kind: str) -> float | None:
     """Error rate of some rows: from their counts, else from their texts."""
     errors, words = cell.values(f"{kind}word_errors"), cell.values("words")
     counts = [(errors[i], words[i]) for i in at] if errors and words else []
@@ -117,7 +117,7 @@ def _wer(cell: Cell, at: list[int], kind: str) -> float | None:
     return error_rate([str(labels[i]) for i in at], [str(said[i] or "") for i in at], how_compared(cell)) if said and labels else None
 
 
-def _figure(shown: list[tuple[Cell, list[Group]]]) -> Figure:
+def _figure(shown: list[tuple[CellResult, list[Group]]]) -> Figure:
     """One panel per net and defence: a row per true language, a mark per attack."""
     panels = []
     attacks = list(dict.fromkeys(_name(c) for c, _ in shown if c.attack != "none"))
@@ -135,7 +135,7 @@ def _figure(shown: list[tuple[Cell, list[Group]]]) -> Figure:
     return Figure("Word error rate by true language", "One row per language that was spoken, one mark per attack.", panels, key)
 
 
-def _name(cell: Cell) -> str:
+def _name(cell: CellResult) -> str:
     target = cell.goal.get("target") if cell.goal["name"] == "language" and not cell.control else None
     varied = "".join(f", {k.rsplit('.', 1)[-1]} {v}" for k, v in cell.variable.items() if v != target)
     return f"{cell.attack}{f' to {target}' if target else ''}{varied}"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from limen.report.formatting import COLUMNS, fmt
-from limen.report.run import Cell
-from limen.report.transcripts import side_by_side
+from limen.report.run import CellResult
+from limen.report.transcripts import align_words
 
 ROLES = ("clean", "perturbation", "adversarial")
 DYNAMIC_DB = 80.0
@@ -20,7 +20,7 @@ COLUMNS_PX, ROWS_PX, LEVELS = 260, 96, 48
 COLOURS = np.array([(13, 14, 38), (66, 33, 105), (158, 52, 110), (228, 112, 75), (250, 190, 98), (253, 246, 214)], float)
 
 
-def choose(cells: list[Cell], per_cell: int, megabytes: float) -> dict[str, list[dict[str, Any]]]:
+def choose(cells: list[CellResult], per_cell: int, megabytes: float) -> dict[str, list[dict[str, Any]]]:
     """Examples of each cell by turns, first ones first, until the page would grow past its size."""
     chosen: dict[str, list[dict[str, Any]]] = {c.id: [] for c in cells}
     room = megabytes * 1e6
@@ -34,13 +34,13 @@ def choose(cells: list[Cell], per_cell: int, megabytes: float) -> dict[str, list
     return chosen
 
 
-def _cost(cell: Cell, example: dict[str, Any]) -> float:
+def _cost(cell: CellResult, example: dict[str, Any]) -> float:
     paths = [find(cell, example, role) for role in ROLES]
     size = sum(p.stat().st_size for p in paths if p) * 4 / 3
     return size + (45e3 if cell.kind == "clip" else 2e3)  # spectrograms and waveforms; markup
 
 
-def find(cell: Cell, example: dict[str, Any], role: str) -> Path | None:
+def find(cell: CellResult, example: dict[str, Any], role: str) -> Path | None:
     """The file of an example, if it is there; a name that leads out of the cell's folder is no file of ours."""
     name = (example.get("files") or {}).get(role)
     for base in (cell.folder, cell.folder / "examples") if name else ():
@@ -50,7 +50,7 @@ def find(cell: Cell, example: dict[str, Any], role: str) -> Path | None:
     return None
 
 
-def show(cell: Cell, example: dict[str, Any]) -> dict[str, Any]:
+def show(cell: CellResult, example: dict[str, Any]) -> dict[str, Any]:
     """What the template needs for one example."""
     paths = {role: find(cell, example, role) for role in ROLES}
     shown: dict[str, Any] = {
@@ -67,7 +67,7 @@ def show(cell: Cell, example: dict[str, Any]) -> dict[str, Any]:
     if cell.output == "transcript":
         goal = cell.goal if cell.targeted and cell.goal["name"] == "transcript" else {}
         target = (example.get("metrics") or {}).get("target") or goal.get("text")
-        shown["heard"] = side_by_side(cell, shown["label"], shown["answers"]["clean"], shown["answers"]["adversarial"], target)
+        shown["heard"] = align_words(cell, shown["label"], shown["answers"]["clean"], shown["answers"]["adversarial"], target)
     if not shown["missing"]:
         assert paths["clean"] is not None
         assert paths["adversarial"] is not None

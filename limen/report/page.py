@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.report import (
     audit,
     checks,
@@ -22,7 +22,7 @@ from limen.report import (
     worst_case,
 )
 from limen.report.formatting import duration, fmt, interval, listed, many, place, threats
-from limen.report.run import Cell, Run, component, read_run
+from limen.report.run import CellResult, Run, component, read_run
 
 HERE = Path(__file__).parent
 THINGS = {("picture", "class"): "Pictures", ("clip", "class"): "Clips", ("clip", "transcript"): "Speech to text"}
@@ -49,7 +49,7 @@ def build(run_folder: Path, out: Path | None = None, *, examples: int = 3, megab
 def write_page(path: Path, page: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     # an error message may hold half a character (a lone surrogate): shown as a question mark, never a crash
-    return write_whole(path, page.encode("utf-8", errors="replace"))
+    return write_atomic(path, page.encode("utf-8", errors="replace"))
 
 
 def _environment() -> Any:
@@ -120,7 +120,7 @@ def _lede(run: Run, checked: Sequence[checks.Check]) -> str:
     return "".join(parts)
 
 
-def _tiles(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def _tiles(cells: Sequence[CellResult]) -> list[dict[str, Any]]:
     """Per net: how it does clean, at worst, and at worst behind its best defence."""
     tiles, unions = [], worst_case.together(cells)
     for net in dict.fromkeys(c.net for c in cells):
@@ -167,7 +167,7 @@ def _tiles(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     return tiles
 
 
-def _cost(cell: Cell) -> str:
+def _cost(cell: CellResult) -> str:
     """What the attack changed, in the words of the kind of sample."""
     for column, words in (("snr_db", "at a median SNR of {} dB"), ("linf", "at a median L∞ of {}"), ("l2", "at a median L2 of {}")):
         value = cell.median(column)
@@ -180,7 +180,7 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
     """One section per task and kind of sample."""
     colours = figures.slots(run.done)
     chosen = media.choose([c for c in run.done if c.attack != "none"], examples, megabytes)
-    groups: dict[tuple[Any, ...], list[Cell]] = {}
+    groups: dict[tuple[Any, ...], list[CellResult]] = {}
     for cell in run.done:
         groups.setdefault((cell.task_index, cell.task, cell.kind, cell.output), []).append(cell)
     titles = Counter(_title(key) for key in groups)
@@ -233,7 +233,7 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
 
 
 def _pictures(
-    cells: Sequence[Cell], rated: Sequence[Cell], unions: Sequence[worst_case.Together], colours: dict[str, int]
+    cells: Sequence[CellResult], rated: Sequence[CellResult], unions: Sequence[worst_case.Together], colours: dict[str, int]
 ) -> dict[str, Any]:
     """Tables, matrices and curves that stand before the examples."""
     sizes, confusions = recognisers.sizes(rated, colours), languages.languages(cells)
@@ -257,5 +257,5 @@ def _title(key: tuple[Any, ...]) -> str:
     return f"{THINGS.get((kind, output), 'Results')}: {TASKS.get(task, str(task).replace('_', ' '))}"
 
 
-def _data(cell: Cell) -> str:
+def _data(cell: CellResult) -> str:
     return str(component(component(cell.spec.get("net")).get("data")).get("name") or "")

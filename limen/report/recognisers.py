@@ -6,7 +6,7 @@ from typing import Any
 
 from limen.report.figures import Figure
 from limen.report.formatting import DASH, fmt, interval, variable_text
-from limen.report.run import Cell, number
+from limen.report.run import CellResult, number
 from limen.report.svg.lines import CONTROL, Series, legend, line_chart
 from limen.report.transcripts import error_rate, how_compared, targets
 
@@ -23,13 +23,13 @@ class Table:
     names: int = 1
 
 
-def clean_wer(cells: Sequence[Cell], like: Cell) -> float | None:
+def clean_wer(cells: Sequence[CellResult], like: CellResult) -> float | None:
     """Word error rate of the same net behind the same defence without an attack."""
     bare = next((c for c in cells if (c.net, c.defense, c.attack) == (like.net, like.defense, "none") and c.value("wer") is not None), None)
     return like.value("clean_wer") if bare is None else bare.value("wer")
 
 
-def targeted(cells: Sequence[Cell]) -> Table | None:
+def targeted(cells: Sequence[CellResult]) -> Table | None:
     """Clean WER, WER to the target, SNR and success of every net: table 5.1 of Olivier 2023."""
     aimed = [c for c in cells if c.output == "transcript" and c.targeted and not c.curve and not c.victims]
     known = {c.id: wer_to_target(c) for c in aimed}
@@ -73,7 +73,7 @@ def _share(stat: dict[str, Any]) -> str:
     return f"{found}{fmt(stat['count'], 'n')} of {fmt(stat['n'], 'n')}"
 
 
-def wer_to_target(cell: Cell) -> float | None:
+def wer_to_target(cell: CellResult) -> float | None:
     """Error rate of the whole set against the attacker's sentences; None where there are none."""
     rows = cell.rows
     pairs = [(t, str(h or "")) for t, h in zip(targets(cell), rows.get("adversarial_prediction", []), strict=False) if t is not None]
@@ -94,7 +94,7 @@ def millions(parameters: float) -> str:
     return f"{parameters:.0f}"
 
 
-def sizes(cells: Sequence[Cell], colours: dict[str, int]) -> tuple[Table, Figure] | None:
+def sizes(cells: Sequence[CellResult], colours: dict[str, int]) -> tuple[Table, Figure] | None:
     """WER against the number of parameters, per attack: table 5.2 and figure 5.2 of Olivier 2023."""
     rated = [c for c in cells if c.output == "transcript" and c.defense == "none" and not c.curve and not c.victims and not c.targeted]
     rated = [c for c in rated if number(c.meta.get("parameters")) and c.value("wer") is not None]
@@ -136,7 +136,7 @@ def sizes(cells: Sequence[Cell], colours: dict[str, int]) -> tuple[Table, Figure
     return table, Figure("Word error rate against model size", "Shaded: 95 % intervals. One point per model.", [("undefended", chart)], key)
 
 
-def _slots(columns: list[tuple[str, str]], found: dict[tuple[str, str, str], Cell], colours: dict[str, int]) -> list[int]:
+def _slots(columns: list[tuple[str, str]], found: dict[tuple[str, str, str], CellResult], colours: dict[str, int]) -> list[int]:
     """Attacks keep their colour; clean samples and the several values of a sweep take the next free ones; noise is grey."""
     noise = {c.attack for c in found.values() if c.control}
     free = max([k for k in colours.values() if k != CONTROL], default=-1)

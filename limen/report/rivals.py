@@ -4,11 +4,11 @@ import itertools
 
 from limen.report.evidence import Evidence, allowed, beats, groups, same_problem, success
 from limen.report.formatting import fmt, listed, place
-from limen.report.run import Cell, number
+from limen.report.run import CellResult, number
 from limen.report.transfer import attack_name, proxy_name
 
 
-def guessing(cells: list[Cell]) -> Evidence:
+def guessing(cells: list[CellResult]) -> Evidence:
     """Attacks that never asked the net for a gradient, beside the best of those that did."""
     compared, flags = 0, []
     for group in groups(c for c in cells if not (c.control or c.universal) and allowed(c) and success(c) is not None):
@@ -26,7 +26,7 @@ def guessing(cells: list[Cell]) -> Evidence:
     return compared, flags
 
 
-def transfers(cells: list[Cell]) -> Evidence:
+def transfers(cells: list[CellResult]) -> Evidence:
     """In a matrix of nets: an attack computed on another net, beside the one computed on the net itself."""
     compared, flags = 0, []
     for cell, own in itertools.permutations(cells, 2):
@@ -43,7 +43,7 @@ def transfers(cells: list[Cell]) -> Evidence:
     return compared, flags
 
 
-def keeps_up(cells: list[Cell]) -> Evidence:
+def keeps_up(cells: list[CellResult]) -> Evidence:
     """All attacks of the run together beside the plain search of the audit, on the samples that both have seen."""
     compared, flags = 0, []
     for audit in (c for c in cells if c.task == "audit"):
@@ -66,7 +66,7 @@ def keeps_up(cells: list[Cell]) -> Evidence:
     return compared, flags
 
 
-def _compares(cell: Cell) -> bool:
+def _compares(cell: CellResult) -> bool:
     """An attack on this very model and sample; one that must survive a room or serve every sample at once may well do less."""
     other = cell.control or cell.universal or cell.proxies or cell.curve or cell.attack_spec.get("through")
     return cell.task != "audit" and not other and "success" in cell.rows

@@ -26,7 +26,7 @@ def _seeks_smallest(attack: str) -> bool:
 
 
 @dataclass
-class Cell:
+class CellResult:
     """One net under one defence and one attack."""
 
     folder: Path
@@ -150,20 +150,20 @@ class Run:
     name: str
     config: dict[str, Any]
     environment: dict[str, Any]
-    cells: list[Cell]
+    cells: list[CellResult]
     description: str = ""
 
     @property
-    def done(self) -> list[Cell]:
+    def done(self) -> list[CellResult]:
         return [c for c in self.cells if c.done and c.task != "audit"]
 
     @property
-    def audits(self) -> list[Cell]:
+    def audits(self) -> list[CellResult]:
         """Probes of the models' gradients: no results, but a reason to believe or to doubt them."""
         return [c for c in self.cells if c.done and c.task == "audit"]
 
     @property
-    def failed(self) -> list[Cell]:
+    def failed(self) -> list[CellResult]:
         return [c for c in self.cells if not c.done]
 
 
@@ -201,10 +201,10 @@ def read_run(folder: Path) -> Run:
     )
 
 
-def _read_cell(folder: Path) -> Cell:
+def _read_cell(folder: Path) -> CellResult:
     meta = read_json(folder / "cell.json", dict)
     if meta.get("status") != "done":
-        return Cell(folder, {"id": folder.name, **meta})
+        return CellResult(folder, {"id": folder.name, **meta})
     path = folder / "examples.json"
     examples = read_json(path, list) if path.is_file() else []
-    return Cell(folder, {"id": folder.name, **meta}, read_json(folder / "summary.json"), examples)
+    return CellResult(folder, {"id": folder.name, **meta}, read_json(folder / "summary.json"), examples)

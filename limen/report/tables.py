@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from limen.report.formatting import COLUMNS, DASH, fmt, interval, place, variable_text
-from limen.report.run import Cell, number
+from limen.report.run import CellResult, number
 from limen.report.svg.lines import interval_dot
 from limen.report.worst_case import NAME, Together, in_words
 
@@ -19,7 +19,7 @@ SUCCESS_OF = {True: "of those right before", False: "of those not there before"}
 NOT_METRICS = {"forward_calls", "backward_calls", "dead_gradients"}
 
 
-def harm(cell: Cell) -> float | None:
+def harm(cell: CellResult) -> float | None:
     """How badly the model does, larger is worse: error rate of a classifier, word error rate of a recogniser.
 
     Curves and matrices have no one number.
@@ -32,7 +32,7 @@ def harm(cell: Cell) -> float | None:
     return None if correct is None else 1 - correct
 
 
-def worst(cells: Sequence[Cell]) -> Cell | None:
+def worst(cells: Sequence[CellResult]) -> CellResult | None:
     """The cell in which the model does worst.
 
     The noise control does not count, nor, where there are others, do attacks without a budget: they always win.
@@ -42,7 +42,7 @@ def worst(cells: Sequence[Cell]) -> Cell | None:
     return max(bounded or attacked, key=lambda c: harm(c) or 0.0, default=None)
 
 
-def worst_ids(cells: Sequence[Cell]) -> set[str]:
+def worst_ids(cells: Sequence[CellResult]) -> set[str]:
     """Per net and defence: the cells in which the model does worst."""
     out: set[str] = set()
     for key in dict.fromkeys((c.net, c.defense) for c in cells):
@@ -57,7 +57,7 @@ def worst_ids(cells: Sequence[Cell]) -> set[str]:
     return out
 
 
-def main_table(cells: Sequence[Cell], unions: Sequence[Together] = ()) -> dict[str, Any]:
+def main_table(cells: Sequence[CellResult], unions: Sequence[Together] = ()) -> dict[str, Any]:
     """One row per cell, grouped by net, and behind each defence one for all attacks of a budget together.
 
     Columns that no cell has are left out.
@@ -94,7 +94,7 @@ def main_table(cells: Sequence[Cell], unions: Sequence[Together] = ()) -> dict[s
     }
 
 
-def _row(cell: Cell, rates: list[str], medians: list[str], accuracy: bool, is_worst: bool, new_defense: bool) -> dict[str, Any]:
+def _row(cell: CellResult, rates: list[str], medians: list[str], accuracy: bool, is_worst: bool, new_defense: bool) -> dict[str, Any]:
     mean, low, high = cell.stat("correct")
     return {
         "defense": "none" if cell.defense == "none" else cell.defense,
@@ -142,7 +142,7 @@ def _together(union: Together, rates: list[str], medians: list[str], accuracy: b
     }
 
 
-def _called(cell: Cell, union: Together) -> str:
+def _called(cell: CellResult, union: Together) -> str:
     """The attack, with what sets it apart from the others of the union."""
     own = {k: v for k, v in cell.variable.items() if k not in union.variable}
     name = cell.attack + (f" ({variable_text(own)})" if own else "")
@@ -157,7 +157,7 @@ def _count(unions: Sequence[Together]) -> str:
     return f"worst of {'–'.join(str(k) for k in dict.fromkeys((counts[0], counts[-1])))}"
 
 
-def sweep_tables(cells: Sequence[Cell], unions: Sequence[Together] = ()) -> list[dict[str, Any]]:
+def sweep_tables(cells: Sequence[CellResult], unions: Sequence[Together] = ()) -> list[dict[str, Any]]:
     """For every option that was swept: net x defence x attack down, values across, accuracy (or word error rate) inside."""
     tables = []
     for key in dict.fromkeys(tuple(c.variable) for c in cells if c.variable):
@@ -171,7 +171,7 @@ def sweep_tables(cells: Sequence[Cell], unions: Sequence[Together] = ()) -> list
         for net, defense in dict.fromkeys((c.net, c.defense) for c in group):
             mine = [c for c in group if (c.net, c.defense) == (net, defense)]
             whole = [u for u in unions if (u.net, u.defense, tuple(u.variable)) == (net, defense, key)]
-            lines: list[tuple[str, str, Sequence[Cell | Together]]] = [
+            lines: list[tuple[str, str, Sequence[CellResult | Together]]] = [
                 (attack, "", [c for c in mine if c.attack == attack]) for attack in dict.fromkeys(c.attack for c in mine)
             ]
             lines += [(NAME, _count(whole), whole)] if whole else []
@@ -183,7 +183,7 @@ def sweep_tables(cells: Sequence[Cell], unions: Sequence[Together] = ()) -> list
     return tables
 
 
-def every_metric(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def every_metric(cells: Sequence[CellResult]) -> list[dict[str, Any]]:
     """All summary columns of every cell, for the reader who wants the rest; `what` says which number of the column it is."""
     return [
         {
@@ -209,7 +209,7 @@ def _what(stat: dict[str, Any]) -> str:
     return f"share{', unless ' + stat['unless'] if 'unless' in stat else ''}" if "count" in stat else "mean"
 
 
-def scalars(cells: Sequence[Cell]) -> list[dict[str, str]]:
+def scalars(cells: Sequence[CellResult]) -> list[dict[str, str]]:
     """What tasks added that is a plain number or word."""
     return [
         {"place": place(cell), "name": str(k), "value": fmt(v) if isinstance(v, int | float) and not isinstance(v, bool) else str(v)}
@@ -219,7 +219,7 @@ def scalars(cells: Sequence[Cell]) -> list[dict[str, str]]:
     ]
 
 
-def missing_metrics(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def missing_metrics(cells: Sequence[CellResult]) -> list[dict[str, Any]]:
     """Column and reason -> how many samples of how many cells have no value."""
     found: dict[tuple[str, str], list[int]] = {}
     for cell in cells:

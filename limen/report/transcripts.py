@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 from limen.core.edits import Edits, alignment, edits
 from limen.core.text import How, normalised
 from limen.report.formatting import fmt, many
-from limen.report.run import Cell, component, number
+from limen.report.run import CellResult, component, number
 
 MOST_ROWS = 20
 """Rows of the table of each cell; all of them are in rows.parquet."""
@@ -23,7 +23,7 @@ class Heard:
     """How many words are wrong, left out, added."""
 
 
-def how_compared(cell: Cell) -> How:
+def how_compared(cell: CellResult) -> How:
     """How the run's word error rate compares texts."""
     asked = next((m for m in map(component, cell.spec.get("metrics") or []) if m.get("name") == "wer"), {})
     return asked.get("normalise") if asked.get("normalise") in ("none", "words", "english") else "words"  # type: ignore[return-value]
@@ -76,7 +76,7 @@ def error_rate(references: list[str], heard: list[str], how: How = "words") -> f
     return sum(edits(a, b).errors for a, b in tokens) / total if total else None
 
 
-def targets(cell: Cell) -> list[str | None]:
+def targets(cell: CellResult) -> list[str | None]:
     """The sentence the attacker wants of each sample; None where it wants none in particular."""
     rows = cell.rows
     if "target" in rows:
@@ -86,7 +86,7 @@ def targets(cell: Cell) -> list[str | None]:
     return [text] * len(rows.get("id", []))
 
 
-def side_by_side(cell: Cell, label: str, clean: str, adversarial: str, target: str | None) -> list[dict[str, Any]]:
+def align_words(cell: CellResult, label: str, clean: str, adversarial: str, target: str | None) -> list[dict[str, Any]]:
     """One line per text of an example: what it is, the text, what is wrong with it."""
     how = how_compared(cell)
     lines: list[dict[str, Any]] = [{"what": "said", "text": escape(label) if label else NOTHING, "errors": ""}]
@@ -104,7 +104,7 @@ def side_by_side(cell: Cell, label: str, clean: str, adversarial: str, target: s
     return lines
 
 
-def transcript_table(cell: Cell) -> dict[str, Any] | None:
+def transcript_table(cell: CellResult) -> dict[str, Any] | None:
     """The first samples of a cell; a targeted attack is marked against its target, any other against the truth."""
     rows = cell.rows
     count = len(rows.get("id", []))

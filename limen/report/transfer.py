@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from limen.report.formatting import fmt, variable_text
-from limen.report.run import Cell, number
+from limen.report.run import CellResult, number
 
 MEASURES = {
     "tasr_word": "Targeted success, by words",
@@ -46,12 +46,12 @@ class HeatMap:
     rows: list[tuple[str, list[HeatCell | None]]]
 
 
-def heat_maps(cells: Sequence[Cell]) -> list[HeatMap]:
+def heat_maps(cells: Sequence[CellResult]) -> list[HeatMap]:
     """One map per attack and measure that any cell holds."""
     out = []
     transfers = [c for c in cells if c.victims]
     for who in dict.fromkeys(attack_name(c) for c in transfers):
-        proxies: dict[str, Cell] = {}
+        proxies: dict[str, CellResult] = {}
         for cell in (c for c in transfers if attack_name(c) == who):
             name = proxy_name(cell)
             proxies[f"{name} ({cell.net})" if name in proxies else name] = cell
@@ -67,14 +67,14 @@ def heat_maps(cells: Sequence[Cell]) -> list[HeatMap]:
     return out
 
 
-def attack_name(cell: Cell) -> str:
+def attack_name(cell: CellResult) -> str:
     # a surrogate is part of the attack's name ("cw on lenet5"), but stands at the head of its column
     name = cell.attack.partition(" on ")[0] if cell.proxies else cell.attack
     parts = [name, "" if cell.defense == "none" else f"behind {cell.defense}", variable_text(cell.variable)]
     return ", ".join(part for part in parts if part)
 
 
-def proxy_name(cell: Cell) -> str:
+def proxy_name(cell: CellResult) -> str:
     named = cell.attack.partition(" on ")[2] if cell.proxies else ""
     return named or str(cell.result.get("proxy") or cell.net)
 

@@ -19,7 +19,7 @@ from limen.core.text import normalised
 from limen.metrics.base.error_rates import rate_columns
 from limen.metrics.base.summary import figure, summarise
 from limen.report.formatting import fmt, variable_text
-from limen.report.run import Cell, number, read_run
+from limen.report.run import CellResult, number, read_run
 from limen.report.transcripts import how_compared
 from limen.tasks.base.columns import TASK_COLUMNS
 
@@ -45,7 +45,7 @@ Row = dict[str, Any]
 class Together:
     """Several attacks on one net behind one defence."""
 
-    cells: list[Cell]
+    cells: list[CellResult]
     limit: dict[str, Any]
     """The budget of the largest of them."""
     variable: dict[str, Any]
@@ -74,7 +74,7 @@ class Together:
 class Along:
     """The same along the values of a constraint (task constrained_accuracy)."""
 
-    cells: list[Cell]
+    cells: list[CellResult]
     values: list[float]
     columns: list[dict[str, dict[str, Any]]]
     """Summaries, one for each value: of the attacks at this size and at every smaller one."""
@@ -92,24 +92,24 @@ def in_words(limit: dict[str, Any]) -> str:
     return " ".join(part for part in (name, variable_text({k: v for k, v in limit.items() if k != "name"})) if part)
 
 
-def together(cells: Sequence[Cell]) -> list[Together]:
+def together(cells: Sequence[CellResult]) -> list[Together]:
     """One for each model, budget and value of a sweep that met two attacks or more."""
-    models: dict[str, list[Cell]] = {}
+    models: dict[str, list[CellResult]] = {}
     for cell in (c for c in _attacks(cells) if not c.curve):
         models.setdefault(_model(cell), []).append(cell)
     return [found for attacks in models.values() for first in _firsts(attacks) if (found := _group(attacks, first)) is not None]
 
 
-def _firsts(attacks: list[Cell]) -> list[Cell]:
+def _firsts(attacks: list[CellResult]) -> list[CellResult]:
     """The first cell of every budget and value of the sweep. A cell that the sweep does not concern stands for no value of it."""
-    out: dict[str, Cell] = {}
+    out: dict[str, CellResult] = {}
     for cell in (c for c in attacks if c.limit):
         if not any(c.limit == cell.limit and cell.variable.items() < c.variable.items() for c in attacks):
             out.setdefault(_key(cell.limit, cell.variable), cell)
     return list(out.values())
 
 
-def _group(attacks: list[Cell], first: Cell) -> Together | None:
+def _group(attacks: list[CellResult], first: CellResult) -> Together | None:
     here = _beside(first).items()
     same = _same_samples([c for c in attacks if _beside(c).items() <= here and _counts(c, first.limit)], first)
     if len({_search(c) for c in same}) < 2:
@@ -119,25 +119,25 @@ def _group(attacks: list[Cell], first: Cell) -> Together | None:
     return Together(same, first.limit, first.variable, len(worst), _summary(worst))
 
 
-def _beside(cell: Cell) -> dict[str, Any]:
+def _beside(cell: CellResult) -> dict[str, Any]:
     """The values of the sweep apart from those of the budget."""
     return {k: v for k, v in cell.variable.items() if k != "attack.budget" and not k.startswith("attack.budget.")}
 
 
-def _same_samples(cells: Sequence[Cell], first: Cell) -> list[Cell]:
+def _same_samples(cells: Sequence[CellResult], first: CellResult) -> list[CellResult]:
     """Cells on the samples of the first, if it has any: rates of other samples cannot be compared."""
     ids = set(first.rows.get("id", []))
     return [c for c in cells if ids and set(c.rows.get("id", [])) == ids]
 
 
-def _search(cell: Cell) -> str:
+def _search(cell: CellResult) -> str:
     """The attack apart from its budget."""
     return _key(cell.attack, {k: v for k, v in cell.attack_spec.items() if k != "budget"})
 
 
-def along(cells: Sequence[Cell]) -> list[Along]:
+def along(cells: Sequence[CellResult]) -> list[Along]:
     """One for each model and constraint whose curve two attacks or more drew."""
-    groups: dict[str, list[Cell]] = {}
+    groups: dict[str, list[CellResult]] = {}
     for cell in (c for c in _attacks(cells) if c.curve):
         groups.setdefault(_key(_model(cell), cell.curve["constraint"], cell.curve["values"], cell.variable), []).append(cell)
     out = []
@@ -166,7 +166,7 @@ def all_together(run_folder: Path) -> list[dict[str, Any]]:
     return tables + curves
 
 
-def _attacks(cells: Sequence[Cell]) -> list[Cell]:
+def _attacks(cells: Sequence[CellResult]) -> list[CellResult]:
     return [c for c in cells if c.done and c.task != "audit" and c.attack != "none" and not c.control and not c.victims]
 
 
@@ -174,12 +174,12 @@ def _key(*parts: Any) -> str:
     return json.dumps(parts, sort_keys=True, default=str)
 
 
-def _model(cell: Cell) -> str:
+def _model(cell: CellResult) -> str:
     """What is attacked: the task, the net and its data, the defence."""
     return _key(cell.task_index, cell.net, cell.spec.get("net"), cell.defense, cell.spec.get("defense"))
 
 
-def _counts(cell: Cell, limit: dict[str, Any]) -> bool:
+def _counts(cell: CellResult, limit: dict[str, Any]) -> bool:
     """The attack kept to this budget or a smaller one, or has none and the rows measure what the budget limits."""
     if cell.limit:
         return cell.limit == limit or inside(cell.limit, limit)
@@ -195,7 +195,7 @@ def inside(small: dict[str, Any], large: dict[str, Any]) -> bool:
     return {**small, option: most} == large and size is not None and most is not None and sign * size <= sign * most
 
 
-def _rows(cell: Cell, limit: dict[str, Any]) -> dict[str, Row]:
+def _rows(cell: CellResult, limit: dict[str, Any]) -> dict[str, Row]:
     """Id -> what became of the sample; `tried` is false where the change of an attack without a budget is too large for this one."""
     rows = {str(row["id"]): row | {"tried": True} for row in _listed(cell)}
     if not cell.limit:
@@ -207,16 +207,16 @@ def _rows(cell: Cell, limit: dict[str, Any]) -> dict[str, Row]:
     return rows
 
 
-def _rows_at(cell: Cell, value: float) -> dict[str, Row]:
+def _rows_at(cell: CellResult, value: float) -> dict[str, Row]:
     return {str(row["id"]): row | {"tried": True} for row in _listed(cell) if row["value"] == value}
 
 
-def _listed(cell: Cell) -> list[Row]:
+def _listed(cell: CellResult) -> list[Row]:
     names = list(cell.rows)
     return [dict(zip(names, values, strict=True)) for values in zip(*cell.rows.values(), strict=True)]
 
 
-def _worst(members: list[tuple[Cell, dict[str, Row]]], goals: set[str]) -> list[Row]:
+def _worst(members: list[tuple[CellResult, dict[str, Row]]], goals: set[str]) -> list[Row]:
     """One row per sample: the worst that any attack did to it. Success is told of attacks that want the same as those under the budget
     itself, if these all want one thing and agree which samples were there before."""
     aimed = [(cell, rows) for cell, rows in members if {_key(cell.goal)} == goals]
@@ -244,12 +244,12 @@ def _summary(worst: list[Row]) -> dict[str, dict[str, Any]]:
     return {name: stat for name, stat in found.items() if stat["n"]}
 
 
-def _right(cell: Cell, row: Row) -> bool:
+def _right(cell: CellResult, row: Row) -> bool:
     """Right before the attack, and after it if it was tried."""
     return _is(cell, row, "clean_correct", "clean_prediction") and (not row["tried"] or _is(cell, row, "correct", "adversarial_prediction"))
 
 
-def _is(cell: Cell, row: Row, column: str, answer: str) -> bool:
+def _is(cell: CellResult, row: Row, column: str, answer: str) -> bool:
     """The answer is the truth: as the metric says, or as the texts compare."""
     if row.get(column) is not None:
         return bool(row[column])
@@ -257,7 +257,7 @@ def _is(cell: Cell, row: Row, column: str, answer: str) -> bool:
     return plain(row["label"]) == plain(row[answer])
 
 
-def _most_errors(sample: list[tuple[Cell, Row]], column: str) -> float | None:
+def _most_errors(sample: list[tuple[CellResult, Row]], column: str) -> float | None:
     """The most errors in any answer to this clip; None where they were not counted."""
     known = [number(row.get(name)) for _, row in sample for name in (column, f"clean_{column}") if name != column or row["tried"]]
     return max((k for k in known if k is not None), default=None)

@@ -62,9 +62,9 @@ def audit(cell: Cell, options: Audit) -> Outcome:
     walked: list[dict[str, Tensor]] = []
     for batch in cell.batches(at_most(options, cell.model)):
         clean, again = (cell.answer(cell.victim, batch.x, batch, purpose) for purpose in ("clean", "again"))
-        with torch.no_grad(), evaluating(cell.seen):
+        with torch.no_grad(), evaluating(cell.attacked_model):
             goal = plain.pose(cell.victim, batch, seed=cell.seed, clean=clean).goal
-            walked.append(_walk(plain.pose(cell.seen, batch, seed=cell.seed), options.steps))
+            walked.append(_walk(plain.pose(cell.attacked_model, batch, seed=cell.seed), options.steps))
         found: dict[str, list[Any]] = {"label": cell.names(batch.y), "clean": goal.judged(clean).tolist()}
         for name, (attack, models) in probes.items():
             attacked = [attack(model, batch, seed=cell.seed, victim=cell.victim, store=cell.store) for model in models]
@@ -91,15 +91,15 @@ def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Mo
     # whatever the goal is, with everything allowed some wrong answer must be within reach
     everything = parse("budgets", {"name": "linf", "eps": high - low})
     probes = {
-        "noise": (Attack(*parse("attacks", "random_noise"), goal, budget, *rest), [cell.seen]),
-        "one_step": (Attack(*parse("attacks", "fgsm"), goal, budget, *rest), [cell.seen]),
-        "many_steps": (many, [cell.seen]),
-        "anything_allowed": (Attack(many.search, many.options, parse("goals", "untargeted"), everything, *rest), [cell.seen]),
+        "noise": (Attack(*parse("attacks", "random_noise"), goal, budget, *rest), [cell.attacked_model]),
+        "one_step": (Attack(*parse("attacks", "fgsm"), goal, budget, *rest), [cell.attacked_model]),
+        "many_steps": (many, [cell.attacked_model]),
+        "anything_allowed": (Attack(many.search, many.options, parse("goals", "untargeted"), everything, *rest), [cell.attacked_model]),
     }
     if cell.model.output == "class" and budget[0].name in ("linf", "l2"):
         square = parse("attacks", {"name": "square", "queries": options.queries, "give_up": 0})  # margins may be hidden for long
-        probes["no_gradients"] = (Attack(*square, goal, budget, *rest), [cell.seen])
-    if cell.victim is not cell.model and cell.seen is not cell.model:
+        probes["no_gradients"] = (Attack(*square, goal, budget, *rest), [cell.attacked_model])
+    if cell.victim is not cell.model and cell.attacked_model is not cell.model:
         probes["undefended"] = (many, [cell.model])
     others = {str(spec["name"]): model for spec in options.others if _fits(cell, many, model := cell.open(spec))}
     if others:

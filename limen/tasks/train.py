@@ -19,6 +19,6 @@ def train(cell: Cell, options: Train) -> Outcome:
     model, victim = copy.deepcopy((cell.model, cell.victim))  # the net of the other cells stays as it was; the victim holds this copy
     history = fit(model, cell.training(cell.limit), cell.validation(cell.limit), options, cell.folder, seed=cell.seed,
                   progress=lambda done, text: cell.say(text))  # fmt: skip
-    outcome = accuracy(replace(cell, model=model, victim=victim, seen=victim, attack=None, examples=0), Accuracy())
+    outcome = accuracy(replace(cell, model=model, victim=victim, attacked_model=victim, attack=None, examples=0), Accuracy())
     outcome.result = {"history": history, "weights": "weights.safetensors"}
     return outcome

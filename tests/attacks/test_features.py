@@ -109,10 +109,10 @@ def test_the_loss_is_minus_the_share_of_the_squared_distance_to_the_guides_featu
         answers = [model(x) for x in (guides, batch.x, x_adv)]
     hook.remove()
     expected = -(seen[2] - seen[0]).square().sum(1) / (seen[1] - seen[0]).square().sum(1)
-    torch.testing.assert_close(problem.look(x_adv)[0], expected)
+    torch.testing.assert_close(problem.evaluate(x_adv)[0], expected)
     assert torch.equal(goal.reference, answers[0].argmax(1))
     assert (pool.y[[pool.ids.index(name) for name in goal.ids]] != batch.y).all()
-    torch.testing.assert_close(problem.look(batch.x)[0], -torch.ones(6))
+    torch.testing.assert_close(problem.evaluate(batch.x)[0], -torch.ones(6))
 
 
 def test_inside_the_network_the_picture_comes_close_to_its_guide_and_the_answer_follows():

@@ -13,7 +13,7 @@ from limen.attacks.ead import _enough
 from limen.attacks.engine.run import Attack
 from limen.attacks.lbfgs import _Pairs
 from limen.attacks.shared.penalty import Adam, Weights
-from limen.attacks.shared.smallest_change import hair
+from limen.attacks.shared.smallest_change import rounding_margin
 from limen.core.errors import UserError
 from limen.core.types import Batch
 from limen.goals.base.goal import Goal
@@ -171,7 +171,7 @@ def test_what_succeeds_keeps_a_margin_that_rounding_cannot_turn_over(name, optio
     assert result.success.all()
     with torch.no_grad():
         alone = torch.cat([Goal(batch.y[i : i + 1], False).margin(model(result.x_adv[i : i + 1])) for i in range(16)])
-    assert (alone > hair(result.adversarial) / 2).all()
+    assert (alone > rounding_margin(result.adversarial) / 2).all()
 
 
 @pytest.mark.parametrize(("name", "norm", "dual", "options"), [

@@ -8,7 +8,7 @@ from exact import Hears, Trap, linear, run, smallest, to_target
 from torch import Tensor, nn
 
 from limen.attacks.shared.hyperplane import onto_hyperplane
-from limen.attacks.shared.smallest_change import DUALS, clear_margin, hair
+from limen.attacks.shared.smallest_change import DUALS, clear_margin, rounding_margin
 from limen.core.errors import UserError
 from limen.core.types import Batch
 from limen.goals.base.goal import Goal
@@ -214,7 +214,7 @@ def test_what_succeeds_keeps_a_margin_that_rounding_cannot_turn_over(name, optio
         batch = Batch("picture", [str(i) for i in range(16)], x, model(x).argmax(1))
     result = run(model, batch, name=name, **options)
     assert result.success.all()
-    hairs = hair(result.adversarial)
+    hairs = rounding_margin(result.adversarial)
     with torch.no_grad():
         alone = torch.cat([Goal(batch.y[i : i + 1], False).margin(model(result.x_adv[i : i + 1])) for i in range(16)])
     assert (alone > hairs / 2).all()

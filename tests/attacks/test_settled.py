@@ -4,7 +4,7 @@ import pytest
 
 from limen.attacks.engine.run import Attack
 from limen.core.components import parse
-from limen.goals.base.goal import Asked
+from limen.goals.base.goal import GoalContext
 from limen.models.base.load import load_model
 
 SEARCHES = [
@@ -33,5 +33,5 @@ def test_every_success_of_a_beam_search_is_decoded_before_it_counts(name, decodi
     batch = component.function(options).all()
     outputs = model(batch.x, batch.lengths, None)
     make, wanted = parse("goals", goal)
-    asked = make.function(Asked(outputs.texts(), outputs, []), wanted)
+    asked = make.function(GoalContext(outputs.texts(), outputs, []), wanted)
     assert (asked.doubtful(outputs) is not None) == doubtful

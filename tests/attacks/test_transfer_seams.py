@@ -8,7 +8,7 @@ import limen
 from limen.attacks.engine.run import Attack
 from limen.core import seeds
 from limen.core.errors import UserError
-from limen.core.types import Batch, Many
+from limen.core.types import Batch, EnsembleOutputs
 from limen.models.base.ensemble import Ensemble, dropping
 from limen.models.base.model import Classifier, Model
 
@@ -34,7 +34,7 @@ def test_success_on_several_models_is_success_on_each():
     one, two = linear(1), linear(2)
     attack = Attack.parse(PGD)
     both = attack(Ensemble([one, two]), BATCH)
-    assert isinstance(both.adversarial, Many)
+    assert isinstance(both.adversarial, EnsembleOutputs)
     each = [m(both.x_adv).argmax(1) != 0 for m in (one, two)]
     assert torch.equal(both.success, each[0] & each[1])
 

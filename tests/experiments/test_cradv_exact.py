@@ -53,9 +53,7 @@ def test_mi_fgsm_weighs_all_signs_alike_and_reads_no_max_2_norm(small):
         change = change + 0.1 / 10 * velocity.sign()
     expected = clamped(space, batch.x + change)
     for params in ({}, {"max_2_norm": 0.001}):
-        assert torch.allclose(
-            attacks.adversarial(attack("mi_fgsm", **params), view, space, batch, 0, exact=True), expected, atol=1e-6
-        )
+        assert torch.allclose(attacks.adversarial(attack("mi_fgsm", **params), view, space, batch, 0, exact=True), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("params", [{}, {"max_2_norm": 0.05}, {"dissimilarity": 0.01, "max_iter": 3}, {"k_classes": 2}])

@@ -17,7 +17,7 @@ import yaml
 
 import limen
 from limen.audio.files import write_clip
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.errors import UserError
 from limen.experiments.engine import Quiet, run
 from limen.experiments.file import Experiment
@@ -245,13 +245,13 @@ def test_another_version_that_goes_on_says_so_and_both_are_recorded(finished, tm
 def test_a_device_is_written_to_and_a_link_is_followed(tmp_path):
     (tmp_path / "real.txt").write_text("old")
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
-    write_whole(tmp_path / "link.txt", b"new")
+    write_atomic(tmp_path / "link.txt", b"new")
     assert (tmp_path / "link.txt").is_symlink()
     assert (tmp_path / "real.txt").read_bytes() == b"new"
-    write_whole(Path("/dev/null"), b"gone")
+    write_atomic(Path("/dev/null"), b"gone")
     assert Path("/dev/null").is_char_device()
     with pytest.raises(OSError, match="No space left on device"):
-        write_whole(Path("/dev/full"), b"x")
+        write_atomic(Path("/dev/full"), b"x")
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):

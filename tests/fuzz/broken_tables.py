@@ -27,10 +27,10 @@ def goal(table: Path) -> Callable[[], None]:
         import torch
 
         from limen.core.components import parse
-        from limen.goals.base.goal import Asked
+        from limen.goals.base.goal import GoalContext
 
         component, options = parse("goals", {"name": "transcript", "table": str(table)})
-        component.function(Asked(["x"], None, [torch.Generator()], ["a.wav"], torch.zeros(1, 10), None), options)  # type: ignore[arg-type]
+        component.function(GoalContext(["x"], None, [torch.Generator()], ["a.wav"], torch.zeros(1, 10), None), options)  # type: ignore[arg-type]
 
     return run
 

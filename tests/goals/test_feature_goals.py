@@ -5,7 +5,7 @@ import torch
 
 from limen.attacks.engine.run import Attack
 from limen.core.errors import UserError
-from limen.core.types import Batch, Many
+from limen.core.types import Batch, EnsembleOutputs
 from limen.models.base.load import load_model
 
 TINY = {"name": "wav2vec2_small", "weights": "random", "channels": [8, 16, 16], "width": 32, "layers": 2, "heads": 2, "codes": 8,
@@ -29,9 +29,9 @@ def test_the_feature_loss_is_the_squared_distance_to_the_clean_features():
     problem = pose("feature")
     moved = problem.x + 0.01
     expected = (SSL(moved, problem.lengths).features - SSL(problem.x, problem.lengths).features).square().sum((1, 2))
-    torch.testing.assert_close(problem.look(moved)[0], expected.detach())
-    assert problem.look(problem.x)[0].abs().max() < 1e-6
-    torch.testing.assert_close(problem.rows(torch.tensor([1])).look(moved[1:])[0], expected[1:].detach())
+    torch.testing.assert_close(problem.evaluate(moved)[0], expected.detach())
+    assert problem.evaluate(problem.x)[0].abs().max() < 1e-6
+    torch.testing.assert_close(problem.rows(torch.tensor([1])).evaluate(moved[1:])[0], expected[1:].detach())
 
 
 def test_the_contrastive_loss_keeps_targets_masks_and_distractors_of_the_clean_clip():
@@ -40,7 +40,7 @@ def test_the_contrastive_loss_keeps_targets_masks_and_distractors_of_the_clean_c
     clean = SSL(problem.x, problem.lengths)
     torch.testing.assert_close(frozen.targets, clean.targets(clean.codes()).detach())
     moved = problem.x + 0.05 * torch.randn(problem.x.shape, generator=torch.Generator().manual_seed(1))
-    first, again = problem.look(moved)[0], problem.look(moved)[0]
+    first, again = problem.evaluate(moved)[0], problem.evaluate(moved)[0]
     assert torch.equal(first, again)
     expected = SSL(moved, problem.lengths).contrastive(frozen.targets, frozen.codes, frozen.negatives, frozen.mask)
     torch.testing.assert_close(first, expected.detach())
@@ -52,7 +52,7 @@ def test_a_search_raises_the_loss_for_all_its_steps_and_a_clip_gets_what_it_gets
     both = batch(5000, 4000)
     found = attack(SSL, both, victim=CTC)
     problem = attack.pose(SSL, both)
-    assert (problem.look(found.x_adv.double())[0] > problem.look(problem.x)[0]).all()
+    assert (problem.evaluate(found.x_adv.double())[0] > problem.evaluate(problem.x)[0]).all()
     assert found.calls.backward.tolist() == [6, 6]
     one = Batch("clip", both.ids[1:], both.x[1:, :4000], both.y[1:], both.lengths[1:])
     torch.testing.assert_close(attack(SSL, one, victim=CTC).x_adv[0], found.x_adv[1, :4000], atol=1e-4, rtol=0)
@@ -72,11 +72,11 @@ def test_losses_of_several_encoders_add_up():
 
     def losses(*models):
         from limen.core.seeds import generators
-        from limen.goals.base.goal import Asked
+        from limen.goals.base.goal import GoalContext
         from limen.goals.feature import Feature, feature
 
-        answers = [Many([m(samples.x + d) for m in models]) for d in (0.0, 0.01)]
-        return feature(Asked(samples.y, answers[0], generators(0, samples.ids)), Feature()).loss(answers[1])
+        answers = [EnsembleOutputs([m(samples.x + d) for m in models]) for d in (0.0, 0.01)]
+        return feature(GoalContext(samples.y, answers[0], generators(0, samples.ids)), Feature()).loss(answers[1])
 
     torch.testing.assert_close(losses(SSL, other), losses(SSL) + losses(other))
 

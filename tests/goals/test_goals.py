@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from limen.core import seeds
 from limen.core.components import load
 from limen.core.errors import UserError
-from limen.core.types import Many
-from limen.goals.base.goal import Asked, Goal
+from limen.core.types import EnsembleOutputs
+from limen.goals.base.goal import Goal, GoalContext
 
 LOGITS = torch.tensor([[2.0, 1.0, -1.0], [0.0, 3.0, 1.0], [5.0, 4.0, 4.5], [0.0, 0.5, 1.0]])
 Y = torch.tensor([0, 0, 2, 2])
@@ -26,7 +26,7 @@ class Heard:
     def texts(self):
         return self.said
 
-    def says(self, texts, first=None):
+    def would_transcribe(self, texts, first=None):
         cut = first or [None] * len(texts)
         return torch.tensor([a[:n] == b[:n] for a, b, n in zip(self.said, texts, cut, strict=True)])
 
@@ -36,7 +36,7 @@ class Heard:
 
 def asked(clean=LOGITS, y=Y, seed=0):
     ids = [f"s{i}" for i in range(len(y))]
-    return Asked(y, clean, seeds.generators(seed, ids, "goal"), ids)
+    return GoalContext(y, clean, seeds.generators(seed, ids, "goal"), ids)
 
 
 def goal(name, clean=LOGITS, y=Y, seed=0, **options):
@@ -199,7 +199,7 @@ def test_a_distribution_is_reached_when_its_classes_lead_in_its_order():
 
 def test_losses_of_several_models_add_up_and_all_must_be_fooled():
     away, other = goal("untargeted"), LOGITS.roll(1, 1)
-    both = Many([LOGITS, other])
+    both = EnsembleOutputs([LOGITS, other])
     torch.testing.assert_close(away.loss(both), away.loss(LOGITS) + away.loss(other))
     assert torch.equal(away.reached(both), away.reached(LOGITS) & away.reached(other))
     assert torch.equal(away.margin(both), torch.minimum(away.margin(LOGITS), away.margin(other)))

@@ -6,7 +6,7 @@ from typing import Any
 
 from limen.listening import design
 from limen.listening.analysis.export import rows
-from limen.listening.design import Answered
+from limen.listening.design import StoredAnswer
 from limen.listening.server.answers import checked
 from limen.listening.server.store import Record, Store
 from limen.listening.study import Study
@@ -29,14 +29,14 @@ def fill(plan: Study, where: Path, listeners: int, respond: Respond, seconds: Ca
     for k in range(listeners):
         person = store.join(plan, f"key {k}", None, {"participant": f"Person Number{k}"}, design.least_filled, lambda group, n: n)
         planned = design.screens(plan, person.group_, person.number)
-        past: list[Answered] = []
+        past: list[StoredAnswer] = []
         while (coming := design.following(plan, planned, past, person.seed)) is not None:
             position, screen = coming
             said = respond(k, screen)
             if said is None:
                 break
             answer = checked(screen, said)
-            past.append(Answered(position, {} if screen.personal else answer, screen.facts))
+            past.append(StoredAnswer(position, {} if screen.personal else answer, screen.facts))
             last = design.following(plan, planned, past, person.seed) is None
             store.append(
                 Record(person.id, position, f"{k}-{position}", screen.step, screen.kind, screen.role, answer, screen.facts, screen.truth,

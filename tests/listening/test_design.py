@@ -7,7 +7,7 @@ import pytest
 
 from limen.core.errors import UserError
 from limen.core.options import parse_options
-from limen.listening.design import Answered, following, history, least_filled, screens
+from limen.listening.design import StoredAnswer, following, history, least_filled, screens
 from limen.listening.study import Item, Study
 from limen.perception import adaptive
 
@@ -87,12 +87,12 @@ def test_new_listeners_fill_the_groups_evenly():
 def walk(study, listens, seed=5):
     """Answer everything; `listens(screen)` gives the answer. All answers and the strengths played."""
     planned = screens(study, "", 0)
-    answers: list[Answered] = []
+    answers: list[StoredAnswer] = []
     shown = []
     while (step := following(study, planned, answers, seed)) is not None:
         position, screen = step
         shown.append(screen)
-        answers.append(Answered(position, listens(screen), screen.facts))
+        answers.append(StoredAnswer(position, listens(screen), screen.facts))
     return planned, answers, shown
 
 
@@ -106,7 +106,7 @@ def test_without_tracks_screens_come_one_after_another_to_the_end():
     answers = []
     for position, screen in enumerate(planned):
         assert following(study, planned, answers, 0) == (position, screen)
-        answers.append(Answered(position, {}, screen.facts))
+        answers.append(StoredAnswer(position, {}, screen.facts))
     assert following(study, planned, answers, 0) is None
 
 
@@ -157,7 +157,7 @@ def test_two_same_different_steps_are_separate_tracks():
 
 def test_an_answer_with_no_track_is_in_no_history():
     planned = [replace(s, track=None) for s in screens(jnd(), "", 0)]
-    assert history(planned, [Answered(1, {"answer": "same"}, {"strength": 3.0})], "step 1 track 0") == []
+    assert history(planned, [StoredAnswer(1, {"answer": "same"}, {"strength": 3.0})], "step 1 track 0") == []
 
 
 def test_a_group_without_items_is_told_so():

@@ -19,9 +19,9 @@ from limen.core.yaml import read_yaml
 from limen.listening.analysis.exclusions import exclusions
 from limen.listening.analysis.export import rows
 from limen.listening.checks.check import check_study
-from limen.listening.demo_pairs import made_pairs
+from limen.listening.demo_pairs import demo_pairs
 from limen.listening.design import screens
-from limen.listening.from_run import Pair, balanced, pairs
+from limen.listening.from_run import ClipPair, balanced, pairs
 from limen.listening.new import new_study, taking_turns, templates
 from limen.listening.server.store import Store
 from limen.listening.simulation.simulate import answers_of, simulate
@@ -151,7 +151,7 @@ def test_what_the_model_heard_is_kept_beside_the_items_and_is_no_factor_of_their
 
 
 def test_a_clip_attacked_twice_is_heard_once():
-    pair = Pair("a", Path("a"), Path("b"), "yes", "no", "pgd", "low")
+    pair = ClipPair("a", Path("a"), Path("b"), "yes", "no", "pgd", "low")
     assert balanced([pair, replace(pair, attack="fgsm")], 5) in ([pair], [replace(pair, attack="fgsm")])
 
 
@@ -167,7 +167,7 @@ def test_items_that_are_alike_stand_at_odd_and_even_places_in_turn(run):
 def test_every_word_stands_at_odd_and_even_places_equally_often_whatever_else_is_balanced(words, levels):
     for n in (5, 12, 18, 24):
         chance = random.Random(n)
-        mine = [Pair(str(k), Path("a"), Path("b"), f"word {chance.randrange(words)}", "stop", chance.choice(("pgd", "fgsm")),
+        mine = [ClipPair(str(k), Path("a"), Path("b"), f"word {chance.randrange(words)}", "stop", chance.choice(("pgd", "fgsm")),
                      ("low", "medium", "high")[chance.randrange(levels)]) for k in range(n)]  # fmt: skip
         ordered = taking_turns(mine, seed=3)
         assert sorted(ordered, key=str) == sorted(mine, key=str)
@@ -312,7 +312,7 @@ def test_nothing_that_is_there_is_overwritten(run, tmp_path):
 
 
 def test_without_a_run_embedded_words_are_attacked_on_the_spot(tmp_path):
-    found = made_pairs(tmp_path, 6, ("low", "high"))
+    found = demo_pairs(tmp_path, 6, ("low", "high"))
     assert Counter(p.loudness for p in found) == {"low": 3, "high": 3}
     for pair in found:
         clean, adversarial = (read_clip(p, RATE_HZ) for p in (pair.clean, pair.adversarial))

@@ -138,7 +138,7 @@ def test_data_of_another_rate_that_cannot_be_changed_is_refused(monkeypatch, sma
     slow = SimpleNamespace(function=lambda options: Dataset("slow", "clip", [0], lambda key: None, None, 8000))
     monkeypatch.setattr(engine, "parse", lambda kind, spec: (slow, None))
     with pytest.raises(UserError, match="16000 Hz, but the data slow gives 8000 Hz"):
-        engine.Workshop(torch.device("cpu"), 8, tmp_path).data({"name": "slow"}, small)
+        engine.CellFactory(torch.device("cpu"), 8, tmp_path).data({"name": "slow"}, small)
 
 
 def test_every_attack_that_takes_clips_is_tried_on_bad_ones():

@@ -60,10 +60,10 @@ def test_a_text_outside_the_alphabet_or_too_long_is_named():
 def test_says_is_what_greedy_decoding_writes():
     answers = random_answers([30, 17, 25])
     heard = answers.texts()
-    assert answers.says(heard).all()
-    assert not answers.says([text + "a" for text in heard]).any()
-    assert answers.says([text[:2] + "zz" for text in heard], first=2).all()
-    assert answers.says([text[:3] + "zz" for text in heard], [3, 4, 3]).tolist() == [True, False, True]
+    assert answers.would_transcribe(heard).all()
+    assert not answers.would_transcribe([text + "a" for text in heard]).any()
+    assert answers.would_transcribe([text[:2] + "zz" for text in heard], first=2).all()
+    assert answers.would_transcribe([text[:3] + "zz" for text in heard], [3, 4, 3]).tolist() == [True, False, True]
 
 
 def test_first_weight_changes_nothing():
@@ -94,7 +94,7 @@ def test_the_beam_finds_a_text_that_no_single_path_shows():  # "a" has 0.6 * 0.4
     frames = torch.tensor([2])
     assert CtcTranscripts(x, frames).texts() == [""]
     assert CtcTranscripts(x, frames, beam=4).texts() == ["a"]
-    assert CtcTranscripts(x, frames, beam=4).says([""]).all()
+    assert CtcTranscripts(x, frames, beam=4).would_transcribe([""]).all()
 
 
 def test_the_beam_looks_at_the_clip_and_not_at_its_padding():

@@ -257,10 +257,10 @@ def test_a_speech2text_learns_through_limens_training_and_then_says_what_it_writ
     answers = model(batch.x, batch.lengths)
     written = answers.texts()
     assert written == list(batch.y)
-    assert answers.says(written).all()
-    assert not answers.says([text + " one" for text in written]).any()
-    assert answers.says([text + " one" for text in written], first=1).all()
-    assert not answers.rows(torch.tensor([1, 3])).says(["b", "b"]).any()
+    assert answers.would_transcribe(written).all()
+    assert not answers.would_transcribe([text + " one" for text in written]).any()
+    assert answers.would_transcribe([text + " one" for text in written], first=1).all()
+    assert not answers.rows(torch.tensor([1, 3])).would_transcribe(["b", "b"]).any()
 
 
 def test_the_first_token_can_weigh_more(s2t):

@@ -106,12 +106,12 @@ def test_says_is_true_of_the_greedy_text_and_of_no_other(name):
     with torch.no_grad():
         outputs = load_model(name)(batch.x, batch.lengths)
         heard = outputs.texts()
-        assert outputs.says(heard).all()
+        assert outputs.would_transcribe(heard).all()
         for others in ([text[:-1] for text in heard], [text + "s" for text in heard], ["b" + text[1:] for text in heard]):
             expected = [text == other for text, other in zip(heard, others, strict=True)]
-            assert outputs.says(others).tolist() == expected
-        assert outputs.says([text[:3] + "xyz" for text in heard], first=3).all()
-        assert outputs.says([text[:3] + "xyz" for text in heard], [3, 2, 1, 4, 4, 0, 3, 9]).tolist() == [
+            assert outputs.would_transcribe(others).tolist() == expected
+        assert outputs.would_transcribe([text[:3] + "xyz" for text in heard], first=3).all()
+        assert outputs.would_transcribe([text[:3] + "xyz" for text in heard], [3, 2, 1, 4, 4, 0, 3, 9]).tolist() == [
             True,
             True,
             True,
@@ -130,7 +130,7 @@ def test_a_text_that_fills_its_clip_needs_no_end(name):
         model.network.decoder.linear.bias[END] = -100.0
         outputs = model(noise(), LENGTHS)
         assert [len(text) for text in outputs.texts()] == outputs.frames.tolist()
-        assert outputs.says(outputs.texts()).all()
+        assert outputs.would_transcribe(outputs.texts()).all()
 
 
 @pytest.mark.parametrize("name", SEQ2SEQ)
@@ -140,7 +140,7 @@ def test_says_and_nll_of_the_same_texts_run_the_decoder_once(name):
     forced = model.network.decoder.forced
     model.network.decoder.forced = lambda *given: runs.append(1) or forced(*given)
     outputs.nll(["a"] * 4)
-    outputs.says(["a"] * 4)
+    outputs.would_transcribe(["a"] * 4)
     outputs.nll(["a"] * 4, first_weight=2.0)
     assert len(runs) == 1
     outputs.nll(["b"] * 4)
@@ -240,7 +240,7 @@ def test_a_beam_is_never_less_likely_than_greedy_decoding_on_these_clips(name):
         for width in (2, 6):
             beam = heard(decoding="beam", beam_width=width)
             assert (greedy.nll(beam.texts()) <= greedy.nll(greedy.texts()) + 1e-4).all()
-        assert beam.says(greedy.texts()).all()  # says speaks of greedy decoding, whatever texts() does
+        assert beam.would_transcribe(greedy.texts()).all()  # says speaks of greedy decoding, whatever texts() does
         assert heard(decoding="beam", beam_width=1).texts() == greedy.texts()
 
 

@@ -130,7 +130,7 @@ def test_gradients_reach_the_waveform_in_both_modes_and_never_the_padding():
 
 
 def test_pre_training_needs_no_transcripts_and_repeats(tmp_path):
-    options = TrainOptions(epochs=3, batch_size=8, similar=2, lr=3e-3)
+    options = TrainOptions(epochs=3, batch_size=8, bucket_batches=2, lr=3e-3)
     data = words()
     mute = Dataset(data.name, "clip", data.keys, lambda key: Sample(data.load(key).id, data.load(key).x, ""), None, 16_000)
     first, second = (load_model(SSL) for _ in range(2))

@@ -203,13 +203,13 @@ def test_says_what_it_writes_and_nothing_else(taught):
         assert answers.texts() == ["ok go now", "ok stop"]
         assert taught.transcribe(x, lengths) == answers.texts()
         for texts in (["ok go now", "ok stop"], ["ok stop", "ok stop"], ["ok go", "ok go"], ["ok go now now", "stop"], ["", "ok"]):
-            assert answers.says(texts).tolist() == [a == b for a, b in zip(answers.texts(), texts, strict=True)], texts
+            assert answers.would_transcribe(texts).tolist() == [a == b for a, b in zip(answers.texts(), texts, strict=True)], texts
             answers.nll(texts)
             for first in (2, 4, 5, 20):
                 expected = [a[:first] == b[:first] for a, b in zip(answers.texts(), texts, strict=True)]
                 if first <= min(map(len, texts)):
-                    assert answers.says(texts, first).tolist() == expected, (texts, first)
-        assert answers.says(["ok go wrong", "ok stop it"], [5, 7]).tolist() == [True, True]
+                    assert answers.would_transcribe(texts, first).tolist() == expected, (texts, first)
+        assert answers.would_transcribe(["ok go wrong", "ok stop it"], [5, 7]).tolist() == [True, True]
 
 
 def test_what_the_gradient_of_the_fast_path_gains_holds_on_the_full_one(taught):
@@ -277,7 +277,7 @@ def test_a_success_of_the_fast_path_that_the_full_one_rejects_does_not_end_the_s
             break
     assert fooled.any()
     row = int(fooled.nonzero()[0])
-    said = WhisperTranscripts.says
+    said = WhisperTranscripts.would_transcribe
 
     def hasty(answers, texts, first=None):
         """The fast path takes the goal for reached from the start."""
@@ -324,7 +324,7 @@ def test_clips_computed_all_at_once_get_what_they_get_one_after_the_other(tiny):
     side_by_side = WhisperTranscripts(model.network, model.tokens, [model._heard(x, lengths)], model.writing)
     torch.testing.assert_close(side_by_side.nll(TEXTS, 1.0), apart.nll(TEXTS, 1.0), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(side_by_side.language_logits, apart.language_logits, rtol=1e-4, atol=1e-4)
-    assert side_by_side.says(TEXTS).tolist() == apart.says(TEXTS).tolist()
+    assert side_by_side.would_transcribe(TEXTS).tolist() == apart.would_transcribe(TEXTS).tolist()
     assert side_by_side.texts() == apart.texts() == [apart.rows(torch.tensor([i])).texts()[0] for i in range(3)]
     some = torch.tensor([2, 0])
     torch.testing.assert_close(side_by_side.rows(some).nll(["ok", "go"]), apart.rows(some).nll(["ok", "go"]), rtol=1e-4, atol=1e-4)
@@ -448,8 +448,8 @@ def test_the_published_tiny_en_understands_and_is_fooled():
     with torch.no_grad():
         full = model(x)
         assert full.texts() == [text]
-        assert full.says([text]).item()
-        assert not full.says(["OK Google, browse to evil.com"]).item()
+        assert full.would_transcribe([text]).item()
+        assert not full.would_transcribe(["OK Google, browse to evil.com"]).item()
     fast, x_adv, eps = model.for_attack, x.clone(), x.norm() * 10 ** (-35 / 20)
     assert fast.transcribe(x) == [text]
     for _ in range(4):

@@ -45,7 +45,7 @@ def taken(plan: Study, listeners: int = 12, seed: int = 0) -> list[dict[str, Any
         while (coming := design.following(plan, planned, past, k)) is not None:
             position, screen = coming
             answer = {w.name: _value(w, screen, chance) for w in screen.widgets}
-            past.append(design.Answered(position, answer, screen.facts))
+            past.append(design.StoredAnswer(position, answer, screen.facts))
             played = [
                 {"label": s.label, "rate_hz": 48_000, "plays": 2, "played_s": 0.7, "proved": chance.random() < 0.95} for s in screen.sounds
             ]

@@ -253,7 +253,7 @@ def test_language_confusion_is_told_by_true_language(browser: Browser, tmp_path:
     page, trouble = opened(browser, build(run.close()))
     assert trouble == []
     head, *rows = cells(region(page, "Language confusion, by true language"))
-    assert head == ["Cell", "True language", "n", "Known clean", "Flipped", "Mostly taken for", "WER clean", "WER attacked"]
+    assert head == ["CellResult", "True language", "n", "Known clean", "Flipped", "Mostly taken for", "WER clean", "WER attacked"]
     assert [row[1:6] for row in rows] == [
         ["it", "10", "100.0 %", "70.0 %", "en (70.0 %)"],
         ["cs", "10", "100.0 %", "70.0 %", "en (70.0 %)"],

@@ -18,7 +18,7 @@ from limen.experiments.engine import run
 from limen.experiments.file import read_experiment
 from limen.metrics.base.summary import summarise
 from limen.report import all_together, build
-from limen.report.run import Cell, read_run
+from limen.report.run import CellResult, read_run
 from limen.report.worst_case import COLUMNS, RATES, Together, along, together
 
 LINF = {"name": "linf", "eps": 0.1}
@@ -310,7 +310,7 @@ def test_no_attack_does_worse_to_the_model_than_all_together_in_any_column(
             table_rows.append(row | {rate: e / w if w else None for rate in RATES})
         meta = {"id": str(k), "status": "done", "task": "accuracy", "output": "transcript", "labels": {"net": "n", "attack": f"a{k}"},
                 "spec": {"attack": {"name": f"a{k}", "budget": {"name": "snr", "snr_db": snr_db}}}}  # fmt: skip
-        cell = Cell(Path("nowhere"), meta, {"n": len(words), "columns": summarise(table_rows, COLUMNS)})
+        cell = CellResult(Path("nowhere"), meta, {"n": len(words), "columns": summarise(table_rows, COLUMNS)})
         cell.rows = {name: [row[name] for row in table_rows] for name in table_rows[0]}
         cells.append(cell)
     for union in together(cells):

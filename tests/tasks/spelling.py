@@ -43,7 +43,7 @@ class Spoken:
             row[: len(numbers)] = torch.tensor(numbers[: len(row)], dtype=row.dtype)
         return ((self.levels - wanted) ** 2).sum(1)
 
-    def says(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
+    def would_transcribe(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
         return torch.tensor([a[:n] == b[:n] for a, b, n in zip(self.texts(), texts, first or [None] * len(texts), strict=True)])
 
     def rows(self, index: Tensor) -> "Spoken":
@@ -80,7 +80,9 @@ def cell(folder: Path, data: Dataset, attack: Any, *, model: Model | None = None
     whole = lambda limit: data  # noqa: E731
     defaults = {"store": "int16", "batch_size": 2, "proxy": "speller", "training": whole, "validation": whole}
     configured = None if attack is None else Attack.parse(attack)
-    return Cell(model=model, victim=model, seen=model, data=data, attack=configured, metrics=chosen, folder=folder, **defaults | more)
+    return Cell(
+        model=model, victim=model, attacked_model=model, data=data, attack=configured, metrics=chosen, folder=folder, **defaults | more
+    )
 
 
 def run(name: str, ready: Cell, **options: Any) -> Any:

@@ -31,18 +31,18 @@ def ask(model: Model, x: Tensor, lengths: Tensor | None = None, generators: Sequ
     if x.dim() != 4 or x.dtype != torch.float32 or x.device.type != "cpu" or not _TAKES.get(model, True):
         return model(x, lengths, generators)  # in double precision torch has no such convolutions
     if model in _TAKES:
-        return model(_side_by_side(x), lengths, generators)
+        return model(_channels_last(x), lengths, generators)
     _TAKES[model] = not model.random and any(isinstance(m, nn.Conv2d) for m in model.modules())
     if not _TAKES[model]:
         return model(x, lengths, generators)
     try:
-        return model(_side_by_side(x), lengths, generators)
+        return model(_channels_last(x), lengths, generators)
     except RuntimeError:  # a network may insist on the usual order, for example by x.view(len(x), -1)
         _TAKES[model] = False
         return model(x, lengths, generators)
 
 
-def _side_by_side(x: Tensor) -> Tensor:
+def _channels_last(x: Tensor) -> Tensor:
     """The same (B, C, H, W), laid out as (B, H, W, C)."""
     if x.shape[1] > 1:
         return x.contiguous(memory_format=torch.channels_last)

@@ -2,7 +2,7 @@
 
 The path of a search on a recogniser multiplies rounding errors a hundred thousand times in 20 steps, and rounding errors hang on the size
 of the batch. So that a clip gets alone what it gets beside others, such searches run in double precision ("auto"). A recogniser that
-gives a clip the very same bits in any batch (`Model.steady`) is itself asked in single precision, which takes half the time: on points of
+gives a clip the very same bits in any batch (`Model.batch_invariant`) is itself asked in single precision, which takes half the time: on points of
 a grid 128 times finer than 16-bit audio, so that the last digits of the search, in which a clip alone and beside others differs, are not
 seen. `import limen` asks MKL for matrix products whose rows do not depend on how many there are (MKL_CBWR); it is too late if torch has
 multiplied before, and not every processor obeys. So whether a recogniser is steady is measured (`alike`): all of the zoo but
@@ -44,7 +44,7 @@ def _twin(model: Model, precision: Precision) -> Model:
             kept[1].double()
         if precision == "auto":
             for part in kept[1].modules():
-                if isinstance(part, Model) and part.steady:
+                if isinstance(part, Model) and part.batch_invariant:
                     if alike(part.float()):
                         part.register_forward_pre_hook(_on_grid)
                     else:

@@ -66,7 +66,7 @@ class Watch:
         return Watch(model, x.clone(), x.new_full((len(x),), -torch.inf), dtype, every)
 
     @torch.no_grad()
-    def see(self, problem: "Problem", x_adv: Tensor, last: bool = False) -> None:
+    def observe(self, problem: "Problem", x_adv: Tensor, last: bool = False) -> None:
         self.asked += 1
         if not last and (self.asked - 1) % self.every:
             return
@@ -188,10 +188,10 @@ class Problem:
     @torch.no_grad()
     def reached(self, x_adv: Tensor) -> Tensor:
         """(B,) bool."""
-        return self.look(x_adv)[1]
+        return self.evaluate(x_adv)[1]
 
     @torch.no_grad()
-    def look(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, confirm: bool = True) -> tuple[Tensor, Tensor]:
+    def evaluate(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, confirm: bool = True) -> tuple[Tensor, Tensor]:
         """(B,) loss (`loss` replaces the goal's own) and (B,) reached, without gradients. Of a model that draws at random: mean loss, and
         whether all draws agree. `confirm` as in `gradient`, but for pauses."""
         measure = loss or self.goal.loss
@@ -214,7 +214,7 @@ class Problem:
         about none and takes the claims as they are.
         """
         if self.watch is not None and through is None:
-            self.watch.see(self, x_adv)
+            self.watch.observe(self, x_adv)
         measure = loss or self.goal.loss
         due = self.doubts.due(self.index) if confirm else None
         gradients, losses, votes = [], [], []

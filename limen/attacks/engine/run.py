@@ -20,14 +20,14 @@ from limen.attacks.engine.physical import Through
 from limen.attacks.engine.precision import Precision, prepared
 from limen.attacks.engine.problem import Calls, Problem, Watch, searched
 from limen.attacks.engine.storage import Store, stored
-from limen.attacks.engine.threads import side_by_side
+from limen.attacks.engine.threads import in_threads
 from limen.budgets.families.balls import Ball
 from limen.core import seeds
 from limen.core.components import Component, parse
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options, shown
 from limen.core.types import BOUNDS, Batch, Kind, Outputs, select
-from limen.goals.base.goal import Asked, Goal
+from limen.goals.base.goal import Goal, GoalContext
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model, check_samples, evaluating
 
@@ -126,7 +126,7 @@ class Attack:
         fast = model.for_attack
         seen, x = prepared(fast, batch.x, self.precision)
         make_goal, goal_options = self.goal[0].function, self.goal[1]
-        goal = make_goal(Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen), goal_options)
+        goal = make_goal(GoalContext(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen), goal_options)
         low, high = bounds or BOUNDS[batch.kind]
         asks = goal.view(self.through.before(seen))
         full = None if fast is model else FullPath(goal.view(self.through.before(model)), partial(self._stored_rows, batch, store))
@@ -172,7 +172,7 @@ class Attack:
                 problem.watch = Watch.over(stop, problem.x, batch.x.dtype, stop_every)
             x_adv = self._searched(problem, clean if victim is model and stop is None and not self.through.through else None)
             if problem.watch is not None:
-                problem.watch.see(problem, x_adv, last=True)
+                problem.watch.observe(problem, x_adv, last=True)
                 x_adv = problem.watch.x
             x_adv = stored(x_adv, batch.x, store, lambda x: self._ball(x, batch)).to(batch.x.dtype)
             adversarial = _answers(victim, batch, x_adv, clean, seeds.generators(seed, batch.ids, "judge"))
@@ -197,10 +197,10 @@ class Attack:
             return alone(part) if self.universal or getattr(self.options, "everyone", False) else searched(part, alone)
 
         if not isinstance(clean, Tensor) or not problem.certain or self.universal or _goes_beyond(self.options):
-            return side_by_side(problem, search)
+            return in_threads(problem, search)
         x_adv, left = problem.x.clone(), (~problem.goal.reached(clean)).nonzero().squeeze(1).to(problem.x.device)
         if len(left):
-            x_adv[left] = side_by_side(problem.rows(left), search)
+            x_adv[left] = in_threads(problem.rows(left), search)
         else:  # a search that refuses its options or samples must do so whoever is fooled: it gets as far as its first call of the model
             halt = Event()
             halt.set()

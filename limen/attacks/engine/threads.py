@@ -20,12 +20,12 @@ from limen.attacks.engine.problem import Problem
 Search = Callable[[Problem], Tensor]
 
 
-def side_by_side(problem: Problem, search: Search) -> Tensor:
+def in_threads(problem: Problem, search: Search) -> Tensor:
     """What the search finds, computed in as many threads as torch has."""
     threads = torch.get_num_threads()
     # dropout that is left on hangs on hooks of the one model, and a model that looks on keeps one account: nothing for threads
     apart = problem.model.output == "transcript" and not problem.model.random and problem.watch is None and problem.x.device.type == "cpu"
-    if problem.lengths is None or not apart or threads < 2 or (len(problem) < 2 and not problem.model.steady):
+    if problem.lengths is None or not apart or threads < 2 or (len(problem) < 2 and not problem.model.batch_invariant):
         return search(problem)
     parts, x_adv, halt = shares(problem.lengths.tolist(), threads), problem.x.clone(), Event()
 

@@ -20,7 +20,7 @@ ROUNDING = 64
 """Logits of one sample in batches of different sizes differ by less than this many times the float's eps times the largest of them."""
 
 
-def hair(logits: Tensor) -> Tensor:
+def rounding_margin(logits: Tensor) -> Tensor:
     """(B,) the margin that rounding may turn over."""
     return ROUNDING * torch.finfo(logits.dtype).eps * logits.detach().abs().amax(1)
 
@@ -30,7 +30,7 @@ def clear_margin(goal: Goal) -> Callable[[Outputs], Tensor]:
 
     def measure(logits: Outputs) -> Tensor:
         assert isinstance(logits, Tensor)
-        return goal.margin(logits) - hair(logits)
+        return goal.margin(logits) - rounding_margin(logits)
 
     return measure
 

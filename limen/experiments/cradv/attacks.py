@@ -20,7 +20,7 @@ from limen.core.types import Batch
 from limen.experiments.cradv import plan, schema
 from limen.experiments.cradv.nets import Space, View
 from limen.experiments.cradv.schema import Loose
-from limen.goals.base.goal import Asked
+from limen.goals.base.goal import GoalContext
 from limen.models.base.model import evaluating
 
 
@@ -157,7 +157,7 @@ def adversarial(attack: plan.Attack, seen: View, space: Space, batch: Batch, see
 def _problem(attack: plan.Attack, search: Search, seen: View, space: Space, batch: Batch, seed: int) -> Problem:
     goal, options = parse("goals", search.goal)
     clean = seen(batch.x, None, seeds.generators(seed, batch.ids, "clean"))
-    asked = Asked(batch.y, clean, seeds.generators(seed, batch.ids, "goal"))
+    asked = GoalContext(batch.y, clean, seeds.generators(seed, batch.ids, "goal"))
     return Problem(seen, batch.x, goal.function(asked, options), _size(search, attack.params, space, batch),
                    seeds.generators(seed, batch.ids, "attack", attack.name), *space.bounds, y=batch.y)  # fmt: skip
 

@@ -13,7 +13,7 @@ from limen.models.base.first_answers import width
 from limen.models.base.model import Model
 
 
-def check(cells: Sequence[plan.Cell], opener: Opener) -> None:
+def check(cells: Sequence[plan.CradvCell], opener: Opener) -> None:
     """Opens every net with its data, and asks each of two pictures, behind every defence. A UserError lists whatever goes wrong."""
     made = {getattr(attack.params, "save_path", None) for cell in cells for attack in cell.attacks if attack}
     check_each(cells, _Checker(opener, made).cell)
@@ -27,7 +27,7 @@ class _Checker:
     classes: dict[str, int] = field(default_factory=dict)
     """What was asked of a picture -> how many classes it tells apart."""
 
-    def cell(self, cell: plan.Cell) -> None:
+    def cell(self, cell: plan.CradvCell) -> None:
         net = self.opener.net(cell.net)
         known = self._net(cell, net)
         if cell.task.task_name == "train":
@@ -45,7 +45,7 @@ class _Checker:
                 for one in [attack, *(attack.varied(**{name: value}) for value in values)]:
                     _check_targets(one, net, known)
 
-    def _net(self, cell: plan.Cell, net: Opened) -> int:
+    def _net(self, cell: plan.CradvCell, net: Opened) -> int:
         known, there = self._asked(net.model, net, f"the model {cell.net.model}", None), len(net.data.classes or [])
         if there > known:
             raise UserError(f"net {cell.net.id}: the data source {cell.net.datasource} has {there} classes, but the model "

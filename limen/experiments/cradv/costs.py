@@ -69,7 +69,7 @@ def _printed(console: Console) -> plan.Say:
     return say
 
 
-def _cost(cell: plan.Cell, opener: Opener, limit: int | None, pace: dict[str, float]) -> Cost:
+def _cost(cell: plan.CradvCell, opener: Opener, limit: int | None, pace: dict[str, float]) -> Cost:
     net = opener.net(cell.net)
     if cell.net.id not in pace:
         pace[cell.net.id] = _seconds_per_pass(net)
@@ -80,7 +80,7 @@ def _cost(cell: plan.Cell, opener: Opener, limit: int | None, pace: dict[str, fl
     return Cost(pictures, passes, passes * pace[cell.net.id])
 
 
-def _passes(cell: plan.Cell, attack: plan.Attack | None, classes: int) -> float:
+def _passes(cell: plan.CradvCell, attack: plan.Attack | None, classes: int) -> float:
     """At most so many per picture: those of the search, as often as it runs, and one that judges."""
     times = len(cell.variable[1]) if cell.variable else 1
     if isinstance(cell.params, schema.ConstrainedAccuracy):

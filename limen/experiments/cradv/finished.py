@@ -29,7 +29,7 @@ class Kept:
     root: Path
     file: Path
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Cell -> {result: path below the folder, limen: version, cradv_exact}."""
+    """CradvCell -> {result: path below the folder, limen: version, cradv_exact}."""
 
     @staticmethod
     def of(root: Path, file: Path) -> "Kept":
@@ -69,7 +69,7 @@ def newest(file: Path) -> Path:
     return max(found, key=lambda path: path.stat().st_mtime).parent
 
 
-def keys(cells: Sequence[plan.Cell], opener: Opener, limit: int | None, exact: bool) -> list[str]:
+def keys(cells: Sequence[plan.CradvCell], opener: Opener, limit: int | None, exact: bool) -> list[str]:
     """One per cell; a cell that the file holds twice has two."""
     trained = {cell.net.id for cell in cells if cell.task.task_name == "train"}
     trainings: Counter[str] = Counter()

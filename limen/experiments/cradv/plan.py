@@ -52,7 +52,7 @@ class Defense:
 
 
 @dataclass(frozen=True)
-class Cell:
+class CradvCell:
     """One result file. With exec_multi all defences and attacks at once, otherwise one of each."""
 
     task_data: dict[str, Any]
@@ -79,7 +79,7 @@ class Cell:
         return f"{self.net.id} | {self.task.task_name} | {against}{varied}"
 
 
-def read_plan(content: Mapping[str, Any], who: str, say: Say) -> tuple[schema.Config, list[Cell]]:
+def read_plan(content: Mapping[str, Any], who: str, say: Say) -> tuple[schema.Config, list[CradvCell]]:
     """The whole file, checked before anything runs."""
     file = _part(schema.File, content, who, say)
     config = _part(schema.Config, file.config, f"{who}: config", say)
@@ -87,7 +87,7 @@ def read_plan(content: Mapping[str, Any], who: str, say: Say) -> tuple[schema.Co
     return config, cells
 
 
-def _task(content: dict[str, Any], who: str, config: schema.Config, say: Say) -> Iterator[Cell]:
+def _task(content: dict[str, Any], who: str, config: schema.Config, say: Say) -> Iterator[CradvCell]:
     task = _part(schema.Task, content, who, say)
     name = task.task_data.get("task_name")
     data = _part(schema.TaskData, task.task_data, f"{who}.task_data", say, schema.TASKS.get(str(name)), "task_params")
@@ -112,14 +112,14 @@ def _task(content: dict[str, Any], who: str, config: schema.Config, say: Say) ->
     filled_data = _filled(task.task_data, schema.TaskData)
     for net in nets:
         if data.exec_multi:
-            yield Cell(filled_data, data, params, net, some_defenses, some_attacks)
+            yield CradvCell(filled_data, data, params, net, some_defenses, some_attacks)
             continue
         for defense in some_defenses:
             for attack in some_attacks:
                 if attack is None or not data.skip_no_attack_variables:
-                    yield Cell(filled_data, data, params, net, [defense], [attack])
+                    yield CradvCell(filled_data, data, params, net, [defense], [attack])
                 for v in _variables_of(attack, variables):
-                    yield Cell(filled_data, data, params, net, [defense], [attack], (v.variable_name, v.variable_values))
+                    yield CradvCell(filled_data, data, params, net, [defense], [attack], (v.variable_name, v.variable_values))
 
 
 def _net(content: Any, who: str, config: schema.Config, say: Say) -> Net:

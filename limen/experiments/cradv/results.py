@@ -59,12 +59,12 @@ class Place:
         write_json(self.path(".json"), content)
 
 
-def folder_of(root: Path, cell: plan.Cell, defense: plan.Defense | None, attack: plan.Attack | None) -> Path:
+def folder_of(root: Path, cell: plan.CradvCell, defense: plan.Defense | None, attack: plan.Attack | None) -> Path:
     name = cell.task.task_name + (f"_{defense.name}" if defense else "") + (f"_{attack.name}" if attack else "")
     return root / cell.net.id / name
 
 
-def record(cell: plan.Cell, result: Any, seconds: float) -> dict[str, Any]:
+def record(cell: plan.CradvCell, result: Any, seconds: float) -> dict[str, Any]:
     """The whole JSON file."""
     defense, attack = (None, None) if cell.task.exec_multi else (cell.defenses[0], cell.attacks[0])
     attack_data = None
@@ -98,7 +98,7 @@ def plot(path: Path, x_label: str, y_label: str, curves: Mapping[str, tuple[Sequ
     os.replace(beside, path)
 
 
-def plot_variable(place: Place, cell: plan.Cell, result: dict[str, Any], say: plan.Say) -> None:
+def plot_variable(place: Place, cell: plan.CradvCell, result: dict[str, Any], say: plan.Say) -> None:
     """The result's plot_keys against the attack's variable."""
     data, curves = cell.task, {}
     for key in data.plot_keys:

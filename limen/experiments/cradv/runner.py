@@ -57,7 +57,7 @@ def run_cradv(content: dict[str, Any], file: Path, *, mapping: dict[str, str], o
     return root
 
 
-def _tell_differences(cells: list[plan.Cell], say: plan.Say) -> None:
+def _tell_differences(cells: list[plan.CradvCell], say: plan.Say) -> None:
     """Where the numbers of a file depend most on what Limen does otherwise."""
     searched = any(attack and attack.name == "fgsm" and attack.params.eps is None for cell in cells for attack in cell.attacks)  # type: ignore[attr-defined]
     if searched:
@@ -69,7 +69,7 @@ def _tell_differences(cells: list[plan.Cell], say: plan.Say) -> None:
 class _Runner:
     """One cell: a task on a net."""
 
-    cell: plan.Cell
+    cell: plan.CradvCell
     root: Path
     opener: Opener
     limit: int | None

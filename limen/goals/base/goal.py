@@ -11,7 +11,7 @@ from torch import Tensor
 from limen.core.edits import edits
 from limen.core.errors import UserError
 from limen.core.text import How, normalised
-from limen.core.types import Many, Outputs, Transcripts, predictions, select
+from limen.core.types import EnsembleOutputs, Outputs, Transcripts, predictions, select
 from limen.models.base.model import Model
 
 
@@ -19,7 +19,7 @@ from limen.models.base.model import Model
 class Goal:
     """Move the answers away from `reference`, or (targeted) onto it.
 
-    Of several models at once (`Many`) losses add up, and the goal is reached when all of them are where it wants them.
+    Of several models at once (`EnsembleOutputs`) losses add up, and the goal is reached when all of them are where it wants them.
     """
 
     reference: Any
@@ -98,7 +98,7 @@ class Goal:
     def _reached(self, outputs: Tensor | Transcripts) -> Tensor:
         if isinstance(outputs, Tensor):
             return self._judged(outputs)
-        same = outputs.says(self.reference)
+        same = outputs.would_transcribe(self.reference)
         return same if self.targeted else ~same
 
     def _judged(self, outputs: Tensor | Transcripts) -> Tensor:
@@ -123,7 +123,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Asked:
+class GoalContext:
     """What a goal is made from: the clean samples' truth and the model's clean answers."""
 
     y: Tensor | list[str]
@@ -143,7 +143,7 @@ class Asked:
 
 
 def members(outputs: Outputs) -> Sequence[Tensor | Transcripts]:
-    return outputs.members if isinstance(outputs, Many) else [outputs]
+    return outputs.members if isinstance(outputs, EnsembleOutputs) else [outputs]
 
 
 def _across(measure: Callable[[Tensor | Transcripts], Tensor], outputs: Outputs, how: Callable[..., Tensor]) -> Tensor:
@@ -152,7 +152,7 @@ def _across(measure: Callable[[Tensor | Transcripts], Tensor], outputs: Outputs,
     return values[0] if len(values) == 1 else how(torch.stack(values), dim=0)
 
 
-def truths(asked: Asked, who: str) -> list[str]:
+def truths(asked: GoalContext, who: str) -> list[str]:
     """The true transcripts, for goals about texts."""
     if isinstance(asked.own, Tensor) or isinstance(asked.y, Tensor):
         raise UserError(f'The goal {who} needs a recogniser, but this model gives classes. Use the goal "target_class".')

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.listening import design
 from limen.listening.study import Study
 from limen.trials.base.screen import Screen
@@ -170,4 +170,4 @@ def codebook(declared: Mapping[str, Column]) -> bytes:
 
 def write_codebook(table: Path, declared: Mapping[str, Column]) -> Path:
     """Write the codebook beside a table."""
-    return write_whole(codebook_path(table), codebook(declared))
+    return write_atomic(codebook_path(table), codebook(declared))

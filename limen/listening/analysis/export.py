@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.errors import UserError, refused
 from limen.listening.analysis.columns import ANSWERS, Column, factor_columns, write_codebook
 from limen.listening.analysis.exclusions import by_listener, exclusions
@@ -142,7 +142,7 @@ def write(table: Sequence[Mapping[str, Any]], path: str | Path, declared: Mappin
     path.parent.mkdir(parents=True, exist_ok=True)
     before = os.umask(0o077) if private else None
     try:
-        write_whole(path, content)
+        write_atomic(path, content)
     finally:
         if before is not None:
             os.umask(before)

@@ -12,7 +12,7 @@ from limen.listening.analysis.breakdowns import estimate, key_of, keys, split_by
 from limen.listening.analysis.choices import chance_of, hearers_of
 from limen.listening.analysis.ratings import compare, contrast
 from limen.listening.analysis.result_types import Estimate, Rated, Where
-from limen.listening.analysis.results import Answered
+from limen.listening.analysis.results import HypothesisResult
 from limen.listening.analysis.words import rivals
 from limen.listening.statistics import compare_ratings, equivalence, holm, proportion, sampled_share
 from limen.listening.statistics.hearers import Hearers
@@ -40,9 +40,9 @@ class _Test:
     hearers: Hearers | None = None
 
 
-def answered(study: Study, rows: Mapping[str, Sequence[Row]], rated: Sequence[Rated], seed: int) -> tuple[Answered, ...]:
+def answered(study: Study, rows: Mapping[str, Sequence[Row]], rated: Sequence[Rated], seed: int) -> tuple[HypothesisResult, ...]:
     """`rows` are the trials that count, by trial type."""
-    out: list[Answered] = []
+    out: list[HypothesisResult] = []
     powers: dict[int, Callable[[float], float]] = {}
     for h in study.hypotheses:
         if h.by is not None and h.by not in keys(study):
@@ -60,12 +60,12 @@ def answered(study: Study, rows: Mapping[str, Sequence[Row]], rated: Sequence[Ra
     return tuple(out)
 
 
-def _none(h: Hypothesis, where: Where, why: str) -> Answered:
-    return Answered(h.name, h.kind, h.trial, where, 0, None, None, None, h.alpha, None, None, why, Estimate(None), "")
+def _none(h: Hypothesis, where: Where, why: str) -> HypothesisResult:
+    return HypothesisResult(h.name, h.kind, h.trial, where, 0, None, None, None, h.alpha, None, None, why, Estimate(None), "")
 
 
-def _answer(h: Hypothesis, where: Where, n: int, t: _Test) -> Answered:
-    return Answered(h.name, h.kind, h.trial, where, n, t.p, None, t.p_independent, h.alpha, None, None, t.words, t.interval, t.method,
+def _answer(h: Hypothesis, where: Where, n: int, t: _Test) -> HypothesisResult:
+    return HypothesisResult(h.name, h.kind, h.trial, where, n, t.p, None, t.p_independent, h.alpha, None, None, t.words, t.interval, t.method,
                     t.hearers)  # fmt: skip
 
 

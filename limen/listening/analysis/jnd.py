@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.errors import UserError
 from limen.listening.analysis.columns import JUDGMENTS, write_codebook
 from limen.listening.analysis.export import safe
@@ -65,7 +65,7 @@ def jnd_table(rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Stud
         for sound, wav in zip(screen.sounds, stimuli.sounds(screen, study.seed), strict=True):
             names[sound.condition] = f"{digest(wav)[:24]}.wav"
             if not (folder / names[sound.condition]).is_file():
-                write_whole(folder / names[sound.condition], wav)
+                write_atomic(folder / names[sound.condition], wav)
         label = int(row["choice"] == "different")
         copied = {name: row[name] for name in COLUMNS if name in row}
         lines.append(copied | {"reference": names["reference"], "test": names["test"], "label": label})
@@ -74,7 +74,7 @@ def jnd_table(rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Stud
     writer.writeheader()
     writer.writerows({name: safe(value) for name, value in line.items()} for line in lines)
     write_codebook(folder / TABLE, JUDGMENTS)
-    return write_whole(folder / TABLE, text.getvalue().encode())
+    return write_atomic(folder / TABLE, text.getvalue().encode())
 
 
 def read_jnd(path: str | Path) -> list[Judgment]:

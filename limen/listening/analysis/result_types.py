@@ -199,7 +199,7 @@ class Transcriptions:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PreferencePair:
     """How often the first of two conditions was preferred to the second."""
 
     first: str
@@ -219,7 +219,7 @@ class Pair:
 class Preference:
     kind: str
     n: int
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PreferencePair, ...]
     worth: tuple[tuple[str, Estimate], ...]
     """Bradley-Terry: logarithm of each condition's worth, mean 0; the best first."""
 

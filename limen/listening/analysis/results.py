@@ -9,7 +9,7 @@ from limen.listening.statistics.hearers import FEW, Hearers
 
 
 @dataclass(frozen=True)
-class Answered:
+class HypothesisResult:
     """A hypothesis of the study file, for one value of `by`."""
 
     name: str
@@ -103,7 +103,7 @@ class Results:
     preference: tuple[Preference, ...]
     transcriptions: tuple[Transcriptions, ...]
     thresholds: tuple[Thresholds, ...]
-    hypotheses: tuple[Answered, ...]
+    hypotheses: tuple[HypothesisResult, ...]
     times: tuple[Times, ...]
     playback: Playback
     people: tuple[Person, ...]

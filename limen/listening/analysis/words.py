@@ -8,7 +8,7 @@ from typing import Any
 from limen.core.edits import edits
 from limen.core.text import normalised
 from limen.listening.analysis.breakdowns import cells, estimate, mean_of, order, share_of
-from limen.listening.analysis.result_types import Estimate, Pair, Preference, Transcribed, Transcriptions, Where
+from limen.listening.analysis.result_types import Estimate, Preference, PreferencePair, Transcribed, Transcriptions, Where
 from limen.listening.statistics import bradley_terry, proportion, sampled_share
 from limen.listening.study import Study
 
@@ -42,17 +42,17 @@ def preference(study: Study, kind: str, rows: Sequence[Row], seed: int) -> Prefe
     return Preference(kind, len(rows), tuple(_pair(*pair, mine) for pair, mine in pairs.items()), worth)
 
 
-def _pair(first: str, second: str, rows: Sequence[Row]) -> Pair:
+def _pair(first: str, second: str, rows: Sequence[Row]) -> PreferencePair:
     """The test is about those who chose; a tie says nothing for either side."""
     won, lost = (sum(row["chosen"] == c for row in rows) for c in (first, second))
     ties = len(rows) - won - lost
     if not won + lost:
-        return Pair(first, second, len(rows), ties, ties / 2, Estimate(None), None, 1.0)
+        return PreferencePair(first, second, len(rows), ties, ties / 2, Estimate(None), None, 1.0)
     chose = [row for row in rows if row["chosen"] is not None]
     held = sampled_share([row["chosen"] == first for row in chose], [r["listener"] for r in chose], [r["item"] for r in chose])
     exact = proportion(won, won + lost).p_two_sided
     share = estimate(held)
-    return Pair(first, second, len(rows), ties, won + ties / 2, share, held.p_two_sided, exact)
+    return PreferencePair(first, second, len(rows), ties, won + ties / 2, share, held.p_two_sided, exact)
 
 
 def transcriptions(study: Study, kind: str, rows: Sequence[Row]) -> Transcriptions:

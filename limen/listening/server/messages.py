@@ -67,7 +67,7 @@ class Problem(Message):
 class SoundAddress(Message):
     label: str
     rated: bool
-    """Asked about by widgets that want an answer for each sound."""
+    """GoalContext about by widgets that want an answer for each sound."""
     url: str
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from limen.listening.design import Answered
+from limen.listening.design import StoredAnswer
 from limen.trials.base.screen import Screen
 
 
@@ -25,7 +25,7 @@ class Place:
 class Session:
     """One listener as computed from the store."""
 
-    def __init__(self, row: Any, planned: Sequence[Screen], answered: list[Answered]):
+    def __init__(self, row: Any, planned: Sequence[Screen], answered: list[StoredAnswer]):
         self.id, self.group, self.number, self.seed = int(row.id), str(row.group_), int(row.number), int(row.seed)
         self.finished, self.placed = row.finished_at is not None, row.placed_at is not None
         self.returning: str | None = row.returning_hash
@@ -53,7 +53,7 @@ class Offer:
     """Opaque id of the screen it is an answer to."""
     session: Session
     place: Place | None = None
-    kept: Answered | None = None
+    kept: StoredAnswer | None = None
     following: tuple[int, Screen] | None = None
     """What comes after it; None: the end."""
     stored: "Future[bool] | None" = None

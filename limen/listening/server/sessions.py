@@ -16,7 +16,7 @@ from urllib.parse import quote
 from limen.core.errors import UserError
 from limen.core.seeds import number
 from limen.listening import design
-from limen.listening.design import Answered
+from limen.listening.design import StoredAnswer
 from limen.listening.server.answers import checked
 from limen.listening.server.arrivals import Arrivals
 from limen.listening.server.guard import Limits
@@ -122,7 +122,7 @@ class Sessions:
         return session
 
     def _read(self, row: Any) -> Session:
-        answered = [Answered(a.position, a.answer, a.facts) for a in self.store.history(row.id)]
+        answered = [StoredAnswer(a.position, a.answer, a.facts) for a in self.store.history(row.id)]
         session = Session(row, design.screens(self.study, row.group_, row.number), answered)
         session.positions = {self.keys.opaque(session.id, a.position): a.position for a in answered}
         self._go(session, self._following(session))
@@ -131,7 +131,7 @@ class Sessions:
             session.finished = True
         return session
 
-    def _following(self, session: Session, more: Sequence[Answered] = ()) -> tuple[int, Screen] | None:
+    def _following(self, session: Session, more: Sequence[StoredAnswer] = ()) -> tuple[int, Screen] | None:
         return design.following(self.study, session.planned, [*session.answered, *more], session.seed)
 
     def _go(self, session: Session, following: tuple[int, Screen] | None) -> None:
@@ -239,7 +239,7 @@ class Sessions:
             return Offer(key, screen, session)
         position, asked = place.position, place.screen
         given = checked(asked, answer)
-        kept = Answered(position, {} if asked.personal else given, asked.facts)
+        kept = StoredAnswer(position, {} if asked.personal else given, asked.facts)
         following, proof = self._following(session, [kept]), self.sounds.proved(asked, playback)
         heard = any(p["proved"] for p in proof) or following is None
         earns = heard and not session.placed and session.agrees_before(position + 1)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from limen.core.types import Many, Outputs, Transcripts, select
+from limen.core.types import EnsembleOutputs, Outputs, Transcripts, select
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Decoded:
     def exact(self) -> bool:
         return self.answers.exact
 
-    def says(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
-        return self.answers.says(texts, first)
+    def would_transcribe(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
+        return self.answers.would_transcribe(texts, first)
 
     def rows(self, index: Tensor) -> "Decoded":
         return Decoded(self.answers.rows(index), select(self.said, index))
@@ -42,4 +42,4 @@ class Decoded:
 @torch.no_grad()
 def decoded(outputs: Outputs) -> Outputs:
     """Logits, and answers that are decoded already, stay as they are."""
-    return outputs if isinstance(outputs, Tensor | Many | Decoded) else Decoded(outputs, outputs.texts())
+    return outputs if isinstance(outputs, Tensor | EnsembleOutputs | Decoded) else Decoded(outputs, outputs.texts())

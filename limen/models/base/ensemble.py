@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from limen.core.errors import UserError
-from limen.core.types import Many
+from limen.core.types import EnsembleOutputs
 from limen.models.base.model import Model
 
 
@@ -35,12 +35,12 @@ class Ensemble(Model):
         seen = [m.for_attack for m in self.members]  # type: ignore[union-attr]
         return self if all(a is b for a, b in zip(seen, self.members, strict=True)) else Ensemble(seen, self.dropout)  # type: ignore[arg-type]
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Many:
+    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> EnsembleOutputs:
         answers = []
         for member in self.members:
             with dropping(member, generators if self.dropout else None):
                 answers.append(member(x, lengths, generators))
-        return Many(answers)
+        return EnsembleOutputs(answers)
 
 
 @contextmanager

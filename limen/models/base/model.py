@@ -40,7 +40,7 @@ class Model(nn.Module):
     random: bool = False
     """True if two calls may answer differently: then attacks average gradients over `draws` calls."""
     draws: int = 1
-    steady: bool = False
+    batch_invariant: bool = False
     """True of a recogniser that is built so that in single precision a clip gets, bit for bit, what it gets alone."""
     tried: tuple[Any, int] | None = None
     """Of a classifier: for which weights and samples it was tried, and the columns of its logits (`_trial.py`)."""

@@ -75,7 +75,7 @@ class AttentionTranscripts:
     def exact(self) -> bool:
         return self.options.beam is None
 
-    def says(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
+    def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
         """Every given token is the likeliest after those before it: exactly when greedy decoding writes the text."""
         logits, tokens = self._teacher_forced(texts)
         places, lengths = torch.arange(tokens.shape[1], device=tokens.device), (tokens > END).sum(1)
@@ -153,7 +153,7 @@ class SharedCtc(CtcTranscripts):
 class Seq2Seq(Model):
     """`TwoHeads` as a model; the head that is not asked does no work."""
 
-    steady = True
+    batch_invariant = True
 
     def __init__(self, network: TwoHeads, options: Seq2SeqOptions):
         super().__init__()

@@ -66,7 +66,7 @@ class CtcTranscripts:
     def exact(self) -> bool:
         return self.beam is None
 
-    def says(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
+    def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
         ends = [None] * len(texts) if first is None else [first] * len(texts) if isinstance(first, int) else first
         said = [heard[:k] == text[:k] for heard, text, k in zip(self.greedy(), texts, ends, strict=True)]
         return torch.tensor(said, dtype=torch.bool, device=self.log_probs.device)
@@ -135,7 +135,7 @@ def viterbi(log_probs: np.ndarray, symbols: Sequence[int]) -> list[tuple[int, in
 class Recogniser(Model):
     """A network from (x, lengths) to log-probabilities (B, F, K) and the (B,) frames of each clip, as a model."""
 
-    steady = True
+    batch_invariant = True
 
     def __init__(self, network: nn.Module, rate_hz: int, alphabet: str = ALPHABET, *, frame_s: float = 0.02, beam: int | None = None):
         super().__init__()

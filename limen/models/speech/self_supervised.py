@@ -131,7 +131,7 @@ class Encoded:
     def texts(self) -> list[str]:
         return [""] * len(self.frames)
 
-    def says(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
+    def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
         return torch.tensor([text == "" for text in texts], device=self.extracted.device)
 
     def rows(self, index: Tensor) -> "Encoded":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.models.base.load import ZOO
 from limen.models.base.model import Model
 from limen.models.training.loop import TrainOptions
@@ -29,7 +29,7 @@ def write_card(folder: Path, model: Model, *, spec: Mapping[str, Any], data: Map
         "bytes": weights.stat().st_size,
         "sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
     }
-    write_whole(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
+    write_atomic(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
     return card
 
 

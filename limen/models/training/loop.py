@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core import seeds
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.errors import UserError
 from limen.core.types import Batch, collate
 from limen.data.base.dataset import Dataset
@@ -40,7 +40,7 @@ class TrainOptions(AugmentOptions):
     """Passes over the training split."""
     batch_size: int = Field(default=64, ge=1)
     """Samples in one step."""
-    similar: int = Field(default=1, ge=1)
+    bucket_batches: int = Field(default=1, ge=1)
     """Clips: the samples of so many steps are sorted by length before they are parted into batches: less padding is computed on."""
     optimizer: Literal["sgd", "adam", "adamw"] = "adam"
     """The rule that turns gradients into steps."""
@@ -107,7 +107,7 @@ def train(model: Model, train_set: Dataset, valid_set: Dataset | None, options: 
     model.load_state_dict(state["best"])
     model.eval()
     save_weights(model, folder / "weights.safetensors")
-    write_whole(folder / "history.json", (json.dumps(history, indent=1) + "\n").encode())
+    write_atomic(folder / "history.json", (json.dumps(history, indent=1) + "\n").encode())
     return history
 
 
@@ -177,12 +177,12 @@ def _losses(model: Model, batch: Batch, x: Tensor, options: TrainOptions) -> Ten
 def _batches(data: Dataset, options: TrainOptions, order: torch.Generator) -> Iterator[Batch]:
     numbers = torch.randperm(len(data), generator=order).tolist()
     size = options.batch_size
-    for start in range(0, len(numbers), size * options.similar):
-        samples = [data[i] for i in numbers[start : start + size * options.similar]]
-        if options.similar > 1:
+    for start in range(0, len(numbers), size * options.bucket_batches):
+        samples = [data[i] for i in numbers[start : start + size * options.bucket_batches]]
+        if options.bucket_batches > 1:
             samples.sort(key=lambda sample: len(sample.x))
         parts = range(0, len(samples), size)
-        for part in torch.randperm(len(parts), generator=order).tolist() if options.similar > 1 else range(len(parts)):
+        for part in torch.randperm(len(parts), generator=order).tolist() if options.bucket_batches > 1 else range(len(parts)):
             yield collate(data.kind, samples[parts[part] : parts[part] + size])
 
 
@@ -214,7 +214,7 @@ def _save(path: Path, state: dict[str, Any]) -> None:
     """A killed run leaves the old checkpoint or the new one, never half of one."""
     content = io.BytesIO()
     torch.save(state, content)
-    write_whole(path, content.getvalue())
+    write_atomic(path, content.getvalue())
 
 
 def save_weights(model: Model, path: Path, dtype: torch.dtype = torch.float32) -> None:
@@ -225,4 +225,4 @@ def save_weights(model: Model, path: Path, dtype: torch.dtype = torch.float32) -
     parameters = {name for name, _ in network.named_parameters()}
     kept = {name: v.to(dtype) if name in parameters else v for name, v in network.state_dict().items()}
     state = {name: v.detach().cpu().contiguous().clone() for name, v in kept.items()}
-    write_whole(path, save(state))
+    write_atomic(path, save(state))

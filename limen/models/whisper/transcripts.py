@@ -104,7 +104,7 @@ class WhisperTranscripts:
             losses.append((surprise.sum() + first_weight * surprise[0]) * (n / (n + first_weight)))
         return torch.stack(losses)
 
-    def says(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
+    def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
         if self._taught is None or self._taught[0] != list(texts):
             with torch.no_grad():
                 self._teach(texts)

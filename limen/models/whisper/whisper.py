@@ -68,7 +68,7 @@ class WhisperModel(Model):
     no longer, since none is filled up to the length of another.
     """
 
-    steady = True
+    batch_invariant = True
     network: WhisperNetwork
 
     def __init__(self, network: WhisperNetwork, tokens: Tokens, options: Whisper):

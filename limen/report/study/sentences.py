@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from limen.listening.analysis.result_types import Choices, Comparison, Estimate, Part, Preference, Rated, Share, Thresholds, Transcriptions
-from limen.listening.analysis.results import Answered, Results
+from limen.listening.analysis.results import HypothesisResult, Results
 from limen.listening.statistics.hearers import FEW, Hearers
 from limen.report.formatting import DASH, THIN, fmt, listed, many
 
@@ -196,7 +196,7 @@ def agreement(e: Estimate) -> str:
     )
 
 
-def hypotheses(answers: Sequence[Answered]) -> str:
+def hypotheses(answers: Sequence[HypothesisResult]) -> str:
     if not answers:
         return ""
     verdicts = [h.verdict for h in answers]

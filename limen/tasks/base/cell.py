@@ -12,7 +12,7 @@ from torch import Tensor
 from limen.attacks.engine.run import Attack, credited
 from limen.attacks.engine.storage import Store, quantise, stored
 from limen.core import seeds
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.components import Component
 from limen.core.options import Options
 from limen.core.types import Batch, Outputs, Samples, different, predictions
@@ -50,7 +50,7 @@ class Cell:
     """The net itself."""
     victim: Model
     """What is evaluated: the net behind its defence."""
-    seen: Model
+    attacked_model: Model
     """What the attacker differentiates: the victim, the net without its defence, or other nets."""
     data: Dataset
     attack: Attack | None
@@ -102,10 +102,10 @@ class Cell:
             return
         wanted = getattr(self.attack.options, "samples", None)
         self.say(f"crafting {self.attack.search.name} on {wanted or 'all'} training samples")
-        self.attack.craft(self.seen, self.training(wanted).all().to(self.device), seed=self.seed)
+        self.attack.craft(self.attacked_model, self.training(wanted).all().to(self.device), seed=self.seed)
         if self.crafted is not None and self.attack.crafted is not None:
             self.crafted.parent.mkdir(exist_ok=True)
-            write_whole(self.crafted, save({k: v.contiguous().cpu() for k, v in self.attack.crafted.items()}))
+            write_atomic(self.crafted, save({k: v.contiguous().cpu() for k, v in self.attack.crafted.items()}))
 
     def samples(self, batch: Batch, attack: Attack | None = None) -> tuple[Samples, Goal | None]:
         """Attack one batch and judge it. Without an attack the samples are judged as they are."""
@@ -115,7 +115,7 @@ class Cell:
             clean = self.answer(self.victim, batch.x, batch, "clean")
             x_adv, adversarial, goal = batch.x, clean, None
         else:
-            attacked = attack(self.seen, batch, seed=self.seed, victim=self.victim, store=self.store, stop=self.stop,
+            attacked = attack(self.attacked_model, batch, seed=self.seed, victim=self.victim, store=self.store, stop=self.stop,
                               stop_every=self.stop_every)  # fmt: skip
             x_adv, clean, adversarial, goal = attacked.x_adv, decoded(attacked.clean), decoded(attacked.adversarial), attacked.goal
             extra = {

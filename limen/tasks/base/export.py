@@ -14,7 +14,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from limen.audio.files import SUFFIXES, write_clip
-from limen.core.atomic import write_whole
+from limen.core.atomic import write_atomic
 from limen.core.types import Samples
 from limen.images.files import write_picture
 
@@ -49,7 +49,7 @@ class Exporter:
         writer = csv.DictWriter(text, list(dict.fromkeys(key for row in self.rows for key in row)))
         writer.writeheader()
         writer.writerows(self.rows)
-        write_whole(self.folder / "table.csv", text.getvalue().encode())
+        write_atomic(self.folder / "table.csv", text.getvalue().encode())
 
     def _name(self, identity: str) -> str:
         """The id as a file name that every system takes; two ids that would share one are told apart by a hash."""
