@@ -1,9 +1,11 @@
-"""How well a listener's threshold is known after a few trials, and whether its 95 % interval keeps its word: docs/benchmarks_adaptive.md.
+"""How well a listener's threshold is known after a few trials, and whether its 95 % interval keeps its word:
+docs/benchmarks_adaptive.md.
 
     python benchmarks/bench_adaptive.py [--listeners 3000] [--studies 500] [--no-write]
 
-Simulated same/different listeners: threshold even over 15-85, slope even on a logarithmic scale over 2-32, lapses even over 0-8 %, false
-alarms 4 %. All methods face the same listeners and the same luck (one uniform number per listener and trial).
+Simulated same/different listeners: threshold even over 15-85, slope even on a logarithmic scale over 2-32,
+lapses even over 0-8 %, false alarms 4 %. All methods face the same listeners and the same luck (one uniform
+number per listener and trial).
 """
 
 import argparse
@@ -29,13 +31,20 @@ class Listeners:
     luck: np.ndarray
 
     def answers(self, levels: np.ndarray, trial: int, rows: slice = slice(None)) -> np.ndarray:
-        chance = psychometric.probability(levels, self.threshold[rows], self.slope[rows], self.lapse[rows], 0.04)
+        chance = psychometric.probability(
+            levels, self.threshold[rows], self.slope[rows], self.lapse[rows], 0.04
+        )
         return self.luck[rows, trial] < chance
 
 
 def listeners(threshold: np.ndarray, rng: np.random.Generator) -> Listeners:
     n = len(threshold)
-    return Listeners(threshold, np.exp(rng.uniform(np.log(2), np.log(32), n)), rng.uniform(0, 0.08, n), rng.random((n, TRIALS)))
+    return Listeners(
+        threshold,
+        np.exp(rng.uniform(np.log(2), np.log(32), n)),
+        rng.uniform(0, 0.08, n),
+        rng.random((n, TRIALS)),
+    )
 
 
 def played(options: adaptive.Options, who: Listeners) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +54,9 @@ def played(options: adaptive.Options, who: Listeners) -> tuple[np.ndarray, np.nd
     if options.method != "psi":
         for i in range(n):
             for t in range(TRIALS):
-                level = adaptive.next_level(options, list(zip(levels[i, :t], answers[i, :t], strict=True)), seed=i)
+                level = adaptive.next_level(
+                    options, list(zip(levels[i, :t], answers[i, :t], strict=True)), seed=i
+                )
                 assert level is not None
                 levels[i, t], answers[i, t] = level, who.answers(np.array([level]), t, slice(i, i + 1))[0]
         return levels, answers
@@ -61,12 +72,15 @@ def played(options: adaptive.Options, who: Listeners) -> tuple[np.ndarray, np.nd
             for said in (0, 1):
                 logs[answers[rows, t] == said] += g.log_answers[said][chosen[answers[rows, t] == said]]
     first = list(zip(levels[0, :-1], answers[0, :-1], strict=True))
-    assert adaptive.next_level(options, first, seed=0) == levels[0, -1], "many at once must choose what one alone chooses"
+    assert adaptive.next_level(options, first, seed=0) == levels[0, -1], (
+        "many at once must choose what one alone chooses"
+    )
     return levels, answers
 
 
 def turns(levels: np.ndarray, answers: np.ndarray) -> float:
-    """A staircase as it is usually read: the mean level at its turns, without the first two where there are more than four."""
+    """A staircase as it is usually read: the mean level at its turns, without the first two where there are
+    more than four."""
     at = levels[1:][answers[1:] != answers[:-1]]
     return float(np.mean(at[2:] if len(at) > 4 else at)) if len(at) else float(levels[-1])
 
@@ -87,18 +101,30 @@ def rmse_table(who: Listeners, psi: tuple[np.ndarray, np.ndarray], lines: list[s
         levels, answers = played(adaptive.Options(**kind), who) if kind else psi
         pairs = list(zip(levels, answers, strict=True))
         if name == "staircase":
-            errors["staircase, as usually read"] = np.asarray([[turns(x[:t], a[:t]) for t in CHECKED] for x, a in pairs])
+            errors["staircase, as usually read"] = np.asarray(
+                [[turns(x[:t], a[:t]) for t in CHECKED] for x, a in pairs]
+            )
             name = "staircase, read by our posterior"
-        errors[name] = np.asarray([[psychometric.fit(x[:t], a[:t]).threshold.mean for t in CHECKED] for x, a in pairs])
+        errors[name] = np.asarray(
+            [[psychometric.fit(x[:t], a[:t]).threshold.mean for t in CHECKED] for x, a in pairs]
+        )
         print(name, rmse(errors[name] - who.threshold[:, None]).round(2), flush=True)
     errors = {name: e - who.threshold[:, None] for name, e in errors.items()}
     ours = next(iter(errors.values()))
     draws = np.random.default_rng(1).integers(0, n, (500, n))
-    lines += [f"| method | {' | '.join(f'{t} trials | larger than psi by' for t in CHECKED)} |", "|---" * 7 + "|"]
+    lines += [
+        f"| method | {' | '.join(f'{t} trials | larger than psi by' for t in CHECKED)} |",
+        "|---" * 7 + "|",
+    ]
     for name, e in errors.items():
         low, high = np.quantile([rmse(e[d]) - rmse(ours[d]) for d in draws], [0.025, 0.975], axis=0)
-        gaps = ["" if e is ours else f"{g:.2f} [{a:.2f}, {b:.2f}]" for g, a, b in zip(rmse(e) - rmse(ours), low, high, strict=True)]
-        lines.append(f"| {name} | {' | '.join(f'{v:.2f} | {gap}' for v, gap in zip(rmse(e), gaps, strict=True))} |")
+        gaps = [
+            "" if e is ours else f"{g:.2f} [{a:.2f}, {b:.2f}]"
+            for g, a, b in zip(rmse(e) - rmse(ours), low, high, strict=True)
+        ]
+        lines.append(
+            f"| {name} | {' | '.join(f'{v:.2f} | {gap}' for v, gap in zip(rmse(e), gaps, strict=True))} |"
+        )
 
 
 def rmse(errors: np.ndarray) -> np.ndarray:
@@ -112,14 +138,19 @@ def share(hits: np.ndarray) -> str:
 
 def coverage_row(name: str, who: Listeners, psi: tuple[np.ndarray, np.ndarray], middle: np.ndarray) -> str:
     fits = [psychometric.fit(x, a) for x, a in zip(*psi, strict=True)]
-    inside = np.asarray([f.threshold.low <= t <= f.threshold.high for f, t in zip(fits, who.threshold, strict=True)])
+    inside = np.asarray(
+        [f.threshold.low <= t <= f.threshold.high for f, t in zip(fits, who.threshold, strict=True)]
+    )
     groups = [fits[i * SEATS : (i + 1) * SEATS] for i in range(len(middle))]
     means = [psychometric.pooled(group).mean for group in groups]
     plain = np.asarray([t_interval([f.threshold.mean for f in group]) for group in groups], float)
     together = np.asarray([m.low <= t <= m.high for m, t in zip(means, middle, strict=True)])
     student = (plain[:, 0] <= middle) & (middle <= plain[:, 1])
     pooled = f"{share(together)}, {np.mean([m.high - m.low for m in means]):.1f} wide"
-    return f"| {name} | {share(inside[::SEATS])} | {share(inside)} | {pooled} | {share(student)}, {np.diff(plain).mean():.1f} wide |"
+    return (
+        f"| {name} | {share(inside[::SEATS])} | {share(inside)} | {pooled} | {share(student)}, "
+        f"{np.diff(plain).mean():.1f} wide |"
+    )
 
 
 def main() -> None:
@@ -132,34 +163,46 @@ def main() -> None:
     rng = np.random.default_rng(2)
     even = listeners(rng.uniform(15, 85, asked.studies * SEATS), rng)
     mean, spread = rng.uniform(30, 70, (asked.studies, 1)), rng.uniform(3, 15, (asked.studies, 1))
-    bell = listeners(np.clip(mean + spread * rng.standard_normal((asked.studies, SEATS)), 0, 100).ravel(), rng)
+    bell = listeners(
+        np.clip(mean + spread * rng.standard_normal((asked.studies, SEATS)), 0, 100).ravel(), rng
+    )
     psi = played(adaptive.Options(), even)
     n = min(asked.listeners, len(even.threshold))
-    first = replace(even, threshold=even.threshold[:n], slope=even.slope[:n], lapse=even.lapse[:n], luck=even.luck[:n])
+    first = replace(
+        even, threshold=even.threshold[:n], slope=even.slope[:n], lapse=even.lapse[:n], luck=even.luck[:n]
+    )
     lines = [
         "# Adaptive sampling of thresholds",
         "",
-        "Written by `python benchmarks/bench_adaptive.py`. Simulated same/different listeners on levels 0-100: slopes even on a",
+        "Written by `python benchmarks/bench_adaptive.py`. Simulated same/different listeners on levels "
+        "0-100: slopes even on a",
         "logarithmic scale over 2-32 levels, lapses even over 0-8 %, false alarms 4 %.",
         "",
         f"## Error of the threshold (RMSE), {n} listeners, thresholds even over 15-85",
         "",
-        "All methods face the same listeners and the same luck, and but for one row all are read the same way: as the mean of the",
-        "posterior, which is what `adaptive.posterior` gives. In brackets: 95 % interval of the difference, listeners drawn with",
-        "replacement. A staircase as usually read is the mean level at its turns. Reading it by the posterior takes its disadvantage from",
+        "All methods face the same listeners and the same luck, and but for one row all are read the same "
+        "way: as the mean of the",
+        "posterior, which is what `adaptive.posterior` gives. In brackets: 95 % interval of the difference, "
+        "listeners drawn with",
+        "replacement. A staircase as usually read is the mean level at its turns. Reading it by the "
+        "posterior takes its disadvantage from",
         "it; what psi has over it then is that there are no steps to be set.",
         "",
     ]
     rmse_table(first, (psi[0][:n], psi[1][:n]), lines)
     lines += [
         "",
-        f"## Coverage of 95 % intervals, {asked.studies} studies of {SEATS} listeners, {TRIALS} trials each, psi",
+        f"## Coverage of 95 % intervals, {asked.studies} studies of {SEATS} listeners, {TRIALS} trials "
+        "each, psi",
         "",
-        "How often the interval holds the truth, and within which bounds that share is known (Clopper-Pearson): the threshold of a",
-        "listener (credible interval), and the mean threshold of the population the listeners of a study came from",
+        "How often the interval holds the truth, and within which bounds that share is known "
+        "(Clopper-Pearson): the threshold of a",
+        "listener (credible interval), and the mean threshold of the population the listeners of a study "
+        "came from",
         "(`psychometric.pooled`, and the plain t interval over their estimates).",
         "",
-        "| listeners of a study | one listener per study | every listener | mean threshold, `pooled` | mean threshold, t interval |",
+        "| listeners of a study | one listener per study | every listener | mean threshold, `pooled` | mean "
+        "threshold, t interval |",
         "|---|---|---|---|---|",
         coverage_row("even over 15-85", even, psi, np.full(asked.studies, 50.0)),
         coverage_row("Gaussian: mean 30-70, spread 3-15", bell, played(adaptive.Options(), bell), mean[:, 0]),

@@ -1,10 +1,12 @@
-"""Do two libraries that implement one algorithm fool the same pictures when they start at the same random points?
+"""Do two libraries that implement one algorithm fool the same pictures when they start at the same random
+points?
 
 python benchmarks/bench_agreement.py [--seeds 8] [--only apgd,auto_attack]
 
-Our apgd and auto_attack beside pyautoattack's, which are the original ones, with the starts that torch's stream gives for each seed: robust
-pictures of both, and on how many pictures they disagree. 128 digits and both networks of bench_attacks.py. Square's draws stay each
-library's own. What it gives stands in docs/peers.md.
+Our apgd and auto_attack beside pyautoattack's, which are the original ones, with the starts that torch's
+stream gives for each seed: robust pictures of both, and on how many pictures they disagree. 128 digits and
+both networks of bench_attacks.py. Square's draws stay each library's own. What it gives stands in
+docs/peers.md.
 """
 
 import argparse
@@ -29,9 +31,13 @@ PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=8)
-    parser.add_argument("--only", default="", help="attacks whose name begins with one of these, parted by commas")
+    parser.add_argument(
+        "--only", default="", help="attacks whose name begins with one of these, parted by commas"
+    )
     parser.add_argument("--network", default="undefended,robust")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -50,9 +56,14 @@ def main() -> None:
                     with torch.no_grad():
                         left[library].append(network(x_adv).argmax(1) == y)
             one, other = (torch.stack(left[library]) for library in left)
-            print(f"{'adversarially trained' if robust else 'undefended'}, {name}: of {one.numel()} robust {int(one.sum())} (limen) and "
-                  f"{int(other.sum())} (pyautoattack), otherwise judged {int((one != other).sum())}; robust per seed "
-                  f"{one.sum(1).tolist()} and {other.sum(1).tolist()}", flush=True)  # fmt: skip
+            print(
+                f"{'adversarially trained' if robust else 'undefended'}, {name}: of {one.numel()} robust "
+                f"{int(one.sum())} (limen) and "
+                f"{int(other.sum())} (pyautoattack), otherwise judged {int((one != other).sum())}; robust "
+                "per seed "
+                f"{one.sum(1).tolist()} and {other.sum(1).tolist()}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

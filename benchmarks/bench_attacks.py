@@ -1,9 +1,11 @@
-"""Speed and strength of our attacks beside foolbox, torchattacks, ART, cleverhans, pyautoattack and secml-torch, all in one run.
+"""Speed and strength of our attacks beside foolbox, torchattacks, ART, cleverhans, pyautoattack and
+secml-torch, all in one run.
 
 python benchmarks/bench_attacks.py [--only PGD,APGD] [--data mnist,cifar10] [--repeats 1] [--no-write]
 
-The peers live in an environment of their own, .venv-peers, which the first run makes (setup_peers.sh); this file then starts itself again
-in it. How it is measured stands in README.md beside this file; the tables go to the terminal and to docs/benchmarks.md.
+The peers live in an environment of their own, .venv-peers, which the first run makes (setup_peers.sh); this
+file then starts itself again in it. How it is measured stands in README.md beside this file; the tables go to
+the terminal and to docs/benchmarks.md.
 """
 
 import argparse
@@ -24,15 +26,30 @@ from contests import BUDGETS, Contest, auto_attacks, contests  # noqa: E402
 from timing import Row, measure  # noqa: E402
 from victim import pictures, trained  # noqa: E402
 
-PEERS = ("foolbox", "torchattacks", "adversarial-robustness-toolbox", "cleverhans", "pyautoattack", "secml-torch")
+PEERS = (
+    "foolbox",
+    "torchattacks",
+    "adversarial-robustness-toolbox",
+    "cleverhans",
+    "pyautoattack",
+    "secml-torch",
+)
 KEPT = HERE.parent / "build" / "benchmarks"
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, help="at most; by default the long attacks once or twice, the short ones 3 to 15 times")
-    parser.add_argument("--only", default="", help="attacks whose name begins with one of these, parted by commas")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        help="at most; by default the long attacks once or twice, the short ones 3 to 15 times",
+    )
+    parser.add_argument(
+        "--only", default="", help="attacks whose name begins with one of these, parted by commas"
+    )
     parser.add_argument("--data", default="mnist,cifar10")
     parser.add_argument("--network", default="undefended,robust")
     parser.add_argument("--no-write", action="store_true", help="do not write docs/benchmarks.md")
@@ -41,21 +58,39 @@ def main() -> None:
     for data in arguments.data.split(","):
         x, y = pictures(data, "test")
         for robust in (name == "robust" for name in arguments.network.split(",")):
-            network, label = trained(data, robust), f"{DATA[data]}, {'adversarially trained' if robust else 'undefended'}"
+            network, label = (
+                trained(data, robust),
+                f"{DATA[data]}, {'adversarially trained' if robust else 'undefended'}",
+            )
             with torch.no_grad():
                 right = network(x[:2000]).argmax(1) == y[:2000]
-            radii = ", ".join(f"{r:.3g} ({name})" for r, name in zip(BUDGETS[data, robust], ("linf", "l2", "l1"), strict=True))
+            radii = ", ".join(
+                f"{r:.3g} ({name})"
+                for r, name in zip(BUDGETS[data, robust], ("linf", "l2", "l1"), strict=True)
+            )
             head = f"{label}: {right.float().mean():.1%} of 2,000 test pictures right; radii {radii}"
             print(head, flush=True)
             for contest in contests(*BUDGETS[data, robust]) + auto_attacks(BUDGETS[data, robust][0]):
                 if contest.name.startswith(tuple(arguments.only.split(","))):
-                    n = contest.n // (2 if data == "cifar10" else 1)  # these networks cost two to three times as much
-                    # what is wrong already is at distance 0, and says nothing of an attack that seeks the smallest change
+                    n = contest.n // (
+                        2 if data == "cifar10" else 1
+                    )  # these networks cost two to three times as much
+                    # what is wrong already is at distance 0, and says nothing of an attack that seeks the
+                    # smallest change
                     i = torch.arange(n) if contest.norm is None else right.nonzero().squeeze(1)[:n]
-                    started, rows = time.time(), fought(contest, label, network, x[i], y[i], arguments.repeats)
+                    started, rows = (
+                        time.time(),
+                        fought(contest, label, network, x[i], y[i], arguments.repeats),
+                    )
                     if not arguments.no_write:
                         found = {"rows": [cells(row) for row in rows], "summary": verdict(rows)}
-                        keep(f"{data}_{'robust' if robust else 'standard'}", head, contest.name, found, time.time() - started)
+                        keep(
+                            f"{data}_{'robust' if robust else 'standard'}",
+                            head,
+                            contest.name,
+                            found,
+                            time.time() - started,
+                        )
                         write()
 
 
@@ -70,8 +105,14 @@ def keep(name: str, head: str, contest: str, found: dict[str, Any], took: float)
     whole.replace(path)  # at once: another process may be writing the page
 
 
-def fought(contest: Contest, label: str, network: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, repeats: int | None
-           ) -> list[Row]:  # fmt: skip
+def fought(
+    contest: Contest,
+    label: str,
+    network: torch.nn.Module,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    repeats: int | None,
+) -> list[Row]:
     """The libraries take turns in every repeat."""
     runs = {library: make() for library, make in contest.runs.items()}
     rows = {library: Row(contest.name, label, library) for library in runs}
@@ -79,9 +120,13 @@ def fought(contest: Contest, label: str, network: torch.nn.Module, x: torch.Tens
         for library, run in list(runs.items()):
             judges = library.split(":")[0] in peers.JUDGING or (contest.name == "AutoAttack")
             try:
-                measure(rows[library], run, network, x, y, asked=contest.asked, norm=contest.norm, judges=judges)
+                measure(
+                    rows[library], run, network, x, y, asked=contest.asked, norm=contest.norm, judges=judges
+                )
             except Exception as error:  # a peer that fails drops out of this contest, and is named
-                print(f"{contest.name}, {label}: {library} failed: {type(error).__name__}: {error}", flush=True)
+                print(
+                    f"{contest.name}, {label}: {library} failed: {type(error).__name__}: {error}", flush=True
+                )
                 del runs[library], rows[library]
     for row in rows.values():
         row.minimal = contest.norm is not None
@@ -93,13 +138,24 @@ def fought(contest: Contest, label: str, network: torch.nn.Module, x: torch.Tens
 def strength(row: Row) -> str:
     if not row.minimal:
         return f"robust {1 - row.success:.1%}"
-    return f"fooled {row.success:.0%}, median {row.median:.4g}, mean {float(row.sizes[row.fooled].mean()):.4g}"
+    return (
+        f"fooled {row.success:.0%}, median {row.median:.4g}, mean {float(row.sizes[row.fooled].mean()):.4g}"
+    )
 
 
 def cells(row: Row) -> list[str]:
     show = lambda v: f"{sorted(v)[len(v) // 2]:.2f}" + (f" ({min(v):.2f}–{max(v):.2f})" if len(v) > 1 else "")  # noqa: E731
     left = "yes" if row.grads_left else "no"
-    return [row.attack, row.network, row.library, show(row.asked), show(row.made), row.calls, strength(row), left]
+    return [
+        row.attack,
+        row.network,
+        row.library,
+        show(row.asked),
+        show(row.made),
+        row.calls,
+        strength(row),
+        left,
+    ]
 
 
 def verdict(rows: list[Row]) -> str:
@@ -117,7 +173,9 @@ def verdict(rows: list[Row]) -> str:
         fastest = min(theirs, key=lambda r: r.time)
         name = own.attack + own.library.removeprefix("limen")
         ratios = f"{own.time / fastest.time:.2f} ({fastest.library}) | {statistics.median(own.made):.2f}"
-        lines.append(f"| {name} | {own.network} | {ratios} | {strength(own)} | {strength(best)} ({best.library}) |")
+        lines.append(
+            f"| {name} | {own.network} | {ratios} | {strength(own)} | {strength(best)} ({best.library}) |"
+        )
     return "\n".join(lines)
 
 
@@ -126,13 +184,27 @@ def write() -> None:
     found = [json.loads(path.read_text()) for path in sorted(KEPT.glob("*.json"), reverse=True)]
     order = [c.name for c in contests(1, 1, 1) + auto_attacks(1)]
     fights = [one["contests"][name] for one in found for name in order if name in one["contests"]]
-    heads = [f"- {one['head']}; {sum(c['minutes'] for c in one['contests'].values()):.0f} min" for one in found]
-    columns = ["attack", "network", "library", "time / bare, calls asked for", "time / bare, calls made", "forward / backward per picture",
-               "strength", "leaves p.grad"]  # fmt: skip
+    heads = [
+        f"- {one['head']}; {sum(c['minutes'] for c in one['contests'].values()):.0f} min" for one in found
+    ]
+    columns = [
+        "attack",
+        "network",
+        "library",
+        "time / bare, calls asked for",
+        "time / bare, calls made",
+        "forward / backward per picture",
+        "strength",
+        "leaves p.grad",
+    ]
     lines = [line for one in fights for line in one["rows"]]
     table = ["| " + " | ".join(line) + " |" for line in [columns, ["---"] * len(columns), *lines]]
-    summary = ["| attack | network | our time / the fastest peer's | our time / bare loop of our calls | ours | the strongest peer |",
-               "|---|---|---|---|---|---|", *(one["summary"] for one in fights if one["summary"])]  # fmt: skip
+    summary = [
+        "| attack | network | our time / the fastest peer's | our time / bare loop of our calls | ours | "
+        "the strongest peer |",
+        "|---|---|---|---|---|---|",
+        *(one["summary"] for one in fights if one["summary"]),
+    ]
     versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
     page = f"""# Benchmarks
 

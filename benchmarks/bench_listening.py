@@ -1,10 +1,12 @@
-"""The server of listening studies under load, and killed: how long an answer takes, and whether one is ever lost or stored twice.
+"""The server of listening studies under load, and killed: how long an answer takes, and whether one is ever
+lost or stored twice.
 
     python benchmarks/bench_listening.py [--listeners 200,500] [--kills 3] [--arrive 10] [--think 1,3] [--no-write]
 
-The real server (uvicorn, SQLite) runs in a process of its own; simulated listeners visit it over HTTP from another, all at once, fetch
-every sound, think, answer, and send again what was not acknowledged. `kill -9` hits the server three times during the first run. Then
-what listeners were told is compared with what the database holds. The table goes to the terminal and to docs/benchmarks_listening.md.
+The real server (uvicorn, SQLite) runs in a process of its own; simulated listeners visit it over HTTP from
+another, all at once, fetch every sound, think, answer, and send again what was not acknowledged. `kill -9`
+hits the server three times during the first run. Then what listeners were told is compared with what the
+database holds. The table goes to the terminal and to docs/benchmarks_listening.md.
 """
 
 import argparse
@@ -39,11 +41,23 @@ serve(sys.argv[1], port=int(sys.argv[2]), limits=limits)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--listeners", default="200,500", help="how many at once, run after run; the first run is the one with the kills")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--listeners",
+        default="200,500",
+        help="how many at once, run after run; the first run is the one with the kills",
+    )
     parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--arrive", type=float, default=10, help="seconds within which all come, evenly (default 10)")
-    parser.add_argument("--think", default="1,3", help="seconds between hearing a screen and answering it, drawn evenly (default 1,3)")
+    parser.add_argument(
+        "--arrive", type=float, default=10, help="seconds within which all come, evenly (default 10)"
+    )
+    parser.add_argument(
+        "--think",
+        default="1,3",
+        help="seconds between hearing a screen and answering it, drawn evenly (default 1,3)",
+    )
     parser.add_argument("--no-write", action="store_true", help="do not write docs/benchmarks_listening.md")
     arguments = parser.parse_args()
     counts = [int(n) for n in arguments.listeners.split(",")]
@@ -67,7 +81,9 @@ def measured(listeners: int, kills: int, arrive_s: float, think_s: tuple[float, 
         context = multiprocessing.get_context("spawn")
         try:
             with context.Pool(1) as pool:  # visitors must not wait for this process, nor it for them
-                visits = pool.apply_async(visitors, (str(study), listeners, f"http://127.0.0.1:{port}", arrive_s, think_s))
+                visits = pool.apply_async(
+                    visitors, (str(study), listeners, f"http://127.0.0.1:{port}", arrive_s, think_s)
+                )
                 for _ in range(kills):
                     time.sleep(12)
                     kill(server)
@@ -90,7 +106,9 @@ def measured(listeners: int, kills: int, arrive_s: float, think_s: tuple[float, 
         }
 
 
-def visitors(study: str, listeners: int, url: str, arrive_s: float, think_s: tuple[float, float]) -> list[dict[str, Any]]:
+def visitors(
+    study: str, listeners: int, url: str, arrive_s: float, think_s: tuple[float, float]
+) -> list[dict[str, Any]]:
     from limen.listening.simulation.simulate import simulate
 
     people = simulate(study, listeners, url=url, arrive_s=arrive_s, think_s=think_s, informed=False)
@@ -126,16 +144,28 @@ def times(told: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def write_study(folder: Path, listeners: int) -> Path:
-    """As in the study of spoken commands, 12 clips to rate, 6 ABX trials and a catch trial, and then a threshold in 8 trials."""
+    """As in the study of spoken commands, 12 clips to rate, 6 ABX trials and a catch trial, and then a
+    threshold in 8 trials."""
     chance = np.random.default_rng(0)
     items = []
     for k in range(12):
         clean = 0.2 * np.sin(2 * np.pi * (200 + 40 * k) * np.arange(RATE_HZ) / RATE_HZ)
         for name, x in (("clean", clean), ("noisy", clean + 0.02 * chance.standard_normal(RATE_HZ))):
             soundfile.write(folder / f"{name}{k}.wav", x, RATE_HZ)
-        items.append({"id": f"item{k}", "files": {"clean": f"clean{k}.wav", "noisy": f"noisy{k}.wav"}, "answer": ("yes", "no")[k % 2]})
-    steps = ["consent", {"name": "naturalness", "trials": 12, "identify": True}, {"name": "abx", "trials": 6, "catch": 1},
-             {"name": "same_different", "axes": ["noise"], "adaptive": {"max_trials": 8}}, "demographics"]  # fmt: skip
+        items.append(
+            {
+                "id": f"item{k}",
+                "files": {"clean": f"clean{k}.wav", "noisy": f"noisy{k}.wav"},
+                "answer": ("yes", "no")[k % 2],
+            }
+        )
+    steps = [
+        "consent",
+        {"name": "naturalness", "trials": 12, "identify": True},
+        {"name": "abx", "trials": 6, "catch": 1},
+        {"name": "same_different", "axes": ["noise"], "adaptive": {"max_trials": 8}},
+        "demographics",
+    ]
     path = folder / "study.yaml"
     path.write_text(yaml.safe_dump({"name": "bench", "listeners": listeners, "items": items, "steps": steps}))
     return path
@@ -185,14 +215,21 @@ def line(row: dict[str, Any]) -> str:
     latency = " | ".join(f"{ms:.0f}" for ms in row["latency_s"])
     audio = " | ".join(f"{row['audio_s'][k]:.0f}" for k in (0, 2))
     share = "" if row["kills"] else f"{row['cpu']:.0%}"
-    counts = " | ".join(str(row[name]) for name in ("listeners", "kills", "finished", "answers", "lost", "doubled", "retries"))
-    return f"| {counts} | {row['answers'] / row['seconds']:.0f} | {latency} | {audio} | {share} | {row['others']:.2f} |"
+    counts = " | ".join(
+        str(row[name]) for name in ("listeners", "kills", "finished", "answers", "lost", "doubled", "retries")
+    )
+    return (
+        f"| {counts} | {row['answers'] / row['seconds']:.0f} | {latency} | {audio} | {share} | "
+        f"{row['others']:.2f} |"
+    )
 
 
 def page(rows: list[dict[str, Any]], arrive_s: float, think_s: tuple[float, float]) -> str:
     head = (
-        "| listeners at once | kills | finished | answers acknowledged | lost | doubled | requests sent again | answers per s "
-        "| p50, ms | p95, ms | p99, ms | p99.9, ms | sound p50, ms | sound p99, ms | server, share of one core "
+        "| listeners at once | kills | finished | answers acknowledged | lost | doubled | requests sent "
+        "again | answers per s "
+        "| p50, ms | p95, ms | p99, ms | p99.9, ms | sound p50, ms | sound p99, ms | server, share of one "
+        "core "
         "| other work, cores |\n" + "|---" * 16 + "|"
     )
     parts = ("fastapi", "uvicorn", "sqlalchemy", "httptools", "uvloop")

@@ -1,9 +1,11 @@
-"""The masking threshold for a whole batch at once beside the same procedure in loops over frames and maskers: how many times faster.
+"""The masking threshold for a whole batch at once beside the same procedure in loops over frames and maskers:
+how many times faster.
 
     python benchmarks/bench_masking.py [seconds of audio] [clips]
 
-The loop is the procedure of Qin et al. 2019 as their code runs it: each frame by itself in numpy, maskers taken out of an array one by one.
-Both run on one core, in one process, in turns; the ratio is that of the fastest of five rounds.
+The loop is the procedure of Qin et al. 2019 as their code runs it: each frame by itself in numpy, maskers
+taken out of an array one by one. Both run on one core, in one process, in turns; the ratio is that of the
+fastest of five rounds.
 """
 
 import sys
@@ -16,12 +18,18 @@ from limen.audio.synthesis import speak
 from limen.perception.masking import masking_threshold
 
 RATE_HZ = 16_000
-WORDS = "the masking threshold tells how much may be hidden under a sound before anyone hears it and it is computed for every frame again "
+WORDS = (
+    "the masking threshold tells how much may be hidden under a sound before anyone hears it and it is "
+    "computed for every frame again "
+)
 
 
 def clips(seconds: float, n: int) -> np.ndarray:
     samples = int(seconds * RATE_HZ)
-    spoken = [np.tile(speak(WORDS, voice), 1 + samples // RATE_HZ)[:samples] for voice in ("en-us", "en-gb-scotland+f3", "en-029+m3")]
+    spoken = [
+        np.tile(speak(WORDS, voice), 1 + samples // RATE_HZ)[:samples]
+        for voice in ("en-us", "en-gb-scotland+f3", "en-029+m3")
+    ]
     return np.stack([spoken[i % len(spoken)] for i in range(n)])
 
 
@@ -33,7 +41,9 @@ def quiet(hz: np.ndarray | float) -> np.ndarray | float:
 def loops(x: np.ndarray) -> np.ndarray:
     """(T,) -> (frames, 1025)."""
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(2048) / 2048)
-    spectra = np.fft.rfft(np.lib.stride_tricks.sliding_window_view(x.astype(np.float64) * 32768, 2048)[::512] * window)
+    spectra = np.fft.rfft(
+        np.lib.stride_tricks.sliding_window_view(x.astype(np.float64) * 32768, 2048)[::512] * window
+    )
     decibels = 10 * np.log10(np.abs(np.sqrt(8 / 3) * spectra / 2048) ** 2 + 1e-19)
     hz = np.linspace(0, RATE_HZ / 2, 1025)
     z = 13 * np.arctan(0.00076 * hz) + 3.5 * np.arctan((hz / 7500) ** 2)
@@ -67,12 +77,18 @@ def one_frame(level: np.ndarray, hz: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     torch.set_num_threads(1)
-    seconds, n = float(sys.argv[1]) if len(sys.argv) > 1 else 4.8, int(sys.argv[2]) if len(sys.argv) > 2 else 8
+    seconds, n = (
+        float(sys.argv[1]) if len(sys.argv) > 1 else 4.8,
+        int(sys.argv[2]) if len(sys.argv) > 2 else 8,
+    )
     x = clips(seconds, n)
     tensor, times = torch.from_numpy(x), {"loops": [], "one clip": [], "batch": []}  # type: ignore[var-annotated]
     for _ in range(5):
-        for name, run in (("loops", lambda: loops(x[0])), ("one clip", lambda: masking_threshold(tensor[:1], None, RATE_HZ)),
-                          ("batch", lambda: masking_threshold(tensor, None, RATE_HZ))):  # fmt: skip
+        for name, run in (
+            ("loops", lambda: loops(x[0])),
+            ("one clip", lambda: masking_threshold(tensor[:1], None, RATE_HZ)),
+            ("batch", lambda: masking_threshold(tensor, None, RATE_HZ)),
+        ):
             start = time.process_time()
             result = run()
             times[name].append(time.process_time() - start)
@@ -80,10 +96,19 @@ def main() -> None:
                 expected = result
     error = np.abs(masking_threshold(tensor[:1], None, RATE_HZ)[0][0].numpy() / expected - 1)[:, 20:].max()
     fastest = {name: min(values) for name, values in times.items()}
-    print(f"{seconds:g} s of speech at {RATE_HZ} Hz, processor time per clip; largest relative difference {error:.1e}")
+    print(
+        f"{seconds:g} s of speech at {RATE_HZ} Hz, processor time per clip; largest relative difference "
+        f"{error:.1e}"
+    )
     print(f"loops over frames and maskers   {1000 * fastest['loops']:7.1f} ms   1.0 x")
-    print(f"one clip at once                {1000 * fastest['one clip']:7.1f} ms   {fastest['loops'] / fastest['one clip']:.1f} x")
-    print(f"{n} clips at once                 {1000 * fastest['batch'] / n:7.1f} ms   {n * fastest['loops'] / fastest['batch']:.1f} x")
+    print(
+        f"one clip at once                {1000 * fastest['one clip']:7.1f} ms   "
+        f"{fastest['loops'] / fastest['one clip']:.1f} x"
+    )
+    print(
+        f"{n} clips at once                 {1000 * fastest['batch'] / n:7.1f} ms   "
+        f"{n * fastest['loops'] / fastest['batch']:.1f} x"
+    )
 
 
 if __name__ == "__main__":

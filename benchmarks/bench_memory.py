@@ -2,8 +2,9 @@
 
 python benchmarks/bench_memory.py [--n 512]      prints two tables and writes docs/benchmarks_memory.md
 
-Every figure is measured in a process of its own: the peak of the resident set while the attack runs, less what was there before it. Time is
-parted by what runs: the network forward, the network backward, and the attack around it.
+Every figure is measured in a process of its own: the peak of the resident set while the attack runs, less
+what was there before it. Time is parted by what runs: the network forward, the network backward, and the
+attack around it.
 """
 
 import argparse
@@ -81,7 +82,11 @@ def child(name: str, n: int) -> None:
     x, y = pictures("cifar10", "test")
     x, y = x[:n].clone(), y[:n].clone()
     network = Timed(trained("cifar10", True))
-    run = (lambda k: bare(network, x[:k], y[:k])) if name == "bare" else (lambda k: attacked(name, network, x[:k], y[:k]))
+    run = (
+        (lambda k: bare(network, x[:k], y[:k]))
+        if name == "bare"
+        else (lambda k: attacked(name, network, x[:k], y[:k]))
+    )
     run(8)  # code and buffers that are loaded once
     network.forward_s = network.backward_s = 0.0
     before = memory("VmRSS")
@@ -97,7 +102,9 @@ def memory(field: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--n", type=int, default=512, help="pictures in the batch (default 512)")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -106,12 +113,26 @@ def main() -> None:
     figures = {}
     for name in ("bare", *ATTACKS):
         command = [sys.executable, __file__, "--n", str(arguments.n), "--child", name]
-        figures[name] = [float(v) for v in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
-    heads = ("attack", "peak, MB", "over the bare loop", "network forward", "network backward", "the attack around it")
+        figures[name] = [
+            float(v)
+            for v in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        ]
+    heads = (
+        "attack",
+        "peak, MB",
+        "over the bare loop",
+        "network forward",
+        "network backward",
+        "the attack around it",
+    )
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for name, (peak, forward, backward, total) in figures.items():
         shares = [forward / total, backward / total, 1 - (forward + backward) / total]
-        lines.append(f"| {name} | {peak:.0f} | {peak / figures['bare'][0]:.2f} | " + " | ".join(f"{s:.0%}" for s in shares) + " |")
+        lines.append(
+            f"| {name} | {peak:.0f} | {peak / figures['bare'][0]:.2f} | "
+            + " | ".join(f"{s:.0%}" for s in shares)
+            + " |"
+        )
     table = "\n".join(lines)
     print(table)
     PAGE.write_text(f"""# Memory, and where the time goes

@@ -2,8 +2,9 @@
 
 python benchmarks/bench_speech_batch.py [steps]       prints the table and writes docs/benchmarks_speech.md
 
-Each pair runs in turn in the same process on the same threads, so the ratio does not depend on what else the machine does. The batch must
-give each clip what it gets alone: largest difference of the adversarial audio, and whether all transcripts agree.
+Each pair runs in turn in the same process on the same threads, so the ratio does not depend on what else the
+machine does. The batch must give each clip what it gets alone: largest difference of the adversarial audio,
+and whether all transcripts agree.
 """
 
 import sys
@@ -56,7 +57,12 @@ def timed(attack: Attack, model, batches: list[Batch]) -> tuple[float, list[Atta
 
 def main(steps: int) -> None:
     attacks = {
-        "pgd, 30 dB": {"name": "pgd", "steps": steps, "early_stop": False, "budget": {"name": "snr", "snr_db": 30}},
+        "pgd, 30 dB": {
+            "name": "pgd",
+            "steps": steps,
+            "early_stop": False,
+            "budget": {"name": "snr", "snr_db": 30},
+        },
         "cw": {"name": "cw", "steps": steps, "goal": {"name": "transcript", "text": "nine"}},
     }
     page = INTRODUCTION.format(steps=steps, threads=torch.get_num_threads(), rounds=ROUNDS)
@@ -75,9 +81,15 @@ def main(steps: int) -> None:
                 whole.append(seconds)
             texts = predictions(many.adversarial)
             same = all(predictions(one.adversarial)[0] == texts[i] for i, one in enumerate(ones))
-            apart = max(float((one.x_adv[0] - many.x_adv[i, : one.x_adv.shape[1]]).abs().max()) for i, one in enumerate(ones))
+            apart = max(
+                float((one.x_adv[0] - many.x_adv[i, : one.x_adv.shape[1]]).abs().max())
+                for i, one in enumerate(ones)
+            )
             name = f"{spec['name']}{' (CTC head)' if 'head' in spec else ''}"
-            row = f"| {name} | {label} | {min(single):.2f} | {min(whole):.2f} | {min(single) / min(whole):.1f} | {apart:.1e} | "
+            row = (
+                f"| {name} | {label} | {min(single):.2f} | {min(whole):.2f} | "
+                f"{min(single) / min(whole):.1f} | {apart:.1e} | "
+            )
             row += f"{'yes' if same else 'no'} |\n"
             print(row, end="", flush=True)
             page += row

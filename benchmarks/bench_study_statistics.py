@@ -1,9 +1,11 @@
-"""Do the tests of a listening study keep their level, and its intervals their word? Simulated studies: docs/benchmarks_statistics.md.
+"""Do the tests of a listening study keep their level, and its intervals their word? Simulated studies:
+docs/benchmarks_statistics.md.
 
     python benchmarks/bench_study_statistics.py [--studies 10000] [--no-write]
 
-Listeners and items differ by Gaussian draws of their log odds (the answers are those of tests/listening/simulated_answers.py). Every study
-is judged as `limen listen analyze` judges it. The words of the page stand in study_statistics.md beside this file.
+Listeners and items differ by Gaussian draws of their log odds (the answers are those of
+tests/listening/simulated_answers.py). Every study is judged as `limen listen analyze` judges it. The words of
+the page stand in study_statistics.md beside this file.
 """
 
 import argparse
@@ -44,9 +46,13 @@ OTHER_SAME, OTHER_DRAWN = ((24, 8), (15, 10), (12, 20), (50, 4), (10, 6)), ((30,
 """Designs that were not looked at when the method was chosen."""
 
 
-def designs(same: Sequence[tuple[int, int]], drawn: Sequence[tuple[int, int, int]], rng: np.random.Generator) -> dict[str, Design]:
+def designs(
+    same: Sequence[tuple[int, int]], drawn: Sequence[tuple[int, int, int]], rng: np.random.Generator
+) -> dict[str, Design]:
     """Who hears what."""
-    found = {f"{n} x {items}, the same clips for all": simulated.everyone_hears_all(n, items) for n, items in same}
+    found = {
+        f"{n} x {items}, the same clips for all": simulated.everyone_hears_all(n, items) for n, items in same
+    }
     for listeners, items, pool in drawn:
         some = np.concatenate([rng.permutation(pool)[:items] for _ in range(listeners)])
         found[f"{listeners} x {items}, drawn from {pool} clips"] = (
@@ -85,12 +91,22 @@ def shares(name: str, design: Design, studies: int, rng: np.random.Generator) ->
                 if share == 0.5:
                     tests = [(2 * np.minimum(above, 1 - above) < 0.05).mean(), (above < 0.05).mean()]
                     counts = right.sum(1)
-                    independent = [(exact[counts] < 0.05).mean(), ((plain[counts, 0] <= 0.5) & (plain[counts, 1] >= 0.5)).mean()]
+                    independent = [
+                        (exact[counts] < 0.05).mean(),
+                        ((plain[counts, 0] <= 0.5) & (plain[counts, 1] >= 0.5)).mean(),
+                    ]
                 if share == 0.5 + BOUND:
                     tests.append((1 - p_above(*found, n, share) < 0.05).mean())
                     both = (p_within(*found, n, 0.5, BOUND) < 0.05).mean()
                 cells.append(percent(((low <= share) & (share <= high)).mean(), 93, 97))
-            line = [name, f"{icc:g}", f"{item_sd:g}", *(percent(v, 3, 6) for v in tests), percent(both, -1, 6), *cells]
+            line = [
+                name,
+                f"{icc:g}",
+                f"{item_sd:g}",
+                *(percent(v, 3, 6) for v in tests),
+                percent(both, -1, 6),
+                *cells,
+            ]
             lines.append("| " + " | ".join([*line, *(percent(v) for v in independent)]) + " |")
     print(lines[0], lines[-1], sep="\n", flush=True)
     return lines
@@ -100,23 +116,31 @@ def ranges(every: dict[str, Design], studies: int, rng: np.random.Generator) -> 
     """Smallest and largest over all ICCs and item SDs, of the columns of `shares` that have a goal."""
     lines = []
     for name, design in every.items():
-        rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in shares(name, design, studies, rng)]
+        rows = [
+            [cell.strip(" *") for cell in line.strip("|").split("|")]
+            for line in shares(name, design, studies, rng)
+        ]
         columns = [[float(row[k]) for row in rows] for k in (3, 4, 5, 7, 8, 9, 10)]
-        spans = [f"{percent(min(c) / 100, *goal)}–{percent(max(c) / 100, *goal)}" for c, goal in
-                 zip(columns, [(3, 6)] * 3 + [(93, 97)] * 4, strict=True)]  # fmt: skip
+        spans = [
+            f"{percent(min(c) / 100, *goal)}–{percent(max(c) / 100, *goal)}"
+            for c, goal in zip(columns, [(3, 6)] * 3 + [(93, 97)] * 4, strict=True)
+        ]
         lines.append("| " + " | ".join([name, *spans]) + " |")
     return lines
 
 
 def alternatives(studies: int, rng: np.random.Generator) -> list[str]:
-    """Two-sided tests with other variances and degrees of freedom, where everyone hears all: functions of the three mean squares."""
+    """Two-sided tests with other variances and degrees of freedom, where everyone hears all: functions of the
+    three mean squares."""
     lines = []
     for listeners, items in SAME:
         who, what = simulated.everyone_hears_all(listeners, items)
         crossing, n = Crossing(who, what), listeners * items
         dfs = listeners - 1, items - 1, (listeners - 1) * (items - 1)
         for icc, item_sd in ((0.0, 0.0), (0.0, 0.4), (0.0, 0.8), (0.15, 0.4)):
-            right = simulated.right(who, what, 0.5, icc, item_sd, studies, rng).reshape(studies, listeners, items)
+            right = simulated.right(who, what, 0.5, icc, item_sd, studies, rng).reshape(
+                studies, listeners, items
+            )
             share, of_who, of_what = right.mean((1, 2)), right.mean(2), right.mean(1)
             a, b = items * of_who.var(1, ddof=1), listeners * of_what.var(1, ddof=1)
             left = right - of_who[:, :, None] - of_what[:, None] + share[:, None, None]
@@ -137,11 +161,21 @@ def alternatives(studies: int, rng: np.random.Generator) -> list[str]:
             cells = []
             for variance, df in tests:
                 effect = variance / (share * (1 - share) * n / (n - 1))
-                cells.append((2 * stats.t.sf(np.abs(share - 0.5) / np.sqrt(effect * 0.25 / n), np.minimum(df, n - 1)) < 0.05).mean())
+                cells.append(
+                    (
+                        2
+                        * stats.t.sf(np.abs(share - 0.5) / np.sqrt(effect * 0.25 / n), np.minimum(df, n - 1))
+                        < 0.05
+                    ).mean()
+                )
             above = p_above(*judged(crossing, right.reshape(studies, n)), n, 0.5)
             cells.append((2 * np.minimum(above, 1 - above) < 0.05).mean())
             name = f"{listeners} x {items}, the same clips for all"
-            lines.append("| " + " | ".join([name, f"{icc:g}", f"{item_sd:g}", *(percent(v, 3, 6) for v in cells)]) + " |")
+            lines.append(
+                "| "
+                + " | ".join([name, f"{icc:g}", f"{item_sd:g}", *(percent(v, 3, 6) for v in cells)])
+                + " |"
+            )
     print(lines[0], flush=True)
     return lines
 
@@ -154,9 +188,17 @@ def layouts() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
         name = f"{listeners} x {each} of each"
         found[f"{name}, the same clips for all"] = who, place, place // each
         if listeners == 36:
-            found[f"{name}, nine groups with clips of their own"] = who, 2 * each * (who % 9) + place, place // each
+            found[f"{name}, nine groups with clips of their own"] = (
+                who,
+                2 * each * (who % 9) + place,
+                place // each,
+            )
             # half of a group hears a clip clean, the other half adversarial
-            found[f"{name}, nine groups, each clip in both conditions"] = who, 2 * each * (who % 9) + place, (place // each + who // 9) % 2
+            found[f"{name}, nine groups, each clip in both conditions"] = (
+                who,
+                2 * each * (who % 9) + place,
+                (place // each + who // 9) % 2,
+            )
         found[f"{name}, the same clips in both conditions"] = who, place % each, place // each
     for listeners, items in ((36, 12), (24, 12), (20, 12), (8, 12)):
         who, what = simulated.everyone_hears_all(listeners, items)
@@ -168,32 +210,45 @@ def layouts() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
 
 
 def seed000() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    content = yaml.safe_load((ROOT / "limen" / "listening" / "templates" / "seed000.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load(
+        (ROOT / "limen" / "listening" / "templates" / "seed000.yaml").read_text(encoding="utf-8")
+    )
     files = {condition: f"{condition}.wav" for condition in ("clean", "adversarial")}
     content["items"] = [
-        {"id": f"{group}-{k}", "files": files, "answer": f"word {k}", "group": f"group {group}",
-         "factors": {"part": 1 if k < 12 else 2, "loudness": "low"}}
-        for group in range(9) for k in range(18)
-    ]  # fmt: skip
+        {
+            "id": f"{group}-{k}",
+            "files": files,
+            "answer": f"word {k}",
+            "group": f"group {group}",
+            "factors": {"part": 1 if k < 12 else 2, "loudness": "low"},
+        }
+        for group in range(9)
+        for k in range(18)
+    ]
     study = Study.model_validate(content)
     rows = [
         (f"{group} {number}", screen.facts["item"], screen.facts["condition"] == "adversarial")
-        for group in study.cells for number in range(4) for screen in screens(study, group, number)
+        for group in study.cells
+        for number in range(4)
+        for screen in screens(study, group, number)
         if (screen.role, screen.kind) == ("trial", "naturalness")
-    ]  # fmt: skip
+    ]
     who, what, condition = (np.unique(column, return_inverse=True)[1] for column in zip(*rows, strict=True))
     return who, what, condition
 
 
 def ratings(studies: int, rng: np.random.Generator) -> list[str]:
-    """Differences between two conditions, rated in steps of 1 to 5: where there is none, and where it is a quarter of a step."""
+    """Differences between two conditions, rated in steps of 1 to 5: where there is none, and where it is a
+    quarter of a step."""
     lines = []
     for name, (who, what, condition) in layouts().items():
         crossing = Crossing(who, what, condition == 1)
         for spreads in ((0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (0.5, 0.0, 0.4), (0.5, 0.0, 0.8), (0.5, 0.3, 0.8)):
             latent = 3 + spreads[0] * rng.standard_normal((studies, who.max() + 1))[:, who]
             latent += spreads[1] * rng.standard_normal((studies, who.max() + 1, 2))[:, who, condition]
-            latent += spreads[2] * rng.standard_normal((studies, what.max() + 1))[:, what] + rng.standard_normal((studies, len(who)))
+            latent += spreads[2] * rng.standard_normal((studies, what.max() + 1))[
+                :, what
+            ] + rng.standard_normal((studies, len(who)))
             cells = []
             for shift, goal in ((0.0, (3, 6)), (0.25, ())):
                 given = np.clip(np.round(latent + shift * condition), 1, 5)
@@ -218,7 +273,11 @@ def few_items(studies: int, rng: np.random.Generator) -> list[str]:
             crossing = Crossing(who, what)
             rates = []
             for icc, item_sd in ((0.0, 0.0), (0.0, 0.4), (0.0, 0.8), (0.15, 0.8)):
-                above = p_above(*judged(crossing, simulated.right(who, what, 0.5, icc, item_sd, studies, rng)), crossing.n, 0.5)
+                above = p_above(
+                    *judged(crossing, simulated.right(who, what, 0.5, icc, item_sd, studies, rng)),
+                    crossing.n,
+                    0.5,
+                )
                 rates.append((2 * np.minimum(above, 1 - above) < 0.05).mean())
             cells.append(f"{percent(min(rates), 3, 6)}–{percent(max(rates), 3, 6)}")
         lines.append(f"| {listeners} | " + " | ".join(cells) + " |")
@@ -226,7 +285,8 @@ def few_items(studies: int, rng: np.random.Generator) -> list[str]:
 
 
 def power(all_designs: dict[str, Design], studies: int, rng: np.random.Generator) -> list[str]:
-    """What the exact test finds and the one that is used does not, where nothing clusters; and what `check` says."""
+    """What the exact test finds and the one that is used does not, where nothing clusters; and what `check`
+    says."""
     lines = []
     for name, (who, what, crossing) in all_designs.items():
         n, m = crossing.n, crossing.n // crossing.listeners
@@ -246,7 +306,11 @@ def power(all_designs: dict[str, Design], studies: int, rng: np.random.Generator
             few = np.array([few_hear(k, m) for k in right.reshape(studies, -1, m).sum(2)])
             cells += [percent(within_bound.mean()), percent((within_bound & few).mean())]
             design = planned.design_effect, planned.df
-            cells.append(percent(power_equivalence([m] * crossing.listeners, BOUND + 0.05, 0.5, 0.5, 0.05, *design, icc)))
+            cells.append(
+                percent(
+                    power_equivalence([m] * crossing.listeners, BOUND + 0.05, 0.5, 0.5, 0.05, *design, icc)
+                )
+            )
             lines.append("| " + " | ".join([name, f"{icc:g}", f"{item_sd:g}", *cells]) + " |")
     print(lines[0], flush=True)
     return lines
@@ -273,12 +337,16 @@ def who_hears(studies: int, rng: np.random.Generator) -> list[str]:
             some = np.arange(listeners) < round(share * listeners)
             # a fixed number hears it in every study: 3 of 30
             right = rng.random((studies, n)) < np.where(some, ability, 0.5)[who]
-            bound = np.array([hearers(k, asked).high for k in right.reshape(studies, listeners, trials).sum(2)])
+            bound = np.array(
+                [hearers(k, asked).high for k in right.reshape(studies, listeners, trials).sum(2)]
+            )
             equal = p_within(*judged(crossing, right), n, 0.5, BOUND) < 0.05
             true = some.mean()
             cells = [(bound >= true).mean(), np.median(bound), equal.mean(), (equal & (bound <= FEW)).mean()]
             heard = f"{some.sum()} of {listeners}, right in {100 * ability:.0f} %"
-            lines.append(f"| {listeners} x {trials} | {heard} | " + " | ".join(percent(v) for v in cells) + " |")
+            lines.append(
+                f"| {listeners} x {trials} | {heard} | " + " | ".join(percent(v) for v in cells) + " |"
+            )
     print(lines[1], flush=True)
     return lines
 
@@ -286,7 +354,9 @@ def who_hears(studies: int, rng: np.random.Generator) -> list[str]:
 def sensitivities(studies: int, rng: np.random.Generator) -> list[str]:
     """d' of answers of as many clips for each truth; the interval that of the share."""
     lines = []
-    for (listeners, trials), (icc, item_sd) in product(SAME, ((0.0, 0.0), (0.0, 0.8), (0.15, 0.8), (0.3, 0.0))):
+    for (listeners, trials), (icc, item_sd) in product(
+        SAME, ((0.0, 0.0), (0.0, 0.8), (0.15, 0.8), (0.3, 0.0))
+    ):
         who, what = simulated.everyone_hears_all(listeners, trials)
         crossing, signal = Crossing(who, what), what % 2 == 0
         half = crossing.n // 2
@@ -297,7 +367,7 @@ def sensitivities(studies: int, rng: np.random.Generator) -> list[str]:
             found = [
                 sensitivity(h, half, f, half, interval=tuple(e))
                 for h, f, e in zip(hits.tolist(), alarms.tolist(), ends, strict=True)
-            ]  # fmt: skip
+            ]
             d, true = np.array([f.dprime for f in found]), float(dprime(share, 1 - share))
             held = np.mean([f.low <= true <= f.high for f in found])
             row = [
@@ -313,7 +383,9 @@ def sensitivities(studies: int, rng: np.random.Generator) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=10_000)
     parser.add_argument("--no-write", action="store_true")
     asked = parser.parse_args()
@@ -322,7 +394,9 @@ def main() -> None:
     every["36 x 6, nine groups with 6 clips each"] = groups_of_their_own()
     text = (Path(__file__).parent / "study_statistics.md").read_text(encoding="utf-8")
     tables = {
-        "SHARES": "\n".join(line for name, design in every.items() for line in shares(name, design, asked.studies, rng)),
+        "SHARES": "\n".join(
+            line for name, design in every.items() for line in shares(name, design, asked.studies, rng)
+        ),
         "OTHERS": "\n".join(ranges(designs(OTHER_SAME, OTHER_DRAWN, rng), asked.studies, rng)),
         "CHOICE": "\n".join(alternatives(asked.studies, rng)),
         "RATINGS": "\n".join(ratings(asked.studies, rng)),

@@ -1,7 +1,8 @@
-"""Every library's way of calling an attack, as functions from network, pictures, labels and seed to adversarial pictures.
+"""Every library's way of calling an attack, as functions from network, pictures, labels and seed to
+adversarial pictures.
 
-All are asked for the same thing: untargeted, the same radius, the same number of steps of the same length, one restart. Where a library
-has no such knob its own choice stands.
+All are asked for the same thing: untargeted, the same radius, the same number of steps of the same length,
+one restart. Where a library has no such knob its own choice stands.
 """
 
 import contextlib
@@ -48,7 +49,9 @@ def limen(**spec: Any) -> Run:
 
 def foolboxes(name: str, eps: float | None = None, **options: Any) -> Run:
     attack = getattr(foolbox.attacks, name)(**options)
-    return lambda network, x, y, seed: attack(foolbox.PyTorchModel(network, (0, 1), device="cpu"), x, y, epsilons=eps)[1]
+    return lambda network, x, y, seed: attack(
+        foolbox.PyTorchModel(network, (0, 1), device="cpu"), x, y, epsilons=eps
+    )[1]
 
 
 def torchattackses(name: str, **options: Any) -> Run:
@@ -59,38 +62,61 @@ def torchattackses(name: str, **options: Any) -> Run:
 
 def arts(name: str, **options: Any) -> Run:
     def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
-        classifier = PyTorchClassifier(network, nn.CrossEntropyLoss(), tuple(x.shape[1:]), 10, clip_values=(0.0, 1.0), device_type="cpu")
+        classifier = PyTorchClassifier(
+            network, nn.CrossEntropyLoss(), tuple(x.shape[1:]), 10, clip_values=(0.0, 1.0), device_type="cpu"
+        )
         with contextlib.redirect_stderr(io.StringIO()):
-            found = getattr(art, name)(classifier, batch_size=len(x), verbose=False, **options).generate(x.numpy(), y.numpy())
+            found = getattr(art, name)(classifier, batch_size=len(x), verbose=False, **options).generate(
+                x.numpy(), y.numpy()
+            )
         return torch.from_numpy(np.asarray(found))
 
     return run
 
 
 def art_pgd(norm: float, eps: float, step: float) -> Run:
-    return arts("ProjectedGradientDescentPyTorch", norm=norm, eps=eps, eps_step=step, max_iter=40, num_random_init=1)
+    return arts(
+        "ProjectedGradientDescentPyTorch", norm=norm, eps=eps, eps_step=step, max_iter=40, num_random_init=1
+    )
 
 
 def art_fgsm(eps: float) -> Run:
     def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
-        classifier = PyTorchClassifier(network, nn.CrossEntropyLoss(), tuple(x.shape[1:]), 10, clip_values=(0.0, 1.0), device_type="cpu")
-        return torch.from_numpy(art.FastGradientMethod(classifier, eps=eps, batch_size=len(x)).generate(x.numpy(), y.numpy()))
+        classifier = PyTorchClassifier(
+            network, nn.CrossEntropyLoss(), tuple(x.shape[1:]), 10, clip_values=(0.0, 1.0), device_type="cpu"
+        )
+        return torch.from_numpy(
+            art.FastGradientMethod(classifier, eps=eps, batch_size=len(x)).generate(x.numpy(), y.numpy())
+        )
 
     return run
 
 
 def cleverhanses(eps: float, step: float, steps: int, norm: float) -> Run:
     function = projected_gradient_descent.projected_gradient_descent
-    return lambda network, x, y, seed: function(network, x, eps, step, steps, norm, 0.0, 1.0, y=y, sanity_checks=False)
+    return lambda network, x, y, seed: function(
+        network, x, eps, step, steps, norm, 0.0, 1.0, y=y, sanity_checks=False
+    )
 
 
 def cleverhans_fgsm(eps: float) -> Run:
-    return lambda network, x, y, seed: fast_gradient_method.fast_gradient_method(network, x, eps, INF, 0.0, 1.0, y=y)
+    return lambda network, x, y, seed: fast_gradient_method.fast_gradient_method(
+        network, x, eps, INF, 0.0, 1.0, y=y
+    )
 
 
 def cleverhans_cw(steps: int) -> Run:
     return lambda network, x, y, seed: carlini_wagner_l2.carlini_wagner_l2(
-        network, x, 10, lr=0.01, clip_min=0, clip_max=1, initial_const=1e-2, binary_search_steps=9, max_iterations=steps)  # fmt: skip
+        network,
+        x,
+        10,
+        lr=0.01,
+        clip_min=0,
+        clip_max=1,
+        initial_const=1e-2,
+        binary_search_steps=9,
+        max_iterations=steps,
+    )
 
 
 def secmls(make: Callable[[], Any]) -> Run:
@@ -128,7 +154,12 @@ def pyautoattacks(eps: float, norm: float, part: str | None = None, queries: int
         if part == "square":
             whole.square.n_queries, whole.square.seed = queries, seed
             return whole.square.perturb(x, y)
-        whole.fab.targeted, whole.fab.n_restarts, whole.fab.seed, whole.fab.n_target_classes = True, 1, seed, 9
+        whole.fab.targeted, whole.fab.n_restarts, whole.fab.seed, whole.fab.n_target_classes = (
+            True,
+            1,
+            seed,
+            9,
+        )
         return whole.fab.perturb(x, y)
 
     return run

@@ -1,5 +1,5 @@
-"""Our attacks from the random points at which pyautoattack, that is the original code, starts: two libraries that implement one algorithm
-can then be compared picture by picture."""
+"""Our attacks from the random points at which pyautoattack, that is the original code, starts: two libraries
+that implement one algorithm can then be compared picture by picture."""
 
 import torch
 from timing import Run
@@ -16,7 +16,8 @@ def shared_start(problem: Problem) -> Tensor:
 
 
 def from_their_starts(ours: Run) -> Run:
-    """pyautoattack sets the stream anew before each of its attacks, and so must those of our auto_attack. Square's draws stay ours."""
+    """pyautoattack sets the stream anew before each of its attacks, and so must those of our auto_attack.
+    Square's draws stay ours."""
 
     def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
         start, alone = Problem.start, cascade.alone

@@ -1,5 +1,5 @@
-"""How an attack is timed: CPU time of one thread over that of bare loops of gradients. One runs just before and just after the attack, one
-in between its own calls."""
+"""How an attack is timed: CPU time of one thread over that of bare loops of gradients. One runs just before
+and just after the attack, one in between its own calls."""
 
 import random
 import statistics
@@ -17,8 +17,9 @@ Run = Callable[[nn.Module, Tensor, Tensor, int], Tensor]
 
 
 class Traced(nn.Module):
-    """Writes down every call: how many samples, and whether gradients came back through it. Of a share of the calls, drawn at random, the
-    bare call follows at once, on a clock of its own: the machine is as fast for the one as for the other."""
+    """Writes down every call: how many samples, and whether gradients came back through it. Of a share of the
+    calls, drawn at random, the bare call follows at once, on a clock of its own: the machine is as fast for
+    the one as for the other."""
 
     def __init__(self, network: nn.Module, x: Tensor, y: Tensor, share: float):
         super().__init__()
@@ -47,7 +48,8 @@ class Traced(nn.Module):
 
 
 def replay(network: nn.Module, x: Tensor, y: Tensor, trace: list[list[int]]) -> None:
-    """The bare loop of the same calls: forward, summed cross-entropy, gradient with respect to x; nothing else."""
+    """The bare loop of the same calls: forward, summed cross-entropy, gradient with respect to x; nothing
+    else."""
     for n, backward in trace:
         if n > len(x):  # several points of each picture at once
             x, y = x.repeat(-(-n // len(x)), 1, 1, 1), y.repeat(-(-n // len(y)))
@@ -63,7 +65,8 @@ def replay(network: nn.Module, x: Tensor, y: Tensor, trace: list[list[int]]) -> 
 
 
 def weight(trace: list[list[int]]) -> float:
-    """Rough cost, only to scale a part of a trace to the whole: a backward pass costs about 1.3 forward passes."""
+    """Rough cost, only to scale a part of a trace to the whole: a backward pass costs about 1.3 forward
+    passes."""
     return sum(n * (1 + 1.3 * backward) for n, backward in trace)
 
 
@@ -107,11 +110,22 @@ class Row:
         return float(torch.where(self.fooled, self.sizes, torch.inf).median())
 
 
-def measure(row: Row, run: Run, network: nn.Module, x: Tensor, y: Tensor, *, asked: int, norm: float | None, judges: bool) -> None:
-    """One repeat. `asked` counts gradients; `judges`: the library itself says who is fooled, so no pass need be added for that.
+def measure(
+    row: Row,
+    run: Run,
+    network: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    *,
+    asked: int,
+    norm: float | None,
+    judges: bool,
+) -> None:
+    """One repeat. `asked` counts gradients; `judges`: the library itself says who is fooled, so no pass need
+    be added for that.
 
-    The bare loop of the calls asked for runs in halves, before and after the attack; that of the calls made, or of a third of them, in
-    between its own. Every repeat has another seed, the same for all libraries.
+    The bare loop of the calls asked for runs in halves, before and after the attack; that of the calls made,
+    or of a third of them, in between its own. Every repeat has another seed, the same for all libraries.
     """
     seed = len(row.asked)
     random.seed(seed)
@@ -137,12 +151,17 @@ def measure(row: Row, run: Run, network: nn.Module, x: Tensor, y: Tensor, *, ask
     with torch.no_grad():
         row.fooled = torch.cat([row.fooled, network(x_adv).argmax(1) != y])
     delta = (x_adv - x).flatten(1)
-    sizes = (delta.abs() > 1e-6).sum(1).float() if norm == 0 else delta.norm(p=torch.inf if norm is None else norm, dim=1)
+    sizes = (
+        (delta.abs() > 1e-6).sum(1).float()
+        if norm == 0
+        else delta.norm(p=torch.inf if norm is None else norm, dim=1)
+    )
     row.sizes = torch.cat([row.sizes, sizes])
 
 
 def judged(run: Run, network: nn.Module, x: Tensor, y: Tensor, seed: int, judges: bool) -> Tensor:
-    """What the attack returns, and who is fooled by it: a library that does not say so owes its user one more pass."""
+    """What the attack returns, and who is fooled by it: a library that does not say so owes its user one more
+    pass."""
     x_adv = run(network, x, y, seed)
     if not judges:
         with torch.no_grad():

@@ -1,9 +1,9 @@
 """The networks that the benchmarks attack: small CNNs on MNIST and CIFAR-10, standard and adversarially
 trained.
 
-Their weights lie in victims/ beside this file, in half precision. `python benchmarks/victim.py mnist cifar10` trains them anew (about 40
-minutes on one core). Pictures are real: `limen data get mnist` and `limen data get cifar10` fetch them. Data are read with numpy alone, so
-that nothing but torch decides what is timed.
+Their weights lie in victims/ beside this file, in half precision. `python benchmarks/victim.py mnist cifar10`
+trains them anew (about 40 minutes on one core). Pictures are real: `limen data get mnist` and `limen data get
+cifar10` fetch them. Data are read with numpy alone, so that nothing but torch decides what is timed.
 """
 
 import gzip
@@ -24,18 +24,35 @@ EPS = {"mnist": 0.3, "cifar10": 8 / 255}
 
 def mnist_network() -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv2d(1, 32, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(64 * 3 * 3, 128), nn.ReLU(), nn.Linear(128, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 32, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(64, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * 3 * 3, 128),
+        nn.ReLU(),
+        nn.Linear(128, 10),
+    )
 
 
 def cifar10_network() -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.ReLU(),
-        nn.Conv2d(64, 128, 3, stride=2, padding=1), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(),
-        nn.Linear(128 * 4 * 4, 128), nn.ReLU(), nn.Linear(128, 10),
-    )  # fmt: skip
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(64, 128, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(128 * 4 * 4, 128),
+        nn.ReLU(),
+        nn.Linear(128, 10),
+    )
 
 
 NETWORKS = {"mnist": mnist_network, "cifar10": cifar10_network}
@@ -71,7 +88,9 @@ def _cifar10(folder: Path, split: str) -> tuple[Tensor, Tensor]:
 
 def trained(data: str, robust: bool) -> nn.Sequential:
     network = NETWORKS[data]()
-    network.load_state_dict({k: v.float() for k, v in torch.load(_path(data, robust), weights_only=True).items()})
+    network.load_state_dict(
+        {k: v.float() for k, v in torch.load(_path(data, robust), weights_only=True).items()}
+    )
     return network.eval()
 
 
@@ -84,7 +103,9 @@ def train(data: str, robust: bool) -> None:
     torch.manual_seed(0)
     x, y = pictures(data, "train")
     network = trained(data, False).train() if robust else NETWORKS[data]()
-    steps = {("mnist", False): 500, ("mnist", True): 400, ("cifar10", False): 1200, ("cifar10", True): 800}[data, robust]
+    steps = {("mnist", False): 500, ("mnist", True): 400, ("cifar10", False): 1200, ("cifar10", True): 800}[
+        data, robust
+    ]
     optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=steps)
     inner = 7 if data == "mnist" else 3
@@ -93,7 +114,11 @@ def train(data: str, robust: bool) -> None:
         clean, labels = x[rows], y[rows]
         if data == "cifar10":
             clean = _moved(clean)
-        batch = _adversarial(network, clean, labels, EPS[data] * min(1.0, (step + 1) / (0.5 * steps)), inner) if robust else clean
+        batch = (
+            _adversarial(network, clean, labels, EPS[data] * min(1.0, (step + 1) / (0.5 * steps)), inner)
+            if robust
+            else clean
+        )
         optimiser.zero_grad()
         loss = F.cross_entropy(network(batch), labels)
         loss.backward()
@@ -125,7 +150,9 @@ def _adversarial(network: nn.Module, x: Tensor, y: Tensor, eps: float, steps: in
     for _ in range(steps):
         leaf = x_adv.requires_grad_()
         (gradient,) = torch.autograd.grad(F.cross_entropy(network(leaf), y), leaf)
-        x_adv = torch.minimum(torch.maximum(leaf.detach() + 2 * eps / steps * gradient.sign(), x - eps), x + eps).clamp(0, 1)
+        x_adv = torch.minimum(
+            torch.maximum(leaf.detach() + 2 * eps / steps * gradient.sign(), x - eps), x + eps
+        ).clamp(0, 1)
     return x_adv
 
 

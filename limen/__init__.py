@@ -6,7 +6,8 @@ batch = next(limen.load_data("spoken_words", split="test"))
 result = limen.attack("pgd", model, batch, budget="snr:30", steps=100)
 table = limen.measure(batch, result)
 
-With a model and tensors of your own: limen.attack("pgd", net, x, y, budget="linf:0.03", defense="bit_depth:4").
+With a model and tensors of your own: limen.attack("pgd", net, x, y, budget="linf:0.03",
+defense="bit_depth:4").
 """
 
 import os
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from limen import budgets, goals
     from limen.api import attack, defend, load_data, load_model, measure, over_the_air
 
-# MKL reads it at its first matrix product: in single precision a row then has the same bits among 16 rows or 500, as fast as before
+# MKL reads it at its first matrix product: in single precision a row then has the same bits among 16 rows or
+# 500, as fast as before
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 __version__ = "0.1.0"
@@ -36,7 +38,8 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """`limen.measure` is the function, also after the folder of that name was imported, which Python would put in its place."""
+    """`limen.measure` is the function, also after the folder of that name was imported, which Python would
+    put in its place."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name == "measure" and isinstance(value, ModuleType)):

@@ -1,4 +1,5 @@
-"""The command `limen`, also as `python -m limen`: a Ctrl-C is one message from the beginning, while the rest is still being imported."""
+"""The command `limen`, also as `python -m limen`: a Ctrl-C is one message from the beginning, while the rest
+is still being imported."""
 
 from limen.cli.process import STOPPED, end
 from limen.core.interrupts import one_interrupt

@@ -1,7 +1,8 @@
 """What `import limen` offers: load, wrap, defend, attack, measure, on models and tensors of any origin.
 
-Whatever a call is given (a torch module, tensors, a budget as text) becomes here what the rest of Limen knows: a `Model`, a `Batch`,
-validated options. A mistake is a `UserError`, with the sentence that an experiment file would get.
+Whatever a call is given (a torch module, tensors, a budget as text) becomes here what the rest of Limen
+knows: a `Model`, a `Batch`, validated options. A mistake is a `UserError`, with the sentence that an
+experiment file would get.
 """
 
 import warnings
@@ -30,12 +31,16 @@ from limen.models.torch_module import Wrapping, wrap
 
 
 def load_model(model: str | Mapping[str, Any] | nn.Module, **options: Any) -> Model:
-    """A model by name, load_model("cnn", weights="mine.pth"), or a torch module of yours: load_model(net, kind="picture", classes=10,
-    mean=[...], std=[...]), with the options that `limen describe torch_module` lists."""
+    """A model by name, load_model("cnn", weights="mine.pth"), or a torch module of yours: load_model(net,
+    kind="picture", classes=10, mean=[...], std=[...]), with the options that `limen describe torch_module`
+    lists."""
     if isinstance(model, Model):
         return model
     if not isinstance(model, str | Mapping | nn.Module):
-        raise UserError(f"A model is one of Limen's, the name of one, or a torch.nn.Module from x to logits; got {type(model).__name__}.")
+        raise UserError(
+            "A model is one of Limen's, the name of one, or a torch.nn.Module from x to logits; got "
+            f"{type(model).__name__}."
+        )
     if isinstance(model, nn.Module):
         return wrap(model, parse_options(Wrapping, options, "load_model"))
     return _load_model({**({"name": model} if isinstance(model, str) else model), **options})
@@ -48,9 +53,13 @@ def load_data(name: str, *, batch_size: int = 32, **options: Any) -> Iterator[Ba
 
 
 def defend(model: Any, *defenses: Any) -> Model:
-    """The model behind these defences, the first of which a sample meets first: defend(model, "bit_depth:4", {"name": "jpeg"})."""
+    """The model behind these defences, the first of which a sample meets first: defend(model, "bit_depth:4",
+    {"name": "jpeg"})."""
     if isinstance(model, nn.Module) and not isinstance(model, Model):
-        raise UserError("defend must know what the module takes: defend(limen.load_model(net, kind=..., classes=...), ...).")
+        raise UserError(
+            "defend must know what the module takes: defend(limen.load_model(net, kind=..., classes=...), "
+            "...)."
+        )
     return behind(load_model(model), list(defenses))
 
 
@@ -71,16 +80,20 @@ def attack(
 ) -> Attacked:
     """Attack a model: attack("pgd", net, x, y, budget="linf:0.03", steps=40).
 
-    `model` is one of Limen's, its name, or any torch module from raw x to logits. `samples` is a batch of `load_data`, a tensor x with the
-    true answers as `y`, or a tuple (x, y) or (x, y, lengths); without y the attack moves away from what the model says. `budget`, `goal`
-    and `defense` are written "linf:0.03", {"name": "linf", "eps": 0.03} or limen.budgets.linf(0.03); `defense` may be a list. Universal
-    attacks search for their perturbation on `crafting`, or on the samples themselves. Clips are stored with 16 bits and pictures as they
-    are (`store`: "auto", "float", "int16" or "uint8").
+    `model` is one of Limen's, its name, or any torch module from raw x to logits. `samples` is a batch of
+    `load_data`, a tensor x with the true answers as `y`, or a tuple (x, y) or (x, y, lengths); without y the
+    attack moves away from what the model says. `budget`, `goal` and `defense` are written "linf:0.03",
+    {"name": "linf", "eps": 0.03} or limen.budgets.linf(0.03); `defense` may be a list. Universal attacks
+    search for their perturbation on `crafting`, or on the samples themselves. Clips are stored with 16 bits
+    and pictures as they are (`store`: "auto", "float", "int16" or "uint8").
     """
     configured = Attack.parse({**_spec(name), "goal": goal, "budget": budget, **options})
     seed = whole(seed, "seed")
     if not isinstance(attack_on_defense, bool):
-        raise UserError(f"attack_on_defense must be True (the attack knows the defence) or False, got {attack_on_defense!r}.")
+        raise UserError(
+            "attack_on_defense must be True (the attack knows the defence) or False, got "
+            f"{attack_on_defense!r}."
+        )
     seen, batch = _prepared(model, samples, y, seed)
     victim = seen
     if defense is not None:
@@ -94,17 +107,26 @@ def attack(
 
 
 def measure(
-    samples: Any, result: Any, metrics: Sequence[Any] | None = None, *, rate_hz: int | None = None, classes: list[str] | None = None
+    samples: Any,
+    result: Any,
+    metrics: Sequence[Any] | None = None,
+    *,
+    rate_hz: int | None = None,
+    classes: list[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """One row per sample: every metric that applies, or those named. `result` is what `attack` returned, or the changed samples alone,
-    which only the metrics that ask no model can judge; clips then need their `rate_hz`."""
+    """One row per sample: every metric that applies, or those named. `result` is what `attack` returned, or
+    the changed samples alone, which only the metrics that ask no model can judge; clips then need their
+    `rate_hz`."""
     attacked = result if isinstance(result, Attacked) else None
     metrics = None if metrics is None else listed(metrics)
     rate_hz = None if rate_hz is None else whole(rate_hz, "rate_hz", 1)
     batch = _attacked_samples(samples, attacked) if attacked else as_batch(samples)
     x_adv = attacked.x_adv if attacked else as_batch(result).x
     if x_adv.shape != batch.x.shape:
-        raise UserError(f"measure: the clean samples have the shape {tuple(batch.x.shape)}, the changed ones {tuple(x_adv.shape)}.")
+        raise UserError(
+            f"measure: the clean samples have the shape {tuple(batch.x.shape)}, the changed ones "
+            f"{tuple(x_adv.shape)}."
+        )
     rate_hz = rate_hz or (attacked.rate_hz if attacked else None)
     if batch.kind == "clip" and rate_hz is None:
         raise UserError("measure: the sample rate of these clips is not known. Give it: rate_hz=16000.")
@@ -112,23 +134,40 @@ def measure(
         return rows_of(Samples(batch, x_adv, rate_hz), applicable(metrics, batch.kind, None, False))
     output = "class" if isinstance(attacked.clean, Tensor) else "transcript"
     credit = {"success": attacked.success.tolist(), "already": attacked.already.tolist()}
-    judged = Samples(batch, x_adv, rate_hz, classes or attacked.classes, attacked.clean, attacked.adversarial, credit,
-                     attacked.goal.target)  # fmt: skip
+    judged = Samples(
+        batch,
+        x_adv,
+        rate_hz,
+        classes or attacked.classes,
+        attacked.clean,
+        attacked.adversarial,
+        credit,
+        attacked.goal.target,
+    )
     rows = rows_of(judged, applicable(metrics, batch.kind, output, True))
     return [{**row, **{name: values[i] for name, values in credit.items()}} for i, row in enumerate(rows)]
 
 
-def over_the_air(model: Any, samples: Any, result: Attacked, through: Sequence[Any], *, draws: int = 20, seed: int = 0) -> Tensor:
-    """(B,) the share of fresh draws of these transforms in which the attack reaches its goal: through=["room"]."""
+def over_the_air(
+    model: Any, samples: Any, result: Attacked, through: Sequence[Any], *, draws: int = 20, seed: int = 0
+) -> Tensor:
+    """(B,) the share of fresh draws of these transforms in which the attack reaches its goal:
+    through=["room"]."""
     if not isinstance(result, Attacked):
-        raise UserError(f"over_the_air judges by the goal of an attack: give all that limen.attack returned, got {type(result).__name__}.")
+        raise UserError(
+            "over_the_air judges by the goal of an attack: give all that limen.attack returned, got "
+            f"{type(result).__name__}."
+        )
     options = parse_options(OverTheAir, {"through": listed(through), "draws": draws}, "over_the_air")
     batch = _attacked_samples(samples, result)
-    return share_over_the_air(as_model(model, batch), batch, result.x_adv, result.goal, options, seed=whole(seed, "seed"))
+    return share_over_the_air(
+        as_model(model, batch), batch, result.x_adv, result.goal, options, seed=whole(seed, "seed")
+    )
 
 
 def as_model(model: Any, batch: Batch) -> Model:
-    """The model, one by name, or a torch module, tried on two of the samples; what a module answers says how many classes it knows."""
+    """The model, one by name, or a torch module, tried on two of the samples; what a module answers says how
+    many classes it knows."""
     if isinstance(model, Model) or not isinstance(model, nn.Module):
         known = load_model(model)
         check_answers(known, batch, _called(known))
@@ -158,17 +197,25 @@ def _warn_if_blind(attacked: Attacked) -> None:
     """A search that never got a gradient it could use has found nothing out."""
     calls = attacked.calls
     if bool(calls.backward.any()) and torch.equal(calls.dead, calls.backward):
-        warnings.warn("Every gradient of the model was zero or not finite, so the attack searched blindly and its result says nothing of "
-                      "the model's robustness. Let gradients through the module (no torch.no_grad, detach or rounding between x and "
-                      "logits), name a transform that has none as the defense bpda, or use an attack without gradients (square).",
-                      stacklevel=3)  # fmt: skip
+        warnings.warn(
+            "Every gradient of the model was zero or not finite, so the attack searched blindly and its "
+            "result says nothing of "
+            "the model's robustness. Let gradients through the module (no torch.no_grad, detach or rounding "
+            "between x and "
+            "logits), name a transform that has none as the defense bpda, or use an attack without "
+            "gradients (square).",
+            stacklevel=3,
+        )
 
 
 def _attacked_samples(samples: Any, result: Attacked) -> Batch:
     """The batch that was attacked, after a check that `samples` are those."""
     given = as_batch(samples)
     if given.x.shape != result.batch.x.shape or not torch.equal(given.x, result.batch.x):
-        raise UserError("These samples are not the ones that the result belongs to: give those that were attacked, in the same order.")
+        raise UserError(
+            "These samples are not the ones that the result belongs to: give those that were attacked, in "
+            "the same order."
+        )
     return result.batch
 
 
@@ -176,8 +223,11 @@ def _crafting(model: Model, samples: Any, attacked: Batch, seed: int) -> Batch:
     """The samples on which a universal attack is crafted."""
     batch = _prepared(model, samples, None, seed)[1]
     if batch.kind == "picture" and batch.x.shape[1:] != attacked.x.shape[1:]:
-        raise UserError(f"crafting: the samples must have the shape of those attacked, {tuple(attacked.x.shape[1:])}, got "
-                        f"{tuple(batch.x.shape[1:])}.")  # fmt: skip
+        raise UserError(
+            f"crafting: the samples must have the shape of those attacked, {tuple(attacked.x.shape[1:])}, "
+            "got "
+            f"{tuple(batch.x.shape[1:])}."
+        )
     return batch
 
 
@@ -185,5 +235,7 @@ def _spec(attack: Any) -> dict[str, Any]:
     if isinstance(attack, str):
         return {"name": attack}
     if not isinstance(attack, Mapping):
-        raise UserError(f'An attack is named first, as in attack("pgd", model, x, y); got {type(attack).__name__}.')
+        raise UserError(
+            f'An attack is named first, as in attack("pgd", model, x, y); got {type(attack).__name__}.'
+        )
     return dict(attack)

@@ -1,4 +1,5 @@
-"""What a call from Python is given (tensors, arrays, tuples, numbers, one or a list of them) as what the rest of Limen knows."""
+"""What a call from Python is given (tensors, arrays, tuples, numbers, one or a list of them) as what the rest
+of Limen knows."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -29,11 +30,15 @@ def as_batch(samples: Any, y: Any = None) -> Batch:
     x = _tensor(x, "x")
     if not x.is_floating_point():
         way = "Of 16-bit sound: x.float() / 32768." if x.dim() == 2 else "Of 8-bit pixels: x.float() / 255."
-        raise UserError("x must hold floating-point numbers in the natural range (pixels 0 to 1, waveforms -1 to 1), got "
-                        f"{x.dtype}. {way}")  # fmt: skip
+        raise UserError(
+            "x must hold floating-point numbers in the natural range (pixels 0 to 1, waveforms -1 to 1), got "
+            f"{x.dtype}. {way}"
+        )
     if x.dim() not in (2, 4):
-        raise UserError(f"x must be pictures of shape (B, C, H, W) or clips of shape (B, T), got {tuple(x.shape)}. "
-                        "A single sample is a batch of one: x[None].")  # fmt: skip
+        raise UserError(
+            f"x must be pictures of shape (B, C, H, W) or clips of shape (B, T), got {tuple(x.shape)}. "
+            "A single sample is a batch of one: x[None]."
+        )
     kind: Kind = "picture" if x.dim() == 4 else "clip"
     lengths = _lengths(lengths, x)
     batch = Batch(kind, [str(i) for i in range(len(x))], x, _answers(y, len(x)), lengths)
@@ -51,24 +56,33 @@ def listed(values: Any) -> list[Any]:
 def whole(value: Any, name: str, least: int | None = None) -> int:
     """The value of an argument that counts something."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or (least is not None and value < least):
-        raise UserError(f"{name} must be a whole number{'' if least is None else f' of at least {least}'}, got {value!r}.")
+        raise UserError(
+            f"{name} must be a whole number{'' if least is None else f' of at least {least}'}, got {value!r}."
+        )
     return int(value)
 
 
 def _tensor(values: Any, name: str) -> Tensor:
-    if isinstance(values, np.ndarray) and not (values.flags.writeable and values.dtype.isnative and min(values.strides, default=0) >= 0):
+    if isinstance(values, np.ndarray) and not (
+        values.flags.writeable and values.dtype.isnative and min(values.strides, default=0) >= 0
+    ):
         values = np.array(values, values.dtype.newbyteorder("="), order="C")  # torch takes no others
     try:
         tensor = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):
         if isinstance(values, list | tuple) and all(isinstance(one, Tensor) for one in values):
-            raise UserError(f"{name} must be one tensor, got {len(values)} in a {type(values).__name__}. Samples of one shape become one "
-                            f"by torch.stack({name}).") from None  # fmt: skip
+            raise UserError(
+                f"{name} must be one tensor, got {len(values)} in a {type(values).__name__}. Samples of one "
+                "shape become one "
+                f"by torch.stack({name})."
+            ) from None
         got = f"{type(values).__name__}{f' of {values.dtype}' if isinstance(values, np.ndarray) else ''}"
         raise UserError(f"{name} must be a tensor or an array, got {got}.") from None
     if tensor.is_meta or tensor.is_nested or tensor.layout is not torch.strided:
         way = "which holds no values" if tensor.is_meta else f"{tensor.layout}: give {name}.to_dense()"
-        raise UserError(f"{name} must be a dense tensor, got {'a meta tensor, ' if tensor.is_meta else ''}{way}.")
+        raise UserError(
+            f"{name} must be a dense tensor, got {'a meta tensor, ' if tensor.is_meta else ''}{way}."
+        )
     return tensor
 
 
@@ -82,7 +96,10 @@ def _lengths(lengths: Any, x: Tensor) -> Tensor | None:
         return torch.full((len(x),), x.shape[1])
     found = _tensor(lengths, "lengths")
     if found.dim() != 1 or found.is_floating_point() or len(found) != len(x):
-        raise UserError(f"lengths must be one whole number per clip, got {tuple(found.shape)}, {found.dtype} for {len(x)} clips.")
+        raise UserError(
+            f"lengths must be one whole number per clip, got {tuple(found.shape)}, {found.dtype} for "
+            f"{len(x)} clips."
+        )
     return found.long()
 
 
@@ -95,7 +112,10 @@ def _answers(y: Any, n: int) -> Tensor | list[str]:
     else:
         found = _tensor(y, "y")
         if found.is_floating_point() or found.dim() != 1:
-            raise UserError(f"y must be one class index per sample or a list of transcripts, got {tuple(found.shape)}, {found.dtype}.")
+            raise UserError(
+                f"y must be one class index per sample or a list of transcripts, got {tuple(found.shape)}, "
+                f"{found.dtype}."
+            )
         found = found.long()
     if len(found) != n:
         raise UserError(f"y must hold one answer per sample: got {len(found)} for {n} samples.")

@@ -1,4 +1,5 @@
-"""From Python: any torch module, tensors or tuples, budgets in three forms, defences, with the errors that files get."""
+"""From Python: any torch module, tensors or tuples, budgets in three forms, defences, with the errors that
+files get."""
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from limen.core.options import Options
 
 
 class Pixels(nn.Module):
-    """Logits that are sums over the two halves of a picture: the left half says class 0, the right half class 1."""
+    """Logits that are sums over the two halves of a picture: the left half says class 0, the right half class
+    1."""
 
     def __init__(self):
         super().__init__()
@@ -39,7 +41,13 @@ def pictures() -> tuple[Tensor, Tensor]:
     return x, torch.tensor([0, 0, 1])
 
 
-BUDGETS = ["linf:0.03", {"name": "linf", "eps": 0.03}, limen.budgets.linf(0.03), limen.budgets.linf(eps=0.03), Linf(eps=0.03)]
+BUDGETS = [
+    "linf:0.03",
+    {"name": "linf", "eps": 0.03},
+    limen.budgets.linf(0.03),
+    limen.budgets.linf(eps=0.03),
+    Linf(eps=0.03),
+]
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=["text", "dict", "value", "keyword", "options"])
@@ -47,7 +55,11 @@ def test_a_plain_module_tensors_and_a_budget_in_any_form_are_enough(budget):
     x, y = pictures()
     net = Pixels().train()
     result = limen.attack("pgd", net, x, y, budget=budget, steps=5)
-    assert result.success.tolist() == [True, False, False]  # halves 0.01, 0.07 and 0.2 apart, each may move by 0.03
+    assert result.success.tolist() == [
+        True,
+        False,
+        False,
+    ]  # halves 0.01, 0.07 and 0.2 apart, each may move by 0.03
     assert float((result.x_adv - x).abs().amax()) <= 0.03 + 1e-7
     assert net.training, "the module leaves as it came"
     assert net.scale.grad is None
@@ -57,7 +69,11 @@ def test_a_plain_module_tensors_and_a_budget_in_any_form_are_enough(budget):
 def test_samples_may_be_a_tuple_a_list_or_arrays(samples):
     x, y = pictures()
     given = {"tuple": (x, y), "list": [x, y.tolist()], "numpy": (x.numpy(), y.numpy())}[samples]
-    assert limen.attack("pgd", Pixels(), given, budget="linf:0.03", steps=5).success.tolist() == [True, False, False]
+    assert limen.attack("pgd", Pixels(), given, budget="linf:0.03", steps=5).success.tolist() == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_without_answers_the_attack_moves_away_from_what_the_model_says():
@@ -70,11 +86,15 @@ def test_without_answers_the_attack_moves_away_from_what_the_model_says():
 def test_a_defence_stands_between_the_attacker_and_the_model():
     x, y = pictures()
     result = limen.attack("pgd", Pixels(), x, y, budget="linf:0.03", steps=5, defense="bit_depth:1")
-    blind = limen.attack("pgd", Pixels(), x, y, budget="linf:0.03", steps=5, defense=["bit_depth:1"], attack_on_defense=False)
+    blind = limen.attack(
+        "pgd", Pixels(), x, y, budget="linf:0.03", steps=5, defense=["bit_depth:1"], attack_on_defense=False
+    )
     behind = limen.defend(limen.load_model(Pixels().eval(), classes=2), "bit_depth:1")
     for one in (result, blind):
         assert torch.equal(one.adversarial, behind(one.x_adv)), "judged behind the defence"
-    assert not torch.equal(result.calls.backward, blind.calls.backward), "one searches behind the defence, the other before it"
+    assert not torch.equal(result.calls.backward, blind.calls.backward), (
+        "one searches behind the defence, the other before it"
+    )
 
 
 def test_measure_takes_the_result_or_the_changed_samples_alone():
@@ -148,16 +168,25 @@ MISTAKES = {
     "an unknown option": ({"step": 3}, 'Did you mean "steps"'),
     "a model that is a function": ({"model": lambda x: x}, "A model is one of Limen's"),
     "a model that answers in pairs": ({"model": Pair()}, r"must answer with .*logits .* got tuple"),
-    "a model of other samples": ({"model": nn.Linear(3, 2)}, r"Linear cannot take pictures of shape \(1, 8, 8\)"),
+    "a model of other samples": (
+        {"model": nn.Linear(3, 2)},
+        r"Linear cannot take pictures of shape \(1, 8, 8\)",
+    ),
     "8-bit pixels": ({"samples": torch.zeros(3, 1, 8, 8, dtype=torch.uint8)}, r"x\.float\(\) / 255"),
     "normalised pictures": ({"samples": torch.full((3, 1, 8, 8), 2.0)}, "must lie in"),
     "a single picture": ({"samples": torch.zeros(1, 8, 8)}, r"x\[None\]"),
     "samples that are words": ({"samples": "pictures"}, "x must be a tensor or an array, got str"),
     "too few answers": ({"y": torch.tensor([0])}, "got 1 for 3 samples"),
     "answers as logits": ({"y": torch.zeros(3, 2)}, "one class index per sample"),
-    "a class that there is not": ({"y": torch.tensor([0, 1, 2])}, "class 2, but the model knows only 2 classes"),
+    "a class that there is not": (
+        {"y": torch.tensor([0, 1, 2])},
+        "class 2, but the model knows only 2 classes",
+    ),
     "a negative class": ({"y": torch.tensor([0, 1, -1])}, "class -1"),
-    "an unknown form of storage": ({"store": "int8"}, "Samples are stored as auto, float, int16, uint8; got 'int8'"),
+    "an unknown form of storage": (
+        {"store": "int8"},
+        "Samples are stored as auto, float, int16, uint8; got 'int8'",
+    ),
     "an unknown defence": ({"defense": "jpg"}, 'Did you mean "jpeg"'),
     "NaN": ({"samples": torch.full((3, 1, 8, 8), float("nan"))}, "must be finite"),
 }
@@ -193,6 +222,8 @@ def test_an_experiment_file_takes_the_shorthand_too():
 
 def test_arrays_of_double_precision_reach_a_model_of_double_precision():
     x, y = pictures()
-    result = limen.attack("pgd", Pixels().double(), x.numpy().astype(np.float64), y, budget="linf:0.03", steps=5)
+    result = limen.attack(
+        "pgd", Pixels().double(), x.numpy().astype(np.float64), y, budget="linf:0.03", steps=5
+    )
     assert result.x_adv.dtype == torch.float64
     assert result.success.tolist() == [True, False, False]

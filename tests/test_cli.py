@@ -1,4 +1,5 @@
-"""The command as a person types it. A user's mistake ends with one clear message and exit code 2, never a traceback."""
+"""The command as a person types it. A user's mistake ends with one clear message and exit code 2, never a
+traceback."""
 
 import json
 import os
@@ -15,7 +16,11 @@ NET = {"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits",
 def limen(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
     return subprocess.run(
-        [sys.executable, "-m", "limen.cli.app", *map(str, arguments)], cwd=cwd, env=environment, capture_output=True, text=True
+        [sys.executable, "-m", "limen.cli.app", *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
 
 
@@ -105,7 +110,10 @@ def test_a_mistake_is_one_message_and_exit_code_2(arguments, words, tmp_path):
 def test_a_data_file_that_is_wrong_ends_a_run_with_its_name(tmp_path):
     (tmp_path / "clips" / "yes").mkdir(parents=True)
     (tmp_path / "clips" / "yes" / "bad.wav").write_bytes(b"this is no audio")
-    net = {"model": {"name": "keyword_cnn", "weights": "random"}, "data": {"name": "clip_folder", "path": str(tmp_path / "clips")}}
+    net = {
+        "model": {"name": "keyword_cnn", "weights": "random"},
+        "data": {"name": "clip_folder", "path": str(tmp_path / "clips")},
+    }
     (tmp_path / "t.yaml").write_text(yaml.safe_dump({"tasks": [{"nets": [net]}]}))
     done = limen("run", "t.yaml", cwd=tmp_path)
     assert done.returncode == 2, done.stdout + done.stderr
@@ -113,7 +121,19 @@ def test_a_data_file_that_is_wrong_ends_a_run_with_its_name(tmp_path):
 
 
 def test_help_of_every_command_suffices():
-    commands = ["demo", "run", "plan", "train", "report", "list", "describe", "schema", "new", "measure", "data"]
+    commands = [
+        "demo",
+        "run",
+        "plan",
+        "train",
+        "report",
+        "list",
+        "describe",
+        "schema",
+        "new",
+        "measure",
+        "data",
+    ]
     top = limen("--help").stdout
     for command in commands:
         assert command in top

@@ -1,4 +1,5 @@
-"""What every attack keeps, whatever it searches. A new file in limen/attacks is tested here without a line being added.
+"""What every attack keeps, whatever it searches. A new file in limen/attacks is tested here without a line
+being added.
 
 An attack that cannot promise the exact radius on a linear model, or not in every norm, says so in `PROMISES`.
 """
@@ -76,7 +77,9 @@ PROMISES = {
     "hot_cold": Promise(outside=None),
     "spatial": Promise(outside=None),
     "wasserstein": Promise(outside=None),  # its own exact problem is in tests/attacks/test_spatial.py
-    "patch": Promise(outside=None),  # changes a disc as far as the range goes; its own exact problem is in tests/attacks/test_patch.py
+    "patch": Promise(
+        outside=None
+    ),  # changes a disc as far as the range goes; its own exact problem is in tests/attacks/test_patch.py
 }
 QUICK: dict[str, dict[str, Any]] = {
     "pgd": {"steps": 6, "restarts": 2},
@@ -107,7 +110,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "zoo": {"queries": 60},
     "boundary": {"queries": 60},
     "hopskipjump": {"queries": 60},
-    "cascade": {"attacks": [{"name": "fgsm"}, {"name": "apgd", "steps": 4}, {"name": "square", "queries": 6}]},
+    "cascade": {
+        "attacks": [{"name": "fgsm"}, {"name": "apgd", "steps": 4}, {"name": "square", "queries": 6}]
+    },
     "auto_attack": {"steps": 4, "queries": 6},
     "one_pixel": {"queries": 60, "population": 10},
     "spatial": {"rotations": 3, "shifts": 3},
@@ -124,20 +129,55 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("cascade", {"attacks": [{"name": "pgd", "steps": 3}, {"name": "apgd", "loss": "dlr", "steps": 20}]}),
 ]
 """Options that change what is asked of the logits."""
-UNSATURATED = ["alma", "apgd", "auto_attack", "boundary", "cascade", "cw_l2", "ddn", "deepfool", "fab", "fmn", "genetic", "hopskipjump",
-               "jsma", "nes", "one_pixel", "sigma_zero", "spsa", "square", "zoo", "cw_linf", "cw_l0", "ead", "lbfgs"]  # fmt: skip
-"""Attacks that compare logits, and so are none the worse for a model that is sure. In single precision the gradient of the cross-entropy
-is zero there: an attack that raises it, or another goal's own loss, must say so in `calls.dead`."""
-QUERIES = [name for name in ATTACKS if "queries" in load("attacks", name).options.model_fields and name != "auto_attack"]
+UNSATURATED = [
+    "alma",
+    "apgd",
+    "auto_attack",
+    "boundary",
+    "cascade",
+    "cw_l2",
+    "ddn",
+    "deepfool",
+    "fab",
+    "fmn",
+    "genetic",
+    "hopskipjump",
+    "jsma",
+    "nes",
+    "one_pixel",
+    "sigma_zero",
+    "spsa",
+    "square",
+    "zoo",
+    "cw_linf",
+    "cw_l0",
+    "ead",
+    "lbfgs",
+]
+"""Attacks that compare logits, and so are none the worse for a model that is sure. In single precision the
+gradient of the cross-entropy is zero there: an attack that raises it, or another goal's own loss, must say so
+in `calls.dead`."""
+QUERIES = [
+    name
+    for name in ATTACKS
+    if "queries" in load("attacks", name).options.model_fields and name != "auto_attack"
+]
 """Attacks that see answers alone, and promise how often they ask."""
 
 
 def attack(name: str, budget: dict[str, Any] | None, options: dict[str, Any] | None = None) -> Attack:
-    return Attack.parse({"name": name, "budget": budget, **(QUICK.get(name, {}) if options is None else options)})
+    return Attack.parse(
+        {"name": name, "budget": budget, **(QUICK.get(name, {}) if options is None else options)}
+    )
 
 
 def run(
-    name: str, model: Model, batch: Batch, budget: dict[str, Any] | None, options: dict[str, Any] | None = None, seed: int = 0
+    name: str,
+    model: Model,
+    batch: Batch,
+    budget: dict[str, Any] | None,
+    options: dict[str, Any] | None = None,
+    seed: int = 0,
 ) -> Attacked:
     configured = attack(name, budget, options)
     configured.craft(model, batch, seed=seed)
@@ -170,7 +210,9 @@ def test_on_a_linear_model_it_succeeds_just_outside_the_exact_radius(name, norm)
     model, batch, radius = two_classes(norm)
     for goal in ({}, {"goal": {"name": "target_class", "target": 1}}):
         options = {**(promise.options or {}).get(norm, {}), **goal}
-        result, refusal = attempt(lambda: run(name, model, batch, {"name": norm, "eps": promise.outside * radius}, options))  # noqa: B023
+        result, refusal = attempt(
+            lambda: run(name, model, batch, {"name": norm, "eps": promise.outside * radius}, options)
+        )  # noqa: B023
         assert "takes no target" in refusal if refusal else result.success.all()
 
 
@@ -182,7 +224,10 @@ def test_on_a_linear_model_it_never_succeeds_inside_the_exact_radius(name, norm)
     assert not run(name, model, batch, {"name": norm, "eps": 0.99 * radius}, options).success.any()
 
 
-@pytest.mark.parametrize(("norm", "option", "value"), [("linf", "eps", 0.07), ("l2", "eps", 0.6), ("l1", "eps", 3.0), ("l0", "count", 7)])
+@pytest.mark.parametrize(
+    ("norm", "option", "value"),
+    [("linf", "eps", 0.07), ("l2", "eps", 0.6), ("l1", "eps", 3.0), ("l0", "count", 7)],
+)
 @pytest.mark.parametrize("name", ON_PICTURES)
 def test_it_stays_within_budget_and_range(name, norm, option, value):
     model, batch = pictures()
@@ -191,7 +236,8 @@ def test_it_stays_within_budget_and_range(name, norm, option, value):
     if norm == "l0":
         assert ((change != 0).sum(1) <= value).all()
     else:
-        # the sum x + delta is rounded when it is stored, by half a step of the float at most; delta itself is projected in single precision
+        # the sum x + delta is rounded when it is stored, by half a step of the float at most; delta itself is
+        # projected in single precision
         rounding = (x_adv.nextafter(torch.tensor(2.0)) - x_adv).double().flatten(1) / 2 * (change != 0)
         p = {"linf": torch.inf, "l2": 2.0, "l1": 1.0}[norm]
         assert (change.norm(p=p, dim=1) <= value * (1 + 1e-6) + rounding.norm(p=p, dim=1)).all()
@@ -220,7 +266,8 @@ CROSS_ENTROPY = ("apgd", {"loss": "ce", "steps": 40})  # a higher one need not f
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [(name, {}) for name in ON_PICTURES if not changes_everyone(name)] + [*VARIANTS, CROSS_ENTROPY]
+    ("name", "options"),
+    [(name, {}) for name in ON_PICTURES if not changes_everyone(name)] + [*VARIANTS, CROSS_ENTROPY],
 )
 def test_whoever_was_fooled_within_the_budget_on_the_way_comes_back_fooled(name, options, monkeypatch):
     model, batch = rugged()
@@ -230,7 +277,9 @@ def test_whoever_was_fooled_within_the_budget_on_the_way_comes_back_fooled(name,
         def asked(problem: Problem, x_adv: torch.Tensor, *rest: Any, **named: Any) -> Any:
             answer = ask(problem, x_adv, *rest, **named)
             if x_adv.shape[1:] == batch.x.shape[1:]:  # and not a sticker
-                inside = (x_adv.detach() - batch.x[problem.index]).abs().flatten(1).amax(1) < 0.999 * LINF["eps"]
+                inside = (x_adv.detach() - batch.x[problem.index]).abs().flatten(1).amax(1) < 0.999 * LINF[
+                    "eps"
+                ]
                 seen[problem.index[answer[-1] & inside]] = True
             return answer
 
@@ -250,7 +299,9 @@ def test_a_success_of_a_hasty_stand_in_is_confirmed_before_a_picture_leaves(name
     options = (PROMISES.get(name, Promise()).options or {}).get(norm) or QUICK.get(name, {})
     budget = {"name": norm, "eps": wide * radius}
     honest = run(name, model, batch, budget, options)
-    hasty = run(name, Hasty(model, less=0.05), batch, budget, options)  # half of the margin: fooled at half of the radius
+    hasty = run(
+        name, Hasty(model, less=0.05), batch, budget, options
+    )  # half of the margin: fooled at half of the radius
     assert hasty.success[honest.success].all()
     with torch.no_grad():
         assert torch.equal(hasty.success, model(hasty.x_adv).argmax(1) != batch.y)
@@ -295,7 +346,9 @@ def test_pictures_get_the_same_alone_in_parts_and_in_any_order(name):
     configured.craft(model, batch)
     together = configured(model, batch).x_adv
     for rows in ([0], [3], [0, 1], [2, 3, 4], [4, 3, 2, 1, 0]):
-        torch.testing.assert_close(configured(model, batch.rows(rows)).x_adv, together[rows], atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            configured(model, batch.rows(rows)).x_adv, together[rows], atol=1e-5, rtol=0
+        )
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -312,19 +365,28 @@ def test_clips_of_different_lengths_keep_their_padding_and_give_what_they_give_a
     together = result.x_adv
     for i, n in enumerate(batch.lengths.tolist()):
         assert (together[i, n:] == 0).all()
-        alone = Batch("clip", [batch.ids[i]], batch.x[i : i + 1, :n], batch.y[i : i + 1], batch.lengths[i : i + 1])
+        alone = Batch(
+            "clip", [batch.ids[i]], batch.x[i : i + 1, :n], batch.y[i : i + 1], batch.lengths[i : i + 1]
+        )
         torch.testing.assert_close(configured(model, alone).x_adv[0], together[i, :n], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", ON_PICTURES)
 def test_the_same_seed_gives_the_same_and_ids_have_streams_of_their_own(name):
     model, batch = pictures()
-    twins = Batch("picture", list("abcde"), batch.x[:1].expand(5, -1, -1, -1).contiguous(), batch.y[:1].expand(5).contiguous())
+    twins = Batch(
+        "picture",
+        list("abcde"),
+        batch.x[:1].expand(5, -1, -1, -1).contiguous(),
+        batch.y[:1].expand(5).contiguous(),
+    )
     first, again, other = (run(name, model, twins, LINF, seed=seed).x_adv for seed in (0, 0, 1))
     assert torch.equal(first, again)
     draws = not torch.allclose(first, other)
     differ = not torch.allclose(first, first[:1].expand_as(first))
-    assert differ == draws or hasattr(load("attacks", name).module, "craft")  # one perturbation for all may draw and still be one
+    assert differ == draws or hasattr(
+        load("attacks", name).module, "craft"
+    )  # one perturbation for all may draw and still be one
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -351,7 +413,9 @@ def test_it_reports_every_call_of_the_model(name):
 def test_what_is_wrong_already_comes_back_as_it_is_and_costs_nothing(name):
     model, batch = pictures(torch.float64)
     wrong = torch.tensor([False, True, False, True, False])
-    mixed = Batch("picture", batch.ids, batch.x, torch.where(wrong, (torch.as_tensor(batch.y) + 1) % 4, batch.y))
+    mixed = Batch(
+        "picture", batch.ids, batch.x, torch.where(wrong, (torch.as_tensor(batch.y) + 1) % 4, batch.y)
+    )
     configured = attack(name, LINF)
     configured.craft(model, mixed)
     result = configured(model, mixed)
@@ -361,11 +425,14 @@ def test_what_is_wrong_already_comes_back_as_it_is_and_costs_nothing(name):
         assert (result.calls.forward[wrong] == 0).all()
         assert result.reached[wrong].all()
     others = (~wrong).nonzero().squeeze(1)
-    torch.testing.assert_close(result.x_adv[others], configured(model, mixed.rows(others)).x_adv, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        result.x_adv[others], configured(model, mixed.rows(others)).x_adv, atol=1e-5, rtol=0
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "more"), [("pgd", {"early_stop": False}), ("mi_fgsm", {"early_stop": False}), ("cw_l2", {"confidence": 9.0})]
+    ("name", "more"),
+    [("pgd", {"early_stop": False}), ("mi_fgsm", {"early_stop": False}), ("cw_l2", {"confidence": 9.0})],
 )
 def test_an_attack_that_is_asked_for_more_than_the_goal_goes_on_with_what_is_wrong_already(name, more):
     model, batch = pictures()
@@ -393,7 +460,9 @@ def test_a_target_is_what_success_means_or_it_is_refused_in_words(name):
 @pytest.mark.parametrize(("name", "options"), [(name, {}) for name in ON_PICTURES] + VARIANTS)
 def test_two_classes_are_enough(name, options):
     model, batch = pictures(classes=2)
-    result, refusal = attempt(lambda: run(name, model, batch, {"name": "linf", "eps": 0.3}, {**QUICK.get(name, {}), **options}))
+    result, refusal = attempt(
+        lambda: run(name, model, batch, {"name": "linf", "eps": 0.3}, {**QUICK.get(name, {}), **options})
+    )
     assert not refusal
     assert torch.isfinite(result.x_adv).all()
     with torch.no_grad():
@@ -426,14 +495,20 @@ def test_a_sample_whose_gradient_or_answer_is_no_number_does_not_touch_its_neigh
     result = configured(model, batch)
     assert torch.isfinite(result.x_adv).all()
     assert ((result.x_adv - batch.x).abs() <= 0.1 + 1e-6).all()
-    torch.testing.assert_close(result.x_adv[healthy], configured(model, batch.rows(healthy)).x_adv, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        result.x_adv[healthy], configured(model, batch.rows(healthy)).x_adv, atol=1e-5, rtol=0
+    )
 
 
 @pytest.mark.parametrize(("name", "options"), [(name, {}) for name in ON_PICTURES] + VARIANTS)
 def test_a_saturated_softmax_costs_nothing_or_leaves_dead_gradients(name, options):
     model, batch, radius = two_classes("linf")
     promise, compares = PROMISES.get(name, Promise()), name in UNSATURATED or bool(options)
-    own = (promise.options or {}).get("linf", {}) if compares and promise.outside is not None else QUICK.get(name, {})
+    own = (
+        (promise.options or {}).get("linf", {})
+        if compares and promise.outside is not None
+        else QUICK.get(name, {})
+    )
     budget = {"name": "linf", "eps": 3 * radius}
     quiet = run(name, model, batch, budget, {**own, **options})
     for values in (model.network[1].weight, model.network[1].bias):
@@ -443,7 +518,9 @@ def test_a_saturated_softmax_costs_nothing_or_leaves_dead_gradients(name, option
     lost = quiet.success & ~loud.success
     if compares:
         assert not lost.any()
-    elif not hasattr(load("attacks", name).module, "craft"):  # the gradients of crafting are on another account
+    elif not hasattr(
+        load("attacks", name).module, "craft"
+    ):  # the gradients of crafting are on another account
         assert (loud.calls.backward[lost] > 0).all()
         assert torch.equal(loud.calls.dead[lost], loud.calls.backward[lost])
 
@@ -504,7 +581,9 @@ def test_an_attack_on_clips_alone_says_so_and_keeps_every_contract_on_them(name)
     with torch.no_grad():
         assert torch.equal(first.success, model(first.x_adv, batch.lengths).argmax(1) != batch.y)
     ball = load("budgets", CLIPS_ONLY[name]["name"])
-    ball = ball.function(batch.x, batch.lengths, ball.parse({k: v for k, v in CLIPS_ONLY[name].items() if k != "name"}))
+    ball = ball.function(
+        batch.x, batch.lengths, ball.parse({k: v for k, v in CLIPS_ONLY[name].items() if k != "name"})
+    )
     assert (ball.norm(first.x_adv - batch.x) <= ball.radius * (1 + 1e-5)).all()
 
 
@@ -520,14 +599,18 @@ def test_on_clips_too_a_target_means_success_the_wrong_stay_and_dead_gradients_a
     assert torch.equal(result.x_adv[wrong], batch.x[wrong])
     assert (result.calls.forward[wrong] == 0).all()
     for rows in ([1, 2], [4, 3, 0]):
-        torch.testing.assert_close(run(name, model, mixed.rows(rows), CLIPS_ONLY[name]).x_adv, result.x_adv[rows], atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            run(name, model, mixed.rows(rows), CLIPS_ONLY[name]).x_adv, result.x_adv[rows], atol=1e-5, rtol=0
+        )
     options = {**QUICK.get(name, {}), "goal": {"name": "target_class"}}
     aimed, refusal = attempt(lambda: run(name, model, batch, CLIPS_ONLY[name], options))
     if refusal:
         assert "target" in refusal
     else:
         with torch.no_grad():
-            assert torch.equal(aimed.success, model(aimed.x_adv, batch.lengths).argmax(1) == aimed.goal.reference)
+            assert torch.equal(
+                aimed.success, model(aimed.x_adv, batch.lengths).argmax(1) == aimed.goal.reference
+            )
     nn.init.zeros_(model.out.weight)
     with torch.no_grad():
         same = Batch("clip", batch.ids, batch.x, predictions(model(batch.x, batch.lengths)), batch.lengths)

@@ -32,23 +32,42 @@ def test_a_component_is_a_function_named_like_its_file_with_described_options(ki
     component = load(kind, name)
     assert inspect.isfunction(component.function)
     assert issubclass(component.options, Options)
-    assert component.summary.endswith((".", ":", ")")) or len(component.summary) > 10, "the module needs a docstring"
+    assert component.summary.endswith((".", ":", ")")) or len(component.summary) > 10, (
+        "the module needs a docstring"
+    )
     for row in option_rows(component.options):
         assert row["meaning"], f"{kind}/{name}: the option {row['name']} needs a string under it"
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_defaults_survive_a_round_trip_through_json(kind, name):
-    required = {"linf": {"eps": 1}, "l2": {"eps": 1}, "l1": {"eps": 1}, "l0": {"count": 1}, "snr": {"snr_db": 30},
-                "peak_db": {"peak_db": -30}, "bpda": {"transform": "a:b"},
-                "transcript": {"text": "a"}, "image_folder": {"path": "x"}, "clip_folder": {"path": "x"}, "speech_commands": {"path": "x"},
-                "transcripts": {"path": "x"}, "torch_module": {"factory": "a:b", "kind": "picture", "classes": 2},
-                "speaker_encoder": {"enrolled": "x"}, "imported": {"table": "x"}, "huggingface_ctc": {"path": "x"},
-                "huggingface_seq2seq": {"path": "x"}, "guide": {"data": {"name": "digits"}}, "recorded": {"file": "x"},
-                "instructions": {"text": "x"}, "attention": {"file": "x", "word": "a", "others": ["b"]},
-                "same_different": {"axes": ["noise"]}}  # fmt: skip
+    required = {
+        "linf": {"eps": 1},
+        "l2": {"eps": 1},
+        "l1": {"eps": 1},
+        "l0": {"count": 1},
+        "snr": {"snr_db": 30},
+        "peak_db": {"peak_db": -30},
+        "bpda": {"transform": "a:b"},
+        "transcript": {"text": "a"},
+        "image_folder": {"path": "x"},
+        "clip_folder": {"path": "x"},
+        "speech_commands": {"path": "x"},
+        "transcripts": {"path": "x"},
+        "torch_module": {"factory": "a:b", "kind": "picture", "classes": 2},
+        "speaker_encoder": {"enrolled": "x"},
+        "imported": {"table": "x"},
+        "huggingface_ctc": {"path": "x"},
+        "huggingface_seq2seq": {"path": "x"},
+        "guide": {"data": {"name": "digits"}},
+        "recorded": {"file": "x"},
+        "instructions": {"text": "x"},
+        "attention": {"file": "x", "word": "a", "others": ["b"]},
+        "same_different": {"axes": ["noise"]},
+    }
     component = load(kind, name)
-    # a budget and a metric share a name; the goal transcript needs one of three options, which no schema calls required
+    # a budget and a metric share a name; the goal transcript needs one of three options, which no schema
+    # calls required
     needs = name == "transcript" or any(f.is_required() for f in component.options.model_fields.values())
     needed = required.get(name, {}) if needs else {}
     _, options = parse(kind, {"name": name, **needed})
@@ -91,7 +110,13 @@ def test_a_task_gives_a_row_per_sample_and_a_result_that_json_can_hold(name, tmp
     net = {"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits", "limit": 4}}
     attack = {"name": "fgsm", "budget": {"name": "linf", "eps": 0.1}}
     summary = run(
-        Experiment.model_validate({"name": "t", "audit": False, "tasks": [{"task": {"name": name}, "nets": [net], "attacks": [attack]}]}),
+        Experiment.model_validate(
+            {
+                "name": "t",
+                "audit": False,
+                "tasks": [{"task": {"name": name}, "nets": [net], "attacks": [attack]}],
+            }
+        ),
         tmp_path / "run",
     )
     (cell,) = summary["cells"]
@@ -114,11 +139,20 @@ def test_another_package_adds_a_component_through_an_entry_point(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[limen.budgets]\nhalf = other_budget\n")
     (tmp_path / "other_budget.py").write_text(
-        '"""Half of everything."""\nfrom limen.core.options import Options\n\nclass Half(Options):\n    pass\n\n'
+        '"""Half of everything."""\nfrom limen.core.options import Options\n\nclass Half(Options):\n    '
+        "pass\n\n"
         "def half(x, lengths, options: Half):\n    return None\n"
     )
-    code = "from limen.core.components import names, load; assert 'half' in names('budgets'); print(load('budgets', 'half').summary)"
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    code = (
+        "from limen.core.components import names, load; assert 'half' in names('budgets'); "
+        "print(load('budgets', 'half').summary)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout.strip() == "Half of everything.", done.stderr
 
 
@@ -149,11 +183,19 @@ def test_every_template_of_limen_new_passes_its_contract_tests(tmp_path):
         text=True,
     )
     assert checked.returncode == 0, checked.stdout[-3000:]
-    listed = subprocess.run([sys.executable, "-m", "limen.cli.app", "list"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    listed = subprocess.run(
+        [sys.executable, "-m", "limen.cli.app", "list"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert [kind for kind in TEMPLATES if f"fresh_{kind}" not in listed.stdout] == []
 
 
-@pytest.mark.parametrize(("kind", "name"), [("attack", "pgd"), ("attack", "My-Attack"), ("attack", "class"), ("potion", "x")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("attack", "pgd"), ("attack", "My-Attack"), ("attack", "class"), ("potion", "x")]
+)
 def test_limen_new_refuses_a_name_that_is_taken_or_cannot_be_a_file(kind, name, tmp_path):
     from limen.cli.templates import write
 

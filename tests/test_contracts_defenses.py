@@ -1,4 +1,5 @@
-"""What every defence keeps: the model's face, its mode, the range of its input, gradients for the attacker, and per-sample truth."""
+"""What every defence keeps: the model's face, its mode, the range of its input, gradients for the attacker,
+and per-sample truth."""
 
 import pytest
 import torch
@@ -32,7 +33,9 @@ class Pooled(nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        self.network = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.Tanh(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 4))
+        self.network = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.Tanh(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 4)
+        )
         self.seen: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -45,7 +48,12 @@ OPTIONS = {"bpda": {"transform": "torch:round"}}
 
 
 def plain(kind):
-    return Classifier(Pooled() if kind == "picture" else Moments(), kind, list("wxyz"), rate_hz=RATE_HZ if kind == "clip" else None)
+    return Classifier(
+        Pooled() if kind == "picture" else Moments(),
+        kind,
+        list("wxyz"),
+        rate_hz=RATE_HZ if kind == "clip" else None,
+    )
 
 
 def defended(name, model):
@@ -75,7 +83,9 @@ def samples(kind):
     return x * (torch.arange(3000) < lengths[:, None]), lengths
 
 
-EVERY = pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in components.names("defenses") for kind in kinds_of(name)])
+EVERY = pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name in components.names("defenses") for kind in kinds_of(name)]
+)
 
 
 @EVERY
@@ -107,7 +117,9 @@ def test_a_batch_gives_what_its_members_give_alone(name, kind):
     together = model(x, lengths, seeds.generators(0, list("abcd"), "test"))
     for i, letter in enumerate("abcd"):
         one = x[i : i + 1] if lengths is None else x[i : i + 1, : lengths[i]]
-        alone = model(one, None if lengths is None else lengths[i : i + 1], seeds.generators(0, [letter], "test"))
+        alone = model(
+            one, None if lengths is None else lengths[i : i + 1], seeds.generators(0, [letter], "test")
+        )
         assert torch.allclose(alone[0], together[i], atol=1e-5), letter
 
 
@@ -133,7 +145,9 @@ def test_the_gradient_reaches_every_sample(name, kind):
     model = defended(name, plain(kind))
     x, lengths = samples(kind)
     leaf = x.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(model(leaf, lengths, seeds.generators(0, list("abcd"))).logsumexp(1).sum(), leaf)
+    (gradient,) = torch.autograd.grad(
+        model(leaf, lengths, seeds.generators(0, list("abcd"))).logsumexp(1).sum(), leaf
+    )
     assert torch.isfinite(gradient).all()
     assert (gradient.flatten(1).abs().amax(1) > 0).all()
 

@@ -1,4 +1,5 @@
-"""What every metric keeps: one number or reason per sample, padding never measured, a batch gives what its members give alone."""
+"""What every metric keeps: one number or reason per sample, padding never measured, a batch gives what its
+members give alone."""
 
 import math
 from dataclasses import replace
@@ -47,7 +48,9 @@ def pictures() -> Samples:
     x = torch.rand(5, 3, 9, 7, generator=g)
     x_adv = (x + 0.1 * torch.randn(x.shape, generator=g)).clamp(0, 1)
     logits = torch.randn(2, 5, len(CLASSES), generator=g)
-    return Samples(Batch("picture", list("abcde"), x, torch.arange(5)), x_adv, None, CLASSES, logits[0], logits[1])
+    return Samples(
+        Batch("picture", list("abcde"), x, torch.arange(5)), x_adv, None, CLASSES, logits[0], logits[1]
+    )
 
 
 def clips(output: str) -> Samples:
@@ -59,7 +62,9 @@ def clips(output: str) -> Samples:
     ids = list("abcd")
     if output == "class":
         logits = torch.randn(2, 4, len(CLASSES), generator=g)
-        return Samples(Batch("clip", ids, x, torch.arange(4), lengths), x + noise, RATE_HZ, CLASSES, logits[0], logits[1])
+        return Samples(
+            Batch("clip", ids, x, torch.arange(4), lengths), x + noise, RATE_HZ, CLASSES, logits[0], logits[1]
+        )
     truths = ["one two three", "four", "", "five six"]
     heard = Heard(["one two three", "four four", "", "five"]), Heard(["one too free", "", "uh", "five six"])
     return Samples(Batch("clip", ids, x, truths, lengths), x + noise, RATE_HZ, None, *heard)
@@ -71,15 +76,24 @@ def rows_of(samples: Samples, i: int) -> Samples:
     batch = samples.batch.rows(index)
     pick = lambda o: o[index] if isinstance(o, Tensor) else o.rows(index)  # noqa: E731
     n = samples.batch.x.shape[-1] if batch.lengths is None else int(batch.lengths[0])
-    return replace(samples, batch=replace(batch, x=batch.x[..., :n]), x_adv=samples.x_adv[index][..., :n],
-                   clean=pick(samples.clean), adversarial=pick(samples.adversarial))  # fmt: skip
+    return replace(
+        samples,
+        batch=replace(batch, x=batch.x[..., :n]),
+        x_adv=samples.x_adv[index][..., :n],
+        clean=pick(samples.clean),
+        adversarial=pick(samples.adversarial),
+    )
 
 
 def output_of(samples: Samples) -> str:
     return "class" if samples.classes else "transcript"
 
 
-KINDS = {"pictures": pictures, "clips with a class": lambda: clips("class"), "clips with a transcript": lambda: clips("transcript")}
+KINDS = {
+    "pictures": pictures,
+    "clips with a class": lambda: clips("class"),
+    "clips with a transcript": lambda: clips("transcript"),
+}
 
 
 def possible(name: str, samples: Samples) -> bool:
@@ -93,7 +107,12 @@ def metric(name: str, samples: Samples) -> list:
     return applicable([name], samples.batch.kind, output_of(samples), with_model=True)
 
 
-CASES = [(name, kind) for kind, make in KINDS.items() for name in components.names("metrics") if possible(name, make())]
+CASES = [
+    (name, kind)
+    for kind, make in KINDS.items()
+    for name in components.names("metrics")
+    if possible(name, make())
+]
 
 
 def test_a_slow_metric_is_left_out_unless_it_is_named():
@@ -151,7 +170,9 @@ def awkward(samples: Samples) -> dict[str, Samples]:
     cases = {
         "silence": replace(samples, batch=replace(samples.batch, x=torch.zeros_like(x))),
         "silent adversarial": replace(samples, x_adv=torch.zeros_like(x)),
-        "all silent": replace(samples, batch=replace(samples.batch, x=torch.zeros_like(x)), x_adv=torch.zeros_like(x)),
+        "all silent": replace(
+            samples, batch=replace(samples.batch, x=torch.zeros_like(x)), x_adv=torch.zeros_like(x)
+        ),
         "identical": replace(samples, x_adv=x),
         "NaN": replace(samples, x_adv=nan),
         "infinity": replace(samples, x_adv=infinite),
@@ -160,7 +181,9 @@ def awkward(samples: Samples) -> dict[str, Samples]:
     }
     if lengths is not None:
         for n in (0, 1, 2, 500, 4000):
-            cases[f"{n} samples long"] = replace(samples, batch=replace(samples.batch, lengths=torch.full_like(lengths, n)))
+            cases[f"{n} samples long"] = replace(
+                samples, batch=replace(samples.batch, lengths=torch.full_like(lengths, n))
+            )
     return cases
 
 

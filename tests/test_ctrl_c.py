@@ -111,8 +111,13 @@ def test_workers_are_ended_between_two_messages_never_in_the_middle_of_one(tmp_p
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [sys.executable, "studied.py"],
-        cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
     said, wrong = process.communicate(timeout=120)
     assert wrong == ""
     assert said.splitlines()[-1] == "interrupted"

@@ -25,14 +25,18 @@ def test_describe_prints_every_option_of_every_component():
 
 
 @pytest.mark.parametrize(
-    "path", sorted([*(ROOT / "experiments").glob("*.yaml"), ROOT / "limen/experiments/demo.yaml"]), ids=lambda p: p.stem
+    "path",
+    sorted([*(ROOT / "experiments").glob("*.yaml"), ROOT / "limen/experiments/demo.yaml"]),
+    ids=lambda p: p.stem,
 )
 def test_every_ready_made_experiment_is_valid_and_has_cells(path):
     assert plan(read_experiment(load_file(path), path))
 
 
 @pytest.mark.parametrize(
-    "path", sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]), ids=lambda p: p.name
+    "path",
+    sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]),
+    ids=lambda p: p.name,
 )
 def test_links_and_pictures_of_a_page_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#\s]+)", path.read_text()):
@@ -43,4 +47,6 @@ def test_links_and_pictures_of_a_page_lead_somewhere(path):
 def test_the_experiments_that_pages_name_exist():
     for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"experiments/[\w.-]+\.yaml", path.read_text()):
-            assert (ROOT / target).exists() or (ROOT / "limen" / target).exists(), f"{path.name} names {target}"
+            assert (ROOT / target).exists() or (ROOT / "limen" / target).exists(), (
+                f"{path.name} names {target}"
+            )

@@ -1,4 +1,5 @@
-"""Folders stand in the order in which a sample travels: each uses what stands above it, never what stands below."""
+"""Folders stand in the order in which a sample travels: each uses what stands above it, never what stands
+below."""
 
 import ast
 from pathlib import Path
@@ -58,12 +59,17 @@ def test_every_file_imports_only_what_stands_above_it():
 
 
 def test_every_folder_and_file_has_its_place():
-    parts = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p.is_dir() and (p / "__init__.py").exists())}
+    parts = {
+        p.name.removesuffix(".py")
+        for p in ROOT.iterdir()
+        if p.suffix == ".py" or (p.is_dir() and (p / "__init__.py").exists())
+    }
     assert parts - {"__init__"} <= set(ORDER), parts - set(ORDER)
 
 
 def test_no_component_is_imported_by_name_outside_its_folder():
-    """A new component is one new file: nobody else names it (but a model may name the data it was trained on)."""
+    """A new component is one new file: nobody else names it (but a model may name the data it was trained
+    on)."""
     kinds = ("defenses", "metrics", "attacks", "data")
     wrong = []
     for path in sorted(ROOT.rglob("*.py")):

@@ -1,4 +1,5 @@
-"""What a terminal, a pipe or the system does to a command: real processes, real streams. One message, and nothing computed is lost."""
+"""What a terminal, a pipe or the system does to a command: real processes, real streams. One message, and
+nothing computed is lost."""
 
 import os
 import resource
@@ -30,16 +31,33 @@ def written(folder: Path, net: dict[str, Any], attacks: list[Any]) -> Path:
     return path
 
 
-def limen(*words: object, cwd: Path, prepare: Callable[[], Any] | None = None, env: dict[str, str] | None = None, **streams: Any):
+def limen(
+    *words: object,
+    cwd: Path,
+    prepare: Callable[[], Any] | None = None,
+    env: dict[str, str] | None = None,
+    **streams: Any,
+):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **(env or {})}
     command = [sys.executable, "-m", "limen", *map(str, words)]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
-    return subprocess.run(command, cwd=cwd, env=environment, text=True, errors="replace", preexec_fn=prepare, **streams)
+    return subprocess.run(
+        command, cwd=cwd, env=environment, text=True, errors="replace", preexec_fn=prepare, **streams
+    )
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_the_infinity_sign_gets_the_results_all_the_same(file, tmp_path, encoding):
-    done = limen("run", file, "--out", "r", "--jobs", 1, cwd=tmp_path, env={"PYTHONIOENCODING": encoding, "LC_ALL": "C"})
+    done = limen(
+        "run",
+        file,
+        "--out",
+        "r",
+        "--jobs",
+        1,
+        cwd=tmp_path,
+        env={"PYTHONIOENCODING": encoding, "LC_ALL": "C"},
+    )
     assert done.returncode == 0, done.stderr
     assert "L? ? 0.1" in done.stdout
     assert (tmp_path / "r" / "report.html").is_file()

@@ -38,8 +38,13 @@ def installed(wheel, tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("installed")
     venv.create(place, with_pip=False)
     python = place / "bin" / "python"
-    packages = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], capture_output=True, text=True)
-    # a path in a .pth file is searched for packages, but the .pth files in it (of the sources installed for editing) are not followed
+    packages = subprocess.run(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        capture_output=True,
+        text=True,
+    )
+    # a path in a .pth file is searched for packages, but the .pth files in it (of the sources installed for
+    # editing) are not followed
     (Path(packages.stdout.strip()) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     pip("--python", python, "install", "--no-deps", "--no-index", wheel)
     return place / "bin"
@@ -51,7 +56,9 @@ def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_file_that_git_knows_in_the_package_is_in_the_wheel(wheel):
-    known = subprocess.run(["git", "ls-files", "limen"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    known = subprocess.run(
+        ["git", "ls-files", "limen"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
     assert len([name for name in known if not name.endswith(".py")]) > 50
     packed = zipfile.ZipFile(wheel)
     assert sorted(set(known) - set(packed.namelist())) == []
@@ -75,7 +82,9 @@ def test_the_demo_runs_from_the_installed_package_alone(installed, tmp_path):
 
 
 def test_the_installed_package_writes_and_checks_a_study_from_its_templates(installed, tmp_path):
-    made = run(installed / "limen", "listen", "new", "study", "--template", "abx", "--seed", "0", cwd=tmp_path)
+    made = run(
+        installed / "limen", "listen", "new", "study", "--template", "abx", "--seed", "0", cwd=tmp_path
+    )
     assert made.returncode == 0, made.stderr
     checked = run(installed / "limen", "listen", "check", "study", cwd=tmp_path)
     assert checked.returncode == 0, checked.stdout + checked.stderr

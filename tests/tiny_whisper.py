@@ -1,4 +1,5 @@
-"""A Whisper of the real architecture, small and random, written as `save_pretrained` of transformers writes it."""
+"""A Whisper of the real architecture, small and random, written as `save_pretrained` of transformers writes
+it."""
 
 import json
 
@@ -30,10 +31,23 @@ def write_folder(folder, multilingual=True, seed=0):
     end = len(words)
     size = end + 2 + 99 + 1507
     sizes = {
-        f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in (("layers", 2), ("attention_heads", 2), ("ffn_dim", 128))
+        f"{side}_{name}": n
+        for side in ("encoder", "decoder")
+        for name, n in (("layers", 2), ("attention_heads", 2), ("ffn_dim", 128))
     }
-    config = WhisperConfig(vocab_size=size, d_model=32, max_source_positions=POSITIONS, max_target_positions=40, num_mel_bins=80, **sizes,
-                           eos_token_id=end, pad_token_id=end, bos_token_id=end, decoder_start_token_id=end + 1, init_std=0.3)  # fmt: skip
+    config = WhisperConfig(
+        vocab_size=size,
+        d_model=32,
+        max_source_positions=POSITIONS,
+        max_target_positions=40,
+        num_mel_bins=80,
+        **sizes,
+        eos_token_id=end,
+        pad_token_id=end,
+        bos_token_id=end,
+        decoder_start_token_id=end + 1,
+        init_std=0.3,
+    )
     torch.manual_seed(seed)
     theirs = WhisperForConditionalGeneration(config).eval()
     theirs.save_pretrained(folder)

@@ -3,16 +3,18 @@ r"""Auto-PGD, whose step sizes look after themselves. Croce & Hein 2020, https:/
     z^{t+1} = Proj( x^t + eta^t * steepest( grad L(x^t) ) )
     x^{t+1} = Proj( x^t + a * (z^{t+1} - x^t) + (1 - a) * (x^t - x^{t-1}) ),    eta^0 = 2 eps
 
-At checkpoints, ever closer together, a sample halves its eta and goes back to its best point if in less than a share rho of the steps
-since the last one the loss rose, or if neither eta nor the best loss changed since then. L1 budgets have the rule of Croce & Hein 2021
-(https://arxiv.org/abs/2103.01208): no momentum, steps over as many coordinates as the best point has changed, divided by 1.5.
+At checkpoints, ever closer together, a sample halves its eta and goes back to its best point if in less than
+a share rho of the steps since the last one the loss rose, or if neither eta nor the best loss changed since
+then. L1 budgets have the rule of Croce & Hein 2021 (https://arxiv.org/abs/2103.01208): no momentum, steps
+over as many coordinates as the best point has changed, divided by 1.5.
 
-Departs from the paper: L is a margin with a softened gradient (`losses.py`), not the cross-entropy; fooled samples leave at once; of the
-others the point of highest loss is returned; the first run starts at the clean sample, but under linf without `targets` at a random point.
-Both were tried on pictures that stand in none of the tables of docs/benchmarks.md. Of 256 on each of its networks the soft margin leaves
-150, 157, 93 and 72 robust, the cross-entropy 152, 160, 96 and 84 (the softness was chosen on these, of five from 0.2 to 0.7); under l2 the
-clean start fools as many as a random one, or more, under linf as many or fewer. Where the gradient is zero there, the first step leads to a
-random point.
+Departs from the paper: L is a margin with a softened gradient (`losses.py`), not the cross-entropy; fooled
+samples leave at once; of the others the point of highest loss is returned; the first run starts at the clean
+sample, but under linf without `targets` at a random point. Both were tried on pictures that stand in none of
+the tables of docs/benchmarks.md. Of 256 on each of its networks the soft margin leaves 150, 157, 93 and 72
+robust, the cross-entropy 152, 160, 96 and 84 (the softness was chosen on these, of five from 0.2 to 0.7);
+under l2 the clean start fools as many as a random one, or more, under linf as many or fewer. Where the
+gradient is zero there, the first step leads to a random point.
 """
 
 from collections.abc import Callable
@@ -34,19 +36,20 @@ from limen.core.types import Outputs
 
 class APGD(Options):
     loss: Literal["soft", "ce", "dlr"] = "soft"
-    """The margin with a softened gradient (of a goal that is not about one class: its own loss); the cross-entropy (of any goal: its own
-    loss); or the difference of logits ratio, which `soft` takes too towards `targets`. The last two are the paper's; their formulas, also
-    for fewer than four classes, stand in limen/attacks/shared/losses.py."""
+    """The margin with a softened gradient (of a goal that is not about one class: its own loss); the
+    cross-entropy (of any goal: its own loss); or the difference of logits ratio, which `soft` takes too
+    towards `targets`. The last two are the paper's; their formulas, also for fewer than four classes, stand
+    in limen/attacks/shared/losses.py."""
     targets: int = Field(default=0, ge=0)
-    """0: the goal as it is. k: of an untargeted goal, one run towards each of the k classes likeliest next to the true one, by the clean
-    output. A goal that has a target keeps it."""
+    """0: the goal as it is. k: of an untargeted goal, one run towards each of the k classes likeliest next to
+    the true one, by the clean output. A goal that has a target keeps it."""
     steps: int = Field(default=100, ge=1)
     """Gradient steps of one run."""
     restarts: int = Field(default=1, ge=1)
     """Runs from different starts; only samples not yet fooled are run again."""
     random_start: bool | None = None
-    """Start every run at a random point of the budget, as in the paper. If false, the first run of a loss starts at the clean sample.
-    null: true under linf without `targets`."""
+    """Start every run at a random point of the budget, as in the paper. If false, the first run of a loss
+    starts at the clean sample. null: true under linf without `targets`."""
     rho: float = Field(default=0.75, ge=0, le=1)
     """Share of the steps between two checkpoints in which the loss must rise for the step size to be kept."""
     momentum: float = Field(default=0.75, gt=0, le=1)
@@ -74,7 +77,14 @@ def apgd(problem: Problem, options: APGD) -> Tensor:
     for target in targets:
         for restart in range(options.restarts):
             if len(left):
-                _run(problem.rows(left), options, best, left, None if target is None else target[left], random or restart > 0)
+                _run(
+                    problem.rows(left),
+                    options,
+                    best,
+                    left,
+                    None if target is None else target[left],
+                    random or restart > 0,
+                )
             left = left[~best.reached[left]]
     return best.x
 
@@ -109,15 +119,34 @@ class _State:
         return _State(*(getattr(self, f.name)[index] for f in fields(self)))
 
 
-def _run(active: Problem, options: APGD, best: Best, rows: Tensor, target: Tensor | None, random: bool) -> None:
+def _run(
+    active: Problem, options: APGD, best: Best, rows: Tensor, target: Tensor | None, random: bool
+) -> None:
     """One run over the samples `rows`."""
     l1 = isinstance(active.ball, L1Ball)
     x = active.start() if random else active.x.clone()
     target = torch.full_like(rows, -1) if target is None else target
     gradient, loss, reached = active.gradient(x, _loss(active, options, target))
-    radius, dimensions = active.ball.radius, x[0].numel() if active.lengths is None else active.lengths.to(x.device)
-    s = _State(rows, target, x, x, gradient, loss, x.clone(), gradient.clone(), loss.clone(), loss.clone(), (1 if l1 else 2) * radius,
-               torch.zeros_like(loss), torch.ones_like(rows, dtype=torch.bool), torch.ones_like(radius) * dimensions / 5)  # fmt: skip
+    radius, dimensions = (
+        active.ball.radius,
+        x[0].numel() if active.lengths is None else active.lengths.to(x.device),
+    )
+    s = _State(
+        rows,
+        target,
+        x,
+        x,
+        gradient,
+        loss,
+        x.clone(),
+        gradient.clone(),
+        loss.clone(),
+        loss.clone(),
+        (1 if l1 else 2) * radius,
+        torch.zeros_like(loss),
+        torch.ones_like(rows, dtype=torch.bool),
+        torch.ones_like(radius) * dimensions / 5,
+    )
     sparse = s.count * 5
     interval = max(int((0.04 if l1 else 0.22) * options.steps), 1)
     check = interval
@@ -130,14 +159,23 @@ def _run(active: Problem, options: APGD, best: Best, rows: Tensor, target: Tenso
             if not len(stay):
                 return
             active, s, sparse = active.rows(stay), s.at(stay), sparse[stay]
-        if step > check:  # now, not after the gradient: who is fooled must not go back to a point of higher loss that fools no one
+        if (
+            step > check
+            # now, not after the gradient: who is fooled must not go back to a point of higher loss that fools
+            # no one
+        ):
             if l1:
                 sparse = _check_sparse(active, s, sparse)
             else:
                 _check(s, options.rho * interval)
-                interval = max(interval - max(int(0.03 * options.steps), 1), max(int(0.06 * options.steps), 1))
+                interval = max(
+                    interval - max(int(0.03 * options.steps), 1), max(int(0.06 * options.steps), 1)
+                )
             check += interval
-        s.before, s.x = s.x, _sparse_step(active, s) if l1 else _step(active, s, options.momentum if step > 1 else 1.0)
+        s.before, s.x = (
+            s.x,
+            _sparse_step(active, s) if l1 else _step(active, s, options.momentum if step > 1 else 1.0),
+        )
         if step == 1 and not random and len(dead := (s.gradient == 0).flatten(1).all(1).nonzero().squeeze(1)):
             s.x[dead] = active.rows(dead).start()
         raised = _loss(active, options, s.target)
@@ -181,11 +219,15 @@ def _sparse_step(active: Problem, s: _State) -> Tensor:
 
 def _check_sparse(active: Problem, s: _State, before: Tensor) -> Tensor:
     """The coordinates that the best point changes: as long as they become fewer, steps are long."""
-    # a change as small as the rounding error of the projection is none: counted, it would keep steps too wide for ever
+    # a change as small as the rounding error of the projection is none: counted, it would keep steps too wide
+    # for ever
     now = ((s.top - active.x).abs() > 4 * torch.finfo(s.top.dtype).eps).flatten(1).sum(1).to(s.eta)
     fewer = now < 0.95 * before
     radius = active.ball.radius
-    s.count, s.eta = (now / 1.5).floor().clamp_min(1), torch.where(fewer, radius, (s.eta / 1.5).maximum(radius / 10))
+    s.count, s.eta = (
+        (now / 1.5).floor().clamp_min(1),
+        torch.where(fewer, radius, (s.eta / 1.5).maximum(radius / 10)),
+    )
     _back(s, fewer)
     return now
 

@@ -1,13 +1,14 @@
 """AutoAttack, the published set of attacks. Croce & Hein 2020, https://arxiv.org/abs/2003.01690.
 
-standard    apgd (ce), apgd (dlr, towards 9 classes), fab (towards 9 classes), square
-plus        apgd (ce) and apgd (dlr) with 5 restarts, fab with 5 restarts, square, apgd towards 9 classes, fab towards 9 classes
+standard    apgd (ce), apgd (dlr, towards 9 classes), fab (towards 9 classes), square plus        apgd (ce)
+and apgd (dlr) with 5 restarts, fab with 5 restarts, square, apgd towards 9 classes, fab towards 9 classes
 rand        apgd (ce) and apgd (dlr), on the mean of 20 answers of a model that draws at random
 
-L1 budgets (Croce & Hein 2021, https://arxiv.org/abs/2103.01208): standard makes 5 restarts and leads apgd towards 5 classes.
-Only samples that withstood an attack meet the next one; of the others the first success is kept. Departs from the authors' code: a sample
-is finished as soon as it is fooled, not when its attack ends, and hopeless ones are given up early (`give_up`); docs/benchmarks.md
-compares accuracy and time. {name: cascade} is ours: as strong on the networks we know, and faster.
+L1 budgets (Croce & Hein 2021, https://arxiv.org/abs/2103.01208): standard makes 5 restarts and leads apgd
+towards 5 classes. Only samples that withstood an attack meet the next one; of the others the first success is
+kept. Departs from the authors' code: a sample is finished as soon as it is fooled, not when its attack ends,
+and hopeless ones are given up early (`give_up`); docs/benchmarks.md compares accuracy and time. {name:
+cascade} is ours: as strong on the networks we know, and faster.
 """
 
 import copy
@@ -24,7 +25,8 @@ from limen.budgets.families.balls import L1Ball
 from limen.core.options import Options
 
 DRAWS = 20
-"""rand: answers of a random model that are averaged for one gradient, unless the model or the attack's `draws` names more than one."""
+"""rand: answers of a random model that are averaged for one gradient, unless the model or the attack's
+`draws` names more than one."""
 
 
 class AutoAttack(Options):
@@ -35,8 +37,8 @@ class AutoAttack(Options):
     queries: int = Field(default=5000, ge=2)
     """Points that square tries; 5000 is the published set."""
     give_up: float = Field(default=2.0, ge=0)
-    """fab and square leave samples that would not get there if each further doubling of their steps gained this many times what the last
-    one did; 0: they make all their steps, as published."""
+    """fab and square leave samples that would not get there if each further doubling of their steps gained
+    this many times what the last one did; 0: they make all their steps, as published."""
 
 
 @torch.no_grad()
@@ -53,10 +55,25 @@ def published(options: AutoAttack, l1: bool = False) -> list[str | dict[str, Any
     steps = {"steps": options.steps}
     ce, dlr = ({"name": "apgd", "loss": loss, "random_start": True, **steps} for loss in ("ce", "dlr"))
     early = {"give_up": options.give_up}
-    fab, square = {"name": "fab", **steps, **early}, {"name": "square", "queries": options.queries, "rescale": False, **early}
+    fab, square = (
+        {"name": "fab", **steps, **early},
+        {"name": "square", "queries": options.queries, "rescale": False, **early},
+    )
     if options.version == "rand":
         return [ce, dlr]
     if options.version == "plus":
         five = {"restarts": 5}
-        return [{**ce, **five}, {**dlr, **five}, {**fab, **five}, square, {**dlr, "targets": 9}, {**fab, "targets": 9}]
-    return [{**ce, "restarts": 5 if l1 else 1}, {**dlr, "targets": 5 if l1 else 9}, {**fab, "targets": 9}, square]
+        return [
+            {**ce, **five},
+            {**dlr, **five},
+            {**fab, **five},
+            square,
+            {**dlr, "targets": 9},
+            {**fab, "targets": 9},
+        ]
+    return [
+        {**ce, "restarts": 5 if l1 else 1},
+        {**dlr, "targets": 5 if l1 else 9},
+        {**fab, "targets": 9},
+        square,
+    ]

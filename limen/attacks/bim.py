@@ -2,8 +2,8 @@ r"""Basic iterative method. Kurakin et al. 2017, https://arxiv.org/abs/1607.0253
 
     x^0 = x,    x^{t+1} = Clip_{x, eps} ( x^t + alpha * sign( grad_x L(theta, x^t, y) ) )
 
-The paper's "iterative least-likely class" is the goal {name: target_class, target: least_likely}. For other budgets than linf the sign
-becomes the steepest step of that norm.
+The paper's "iterative least-likely class" is the goal {name: target_class, target: least_likely}. For other
+budgets than linf the sign becomes the steepest step of that norm.
 """
 
 from typing import ClassVar
@@ -25,7 +25,8 @@ class BIM(Options):
     step_size: float = Field(default=0.0, ge=0)
     """Length of a step as a share of the budget's radius; 0 means 1.25 / steps."""
     early_stop: bool = True
-    """A sample leaves the batch as soon as it reaches the goal. If false, every step is made, as in the paper."""
+    """A sample leaves the batch as soon as it reaches the goal. If false, every step is made, as in the
+    paper."""
 
 
 @torch.no_grad()

@@ -1,11 +1,14 @@
-r"""Boundary attack: a walk along the boundary by decisions alone. Brendel et al. 2018, https://arxiv.org/abs/1712.04248:
+r"""Boundary attack: a walk along the boundary by decisions alone. Brendel et al. 2018,
+https://arxiv.org/abs/1712.04248:
 
-    eta ~ N(0, I) orthogonal to x - x_t, of length delta ||x - x_t||;   s_t = x_t + eta, put back on the sphere around x
+    eta ~ N(0, I) orthogonal to x - x_t, of length delta ||x - x_t||;
+        s_t = x_t + eta, put back on the sphere around x
     x_{t+1} = s_t + epsilon ( x - s_t )   if that reaches the goal, else x_t
 
-delta follows how often s_t reaches the goal, epsilon how often x_{t+1} does. Departs from the paper: the walk starts on the boundary
-(bisection from noise, see `limen/attacks/shared/decision.py`), and both step lengths move a little after every look instead of by a half after a
-hundred. A sample for which no noise reaches the goal, as is common of targets, comes back unchanged.
+delta follows how often s_t reaches the goal, epsilon how often x_{t+1} does. Departs from the paper: the walk
+starts on the boundary (bisection from noise, see `limen/attacks/shared/decision.py`), and both step lengths
+move a little after every look instead of by a half after a hundred. A sample for which no noise reaches the
+goal, as is common of targets, comes back unchanged.
 """
 
 from typing import ClassVar
@@ -47,13 +50,18 @@ def boundary(problem: Problem, options: Boundary) -> Tensor:
     queries = options.queries // problem.draws
     x_adv, left, spent = on_boundary(problem, options.start_tries, "l2", queries)
     active, x_t, spent = problem.rows(left), x_adv[left], spent[left]
-    delta, epsilon = (x_t.new_full((len(left),), size) for size in (options.spherical_step, options.source_step))
+    delta, epsilon = (
+        x_t.new_full((len(left),), size) for size in (options.spherical_step, options.source_step)
+    )
     while len(left):
         # every row ends with a whole block: which rows walk on does not hang on their neighbours
         stay = spent + BLOCK + 1 <= queries
         if not bool(stay.all()):
             x_adv[left[~stay]] = x_t[~stay]
-            active, left, x_t, spent, delta, epsilon = (active.rows(stay), *(v[stay] for v in (left, x_t, spent, delta, epsilon)))
+            active, left, x_t, spent, delta, epsilon = (
+                active.rows(stay),
+                *(v[stay] for v in (left, x_t, spent, delta, epsilon)),
+            )
             continue
         like = active.x[:, None].expand(-1, BLOCK, *active.x.shape[1:])
         noise = normal_like(like, active.generators, None if active.mask is None else active.lengths)
@@ -68,7 +76,9 @@ def boundary(problem: Problem, options: Boundary) -> Tensor:
     return problem.project(x_adv)
 
 
-def _proposed(active: Problem, x_t: Tensor, noise: Tensor, delta: Tensor, epsilon: Tensor) -> tuple[Tensor, Tensor]:
+def _proposed(
+    active: Problem, x_t: Tensor, noise: Tensor, delta: Tensor, epsilon: Tensor
+) -> tuple[Tensor, Tensor]:
     """The point on the sphere, and that point moved towards the clean sample."""
     way = x_t - active.x
     size = way.flatten(1).norm(dim=1)

@@ -1,9 +1,10 @@
 """Several attacks one after the other, each on the samples that withstood those before: cheap ones first.
 
-What the first success of a sample is, that is its result; without one, its attempt of highest loss. The default fools at least what
-AutoAttack (Croce & Hein 2020, https://arxiv.org/abs/2003.01690) fools on the networks of docs/benchmarks.md, in less than a quarter of its
-time: four starts of apgd with its softened margin do what there is to do; the runs towards single classes and the short random search are
-there for models whose gradients mislead.
+What the first success of a sample is, that is its result; without one, its attempt of highest loss. The
+default fools at least what AutoAttack (Croce & Hein 2020, https://arxiv.org/abs/2003.01690) fools on the
+networks of docs/benchmarks.md, in less than a quarter of its time: four starts of apgd with its softened
+margin do what there is to do; the runs towards single classes and the short random search are there for
+models whose gradients mislead.
 """
 
 from collections.abc import Sequence
@@ -25,13 +26,21 @@ Spec = str | dict[str, Any]
 
 def alone(spec: Spec) -> tuple[Component, Options]:
     """An attack that can be one of several: a name, or {name, options}."""
-    if not isinstance(spec, str) and (extra := {"goal", "budget", "precision", *Through.model_fields} & set(spec)):
-        raise UserError(f"The attacks of a cascade share its goal, budget, precision, through and draws, but {', '.join(sorted(extra))} "
-                        f"came with {spec.get('name')}. Set it on the cascade.")  # fmt: skip
+    if not isinstance(spec, str) and (
+        extra := {"goal", "budget", "precision", *Through.model_fields} & set(spec)
+    ):
+        raise UserError(
+            "The attacks of a cascade share its goal, budget, precision, through and draws, but "
+            f"{', '.join(sorted(extra))} "
+            f"came with {spec.get('name')}. Set it on the cascade."
+        )
     component, options = parse("attacks", spec)
     if hasattr(component.module, "craft"):
-        raise UserError(f"The attack {component.name} is universal: it is crafted once, on other samples, and cannot be one of several. "
-                        "Run it as an attack of its own.")  # fmt: skip
+        raise UserError(
+            f"The attack {component.name} is universal: it is crafted once, on other samples, and cannot be "
+            "one of several. "
+            "Run it as an attack of its own."
+        )
     return component, options
 
 
@@ -44,12 +53,16 @@ def _checked(spec: Spec) -> Spec:
 
 
 class Cascade(Options):
-    attacks: list[Annotated[Spec, AfterValidator(_checked)]] = Field(min_length=1, default=[
-        {"name": "apgd", "restarts": 4},
-        {"name": "apgd", "loss": "dlr", "targets": 9, "steps": 50},
-        {"name": "square", "queries": 500, "give_up": 0},
-    ])  # fmt: skip
-    """Attacks in the order in which they run, each a name or {name: ..., option: value, ...}. Goal and budget are the cascade's."""
+    attacks: list[Annotated[Spec, AfterValidator(_checked)]] = Field(
+        min_length=1,
+        default=[
+            {"name": "apgd", "restarts": 4},
+            {"name": "apgd", "loss": "dlr", "targets": 9, "steps": 50},
+            {"name": "square", "queries": 500, "give_up": 0},
+        ],
+    )
+    """Attacks in the order in which they run, each a name or {name: ..., option: value, ...}. Goal and budget
+    are the cascade's."""
 
     @property
     def needs_budget(self) -> bool:
@@ -62,7 +75,8 @@ def cascade(problem: Problem, options: Cascade) -> Tensor:
 
 
 def in_turn(problem: Problem, attacks: Sequence[Spec]) -> Tensor:
-    """The best point of every sample; who reaches the goal, by a fresh look at what an attack returned, goes no further."""
+    """The best point of every sample; who reaches the goal, by a fresh look at what an attack returned, goes
+    no further."""
     best = Best.none(problem)
     best.loss, best.reached = problem.evaluate(problem.x)
     for component, options in map(alone, attacks):

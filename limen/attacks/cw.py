@@ -1,21 +1,25 @@
-r"""Carlini and Wagner's attack on speech recognisers. Carlini & Wagner 2018, https://arxiv.org/abs/1801.01944:
+r"""Carlini and Wagner's attack on speech recognisers. Carlini & Wagner 2018,
+https://arxiv.org/abs/1801.01944:
 
     minimise  L(x + delta, t) + (1 / c) || delta ||_2    subject to  max|delta| <= tau
 
-with Adam; whenever the goal is reached, tau becomes max|delta| if that is less, and then 0.8 tau, and delta shrinks with it. Of the points
-that reach the goal the one of least || delta ||_2 is kept; without success, the one of lowest loss. Any goal and any model with a loss will
-do: L is minus what the goal raises, CTC or token by token, the weight of the first token being the goal's affair.
+with Adam; whenever the goal is reached, tau becomes max|delta| if that is less, and then 0.8 tau, and delta
+shrinks with it. Of the points that reach the goal the one of least || delta ||_2 is kept; without success,
+the one of lowest loss. Any goal and any model with a loss will do: L is minus what the goal raises, CTC or
+token by token, the weight of the first token being the goal's affair.
 
-Departs from the authors' code: each sample has its radius, its success and its end (there, one maximum is taken over the whole batch, and
-later versions take one clip at a time); the model is asked about the clip as 16-bit audio instead of under random noise, so the gradient's
-own forward pass says at every step whether the goal is reached; Adam gets the gradient instead of its sign and is damped (see
-_shrinking.py), because where signs decide a clip fares otherwise alone than beside others. Their form is
+Departs from the authors' code: each sample has its radius, its success and its end (there, one maximum is
+taken over the whole batch, and later versions take one clip at a time); the model is asked about the clip as
+16-bit audio instead of under random noise, so the gradient's own forward pass says at every step whether the
+goal is reached; Adam gets the gradient instead of its sign and is damped (see _shrinking.py), because where
+signs decide a clip fares otherwise alone than beside others. Their form is
 
     {sign: true, check_every: 10, eps: 0.061, learning_rate: 0.05, steps: 1000}
 
 and that of Olivier 2023, appendix D.2.2,
 
-    {optimiser: sgd, sign: true, eps: 0.015, learning_rate: 0.033, decrease: 0.5, max_decreases: 1, steps: 10000}
+    {optimiser: sgd, sign: true, eps: 0.015, learning_rate: 0.033, decrease: 0.5, max_decreases: 1,
+        steps: 10000}
 """
 
 from typing import ClassVar, Literal
@@ -38,9 +42,11 @@ class CW(Options):
     steps: int = Field(default=500, ge=1)
     """Gradient steps."""
     eps: float = Field(default=0.05, gt=0)
-    """First radius tau, in input units. A budget linf or peak_db takes its place; any other budget is kept besides."""
+    """First radius tau, in input units. A budget linf or peak_db takes its place; any other budget is kept
+    besides."""
     learning_rate: float = Field(default=0.02, gt=0)
-    """Length of a step as a share of the radius, with which it shrinks (the 0.001 of papers is 0.02 of their radius 0.05)."""
+    """Length of a step as a share of the radius, with which it shrinks (the 0.001 of papers is 0.02 of their
+    radius 0.05)."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """"adam", or "sgd": the gradient itself, scaled to root mean square 1."""
     sign: bool = False
@@ -48,9 +54,11 @@ class CW(Options):
     decrease: float = Field(default=0.8, gt=0, lt=1)
     """What the radius is multiplied by whenever the goal is reached."""
     max_decreases: int | None = Field(default=None, ge=0)
-    """A sample that reaches the goal after so many decreases is finished; null: it goes on through all steps."""
+    """A sample that reaches the goal after so many decreases is finished; null: it goes on through all
+    steps."""
     const: float = Field(default=10.0, gt=0)
-    """c. The smaller, the quieter the change and the harder the goal: on ctc_small 0.03 gains 2 dB, but a classifier's loss is no match."""
+    """c. The smaller, the quieter the change and the harder the goal: on ctc_small 0.03 gains 2 dB, but a
+    classifier's loss is no match."""
     check_every: int = Field(default=1, ge=1)
     """Steps between two looks whether the goal is reached."""
 
@@ -62,27 +70,44 @@ def cw(problem: Problem, options: CW) -> Tensor:
 
 def first_radius(problem: Problem, options: CW) -> Tensor:
     """(B,)."""
-    return problem.budget.radius if isinstance(problem.budget, LinfBall) else problem.x.new_full((len(problem),), options.eps)
+    return (
+        problem.budget.radius
+        if isinstance(problem.budget, LinfBall)
+        else problem.x.new_full((len(problem),), options.eps)
+    )
 
 
 def shrink(problem: Problem, options: CW) -> Best:
     """The smallest perturbation found of every sample; without success, the point of lowest loss."""
     best, ball, x_adv = Best.of(problem.x), LinfBall(first_radius(problem, options)), problem.x.clone()
-    active, rows, steps = problem, torch.arange(len(problem), device=problem.x.device), Steps(options.optimiser, problem)
-    decreases, most = torch.zeros_like(rows), options.steps if options.max_decreases is None else options.max_decreases
+    active, rows, steps = (
+        problem,
+        torch.arange(len(problem), device=problem.x.device),
+        Steps(options.optimiser, problem),
+    )
+    decreases, most = (
+        torch.zeros_like(rows),
+        options.steps if options.max_decreases is None else options.max_decreases,
+    )
     for step in range(options.steps + 1):
         last = step == options.steps
         kept = stored(active, x_adv)
         looks = step % options.check_every == 0
-        gradient, loss, reached = (kept, *active.evaluate(kept)) if last else active.gradient(kept, confirm=looks)
+        gradient, loss, reached = (
+            (kept, *active.evaluate(kept)) if last else active.gradient(kept, confirm=looks)
+        )
         delta = x_adv - active.x
         if last or looks:
             _record(active, best, rows, x_adv, kept, loss, reached)
             if last:
                 break
             if bool(reached.any()):
-                shrunk = options.decrease * delta.flatten(1).abs().amax(1)  # at most the radius, times decrease
-                stay = ~(reached & ((shrunk < STEP) | (decreases >= most)))  # less than a step of 16-bit audio is nothing
+                shrunk = options.decrease * delta.flatten(1).abs().amax(
+                    1
+                )  # at most the radius, times decrease
+                stay = ~(
+                    reached & ((shrunk < STEP) | (decreases >= most))
+                )  # less than a step of 16-bit audio is nothing
                 if not bool(stay.any()):
                     break
                 ball = LinfBall(torch.where(reached, shrunk, ball.radius))
@@ -94,14 +119,22 @@ def shrink(problem: Problem, options: CW) -> Best:
                     steps.rows(stay)
         norm = length(delta).clamp_min(torch.finfo(delta.dtype).tiny)
         slope = (delta / expand(options.const * norm, delta)).sub_(gradient)
-        way = steps.down(slope.sign_() if options.sign else slope).mul_(expand(options.learning_rate * ball.radius, delta))
+        way = steps.down(slope.sign_() if options.sign else slope).mul_(
+            expand(options.learning_rate * ball.radius, delta)
+        )
         x_adv = active.project(ball.project(way.add_(delta)).add_(active.x))
     return best
 
 
-def _record(active: Problem, best: Best, rows: Tensor, x_adv: Tensor, kept: Tensor, loss: Tensor, reached: Tensor) -> None:
+def _record(
+    active: Problem, best: Best, rows: Tensor, x_adv: Tensor, kept: Tensor, loss: Tensor, reached: Tensor
+) -> None:
     """Keeps what is better than before."""
     size = length(kept - active.x) if bool(reached.any()) else torch.full_like(loss, torch.inf)
     better = torch.where(reached, size < best.size[rows], best.size[rows].isinf() & (loss > best.loss[rows]))
     i = better.nonzero().squeeze(1)
-    best.x[rows[i]], best.loss[rows[i]], best.size[rows[i]] = x_adv[i], loss[i], torch.where(reached, size, torch.inf)[i]
+    best.x[rows[i]], best.loss[rows[i]], best.size[rows[i]] = (
+        x_adv[i],
+        loss[i],
+        torch.where(reached, size, torch.inf)[i],
+    )

@@ -1,17 +1,20 @@
-r"""Carlini and Wagner's L0 attack: the L2 attack, again and again, on fewer and fewer values. Carlini & Wagner 2017, section VI-C,
-https://arxiv.org/abs/1608.04644:
+r"""Carlini and Wagner's L0 attack: the L2 attack, again and again, on fewer and fewer values. Carlini &
+Wagner 2017, section VI-C, https://arxiv.org/abs/1608.04644:
 
     minimise  || delta ||_2^2 + c * f(x + delta)    over the values that may still change
-    i = argmin_i | g_i * delta_i |,  g = grad f(x + delta);    value i is frozen at x_i, and again, until the L2 attack fails
+    i = argmin_i | g_i * delta_i |,  g = grad f(x + delta);
+        value i is frozen at x_i, and again, until the L2 attack fails
 
-f is minus the margin of the logits, 0 once the goal is reached. Each search starts from the change found before, without the frozen values.
+f is minus the margin of the logits, 0 once the goal is reached. Each search starts from the change found
+before, without the frozen values.
 
-Departs from the paper: many values are frozen at once, half of those changed at first; half as many after a failure, twice as many after
-a success. A value that cannot be frozen alone is kept and the next one tried; a sample is finished when all were tried. What still succeeds
-without the frozen values costs one gradient and no search; a search is a few large steps, during which c grows. The range is kept by
-projection, because tanh freezes values at an end of it. Values count one by one: a pixel of a colour picture is three. On 32 digits
-and a small network that is 7.2 values in the mean after 76 gradients, and 8.6 after 88 on one trained adversarially. With a budget, a
-sample leaves once it is inside.
+Departs from the paper: many values are frozen at once, half of those changed at first; half as many after a
+failure, twice as many after a success. A value that cannot be frozen alone is kept and the next one tried; a
+sample is finished when all were tried. What still succeeds without the frozen values costs one gradient and
+no search; a search is a few large steps, during which c grows. The range is kept by projection, because tanh
+freezes values at an end of it. Values count one by one: a pixel of a colour picture is three. On 32 digits
+and a small network that is 7.2 values in the mean after 76 gradients, and 8.6 after 88 on one trained
+adversarially. With a budget, a sample leaves once it is inside.
 """
 
 from dataclasses import dataclass, fields
@@ -73,18 +76,28 @@ def cw_l0(problem: Problem, options: CWL0) -> Tensor:
     rate = options.learning_rate * room(active, "linf")
     c = 2 * options.c_init * way(active, gradient, margin)
     everything = torch.ones_like(x_adv, dtype=torch.bool)
-    search = _Search(everything, torch.zeros_like(x_adv), torch.full_like(c, torch.inf), torch.zeros_like(c), c, c)
+    search = _Search(
+        everything, torch.zeros_like(x_adv), torch.full_like(c, torch.inf), torch.zeros_like(c), c, c
+    )
     for _ in range(1, options.steps if len(left) else 0):
         failed = ~success & (best.size[left] < torch.inf) & (search.waited >= options.patience)
         anew = success | failed
         stepped = _step(active, x_adv, gradient, adam, search, rate, options)
         if bool(anew.any()):
             over = _plan(active, search, success, failed, gradient, best.x[left], best.size[left])
-            x_adv = torch.where(expand(anew, x_adv), torch.where(search.free, best.x[left], active.x), stepped)
+            x_adv = torch.where(
+                expand(anew, x_adv), torch.where(search.free, best.x[left], active.x), stepped
+            )
             adam.restart(anew)
             stay = ~(over | inside(active, best, left))
             if not bool(stay.all()):
-                active, left, search, x_adv, rate = active.rows(stay), left[stay], search.rows(stay), x_adv[stay], rate[stay]
+                active, left, search, x_adv, rate = (
+                    active.rows(stay),
+                    left[stay],
+                    search.rows(stay),
+                    x_adv[stay],
+                    rate[stay],
+                )
                 adam.rows(stay)
                 if not len(left):
                     break
@@ -96,7 +109,9 @@ def cw_l0(problem: Problem, options: CWL0) -> Tensor:
     return problem.project(best.x)
 
 
-def _step(active: Problem, x_adv: Tensor, gradient: Tensor, adam: Adam, search: _Search, rate: Tensor, options: CWL0) -> Tensor:
+def _step(
+    active: Problem, x_adv: Tensor, gradient: Tensor, adam: Adam, search: _Search, rate: Tensor, options: CWL0
+) -> Tensor:
     """One step of Adam on || delta ||^2 + c * f."""
     mean, root = adam.means((2 * (x_adv - active.x) - gradient * expand(search.c, gradient)) * search.free)
     search.c = torch.minimum(options.c_growth * search.c, MOST * search.first_c)
@@ -104,7 +119,15 @@ def _step(active: Problem, x_adv: Tensor, gradient: Tensor, adam: Adam, search: 
     return active.clip(x_adv - expand(rate, mean) * mean / root)
 
 
-def _plan(active: Problem, search: _Search, success: Tensor, failed: Tensor, gradient: Tensor, x_best: Tensor, size: Tensor) -> Tensor:
+def _plan(
+    active: Problem,
+    search: _Search,
+    success: Tensor,
+    failed: Tensor,
+    gradient: Tensor,
+    x_best: Tensor,
+    size: Tensor,
+) -> Tensor:
     """Chooses what is frozen next where a search has ended; says who has tried everything."""
     delta = x_best - active.x
     changed, anew = delta != 0, expand(success | failed, delta)
@@ -112,10 +135,14 @@ def _plan(active: Problem, search: _Search, success: Tensor, failed: Tensor, gra
     needed = changed & ~search.free & expand(failed & (search.count == 1), delta)
     search.use = search.use.masked_fill(needed, torch.inf)
     fewer = torch.minimum(2 * search.count, (size / 2).floor())
-    search.count = torch.where(success, fewer, torch.where(failed, (search.count / 2).floor(), search.count)).clamp_min(1)
+    search.count = torch.where(
+        success, fewer, torch.where(failed, (search.count / 2).floor(), search.count)
+    ).clamp_min(1)
     order = torch.where(changed, search.use, torch.inf).flatten(1).argsort(dim=1, stable=True)
     frozen = torch.arange(order.shape[1], device=order.device) < search.count[:, None]
-    frozen = torch.zeros_like(frozen.expand_as(order)).scatter_(1, order, frozen.expand_as(order)).view_as(delta)
+    frozen = (
+        torch.zeros_like(frozen.expand_as(order)).scatter_(1, order, frozen.expand_as(order)).view_as(delta)
+    )
     search.free = torch.where(anew, changed & ~frozen, search.free)
     search.waited = torch.where(success | failed, 0, search.waited)
     search.c = torch.where(success | failed, search.first_c, search.c)

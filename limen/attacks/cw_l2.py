@@ -1,16 +1,20 @@
 r"""Carlini and Wagner's L2 attack. Carlini & Wagner 2017, https://arxiv.org/abs/1608.04644:
 
-    minimise  || delta ||_2^2 + c * max( kappa - margin(x + delta), 0 )    subject to  low <= x + delta <= high
+    minimise  || delta ||_2^2 + c * max( kappa - margin(x + delta), 0 )
+        subject to  low <= x + delta <= high
 
-with Adam, and a binary search over c. margin is positive where the goal is reached: Z_t - max_{i != t} Z_i for a target t, and the
-reverse for "anything but t". A recogniser has no margin: there the loss of the goal takes its place until the goal is reached.
+with Adam, and a binary search over c. margin is positive where the goal is reached: Z_t - max_{i != t} Z_i
+for a target t, and the reverse for "anything but t". A recogniser has no margin: there the loss of the goal
+takes its place until the goal is reached.
 
-Departs from the authors' code: the range is kept by projection (the first of the paper's three ways) instead of by tanh, because tanh
-freezes the values that stand exactly at an end of the range, and 4 of 5 pixels of a digit do; a search step starts where the last one
-ended instead of at the clean sample; once a sample has succeeded its rate falls; c begins at 1, and a search step that gains little is left
-sooner; what rounding could turn over is no success. On the networks of docs/benchmarks.md that takes 240 to 330 gradients of the 900, and
-median changes are smaller than those of the libraries there that make them all. With tanh, 32 digits and a small adversarially trained
-network, success is 25 % as the authors have it, and 97 % with the modifier kept between search steps, where projection has 100 %.
+Departs from the authors' code: the range is kept by projection (the first of the paper's three ways) instead
+of by tanh, because tanh freezes the values that stand exactly at an end of the range, and 4 of 5 pixels of a
+digit do; a search step starts where the last one ended instead of at the clean sample; once a sample has
+succeeded its rate falls; c begins at 1, and a search step that gains little is left sooner; what rounding
+could turn over is no success. On the networks of docs/benchmarks.md that takes 240 to 330 gradients of the
+900, and median changes are smaller than those of the libraries there that make them all. With tanh, 32 digits
+and a small adversarially trained network, success is 25 % as the authors have it, and 97 % with the modifier
+kept between search steps, where projection has 100 %.
 """
 
 from typing import ClassVar
@@ -26,9 +30,11 @@ from limen.budgets.families.balls import expand
 from limen.core.options import Options
 
 RATE_FALLS = 0.75
-"""What remains of the rate of a sample after a search step, once it has succeeded: from then on it is about the last few percent."""
+"""What remains of the rate of a sample after a search step, once it has succeeded: from then on it is about
+the last few percent."""
 LONGEST = 0.5
-"""From then on no step is longer than this share of the smallest change found, all values moving at the full rate."""
+"""From then on no step is longer than this share of the smallest change found, all values moving at the full
+rate."""
 
 
 class CWL2(Options):
@@ -40,14 +46,15 @@ class CWL2(Options):
     search_steps: int = Field(default=9, ge=1)
     """Values of c tried."""
     learning_rate: float = Field(default=0.01, gt=0)
-    """Adam's, in input units, until the first success; with every search step after it, it falls by a quarter or more. 0.01
-    suits pictures; 0.0005 clips, whose values are much smaller."""
+    """Adam's, in input units, until the first success; with every search step after it, it falls by a quarter
+    or more. 0.01 suits pictures; 0.0005 clips, whose values are much smaller."""
     c_init: float = Field(default=1.0, gt=0)
     """First c; ten times more after a failure, halfway between failure and success afterwards."""
     confidence: float = Field(default=0.0, ge=0)
     """Margin kappa of the logits that counts as success. Recognisers ignore it."""
     abort_early: bool = True
-    """A sample leaves a search step when its objective has not fallen by 1 % in a tenth of the steps (0.01 % in the authors' code)."""
+    """A sample leaves a search step when its objective has not fallen by 1 % in a tenth of the steps (0.01 %
+    in the authors' code)."""
 
 
 @torch.no_grad()
@@ -55,20 +62,35 @@ def cw_l2(problem: Problem, options: CWL2) -> Tensor:
     n, new = len(problem), problem.x.new_full
     weights = Weights.of(new((n,), options.c_init))
     best, found, x_adv = new((n,), torch.inf), problem.x.clone(), problem.x.clone()
-    rate, values = new((n,), options.learning_rate), problem.x[0].numel() if problem.lengths is None else problem.lengths.to(best)
+    rate, values = (
+        new((n,), options.learning_rate),
+        problem.x[0].numel() if problem.lengths is None else problem.lengths.to(best),
+    )
     for _ in range(options.search_steps):
         todo = (best > 0).nonzero().squeeze(1)  # what reaches the goal unchanged is finished
         if not len(todo):
             break
-        weights.judge(_descend(problem.rows(todo), options, rate[todo], weights.c[todo], todo, x_adv, best, found), todo)
+        weights.judge(
+            _descend(problem.rows(todo), options, rate[todo], weights.c[todo], todo, x_adv, best, found), todo
+        )
         slower = (RATE_FALLS * rate).minimum(LONGEST * best / values**0.5)
         rate = torch.where(best < torch.inf, slower, rate)  # who has a way to go yet keeps long steps
     found = torch.where(expand(best < torch.inf, found), found, x_adv)
     return problem.project(found)
 
 
-def _descend(active: Problem, options: CWL2, rate: Tensor, c: Tensor, rows: Tensor, x_adv: Tensor, best: Tensor, found: Tensor) -> Tensor:
-    """One search step over the samples `rows`: moves `x_adv`, writes smaller successes into `best` and `found`, says who succeeded."""
+def _descend(
+    active: Problem,
+    options: CWL2,
+    rate: Tensor,
+    c: Tensor,
+    rows: Tensor,
+    x_adv: Tensor,
+    best: Tensor,
+    found: Tensor,
+) -> Tensor:
+    """One search step over the samples `rows`: moves `x_adv`, writes smaller successes into `best` and
+    `found`, says who succeeded."""
     x = x_adv[rows]
     first, second = torch.zeros_like(x), torch.zeros_like(x)  # Adam's moments
     checked = torch.full_like(c, torch.inf)
@@ -86,14 +108,25 @@ def _descend(active: Problem, options: CWL2, rate: Tensor, c: Tensor, rows: Tens
         first.mul_(0.9).add_(slope, alpha=0.1)
         second.mul_(0.999).addcmul_(slope, slope, value=0.001)
         scale = (1 - 0.999**step) ** -0.5
-        x = active.clip(x.addcdiv(first * expand(rate, x), second.sqrt().mul_(scale).add_(1e-8), value=-1 / (1 - 0.9**step)))
+        x = active.clip(
+            x.addcdiv(
+                first * expand(rate, x), second.sqrt().mul_(scale).add_(1e-8), value=-1 / (1 - 0.9**step)
+            )
+        )
         if options.abort_early and step % every == 0:
             objective = size.square() + c * short
             stay = objective < checked - 0.01 * checked.abs().nan_to_num(0.0, 0.0)
             checked = objective
             if not bool(stay.all()):
                 x_adv[rows[here]] = x
-                active, here, x, c, rate, checked = active.rows(stay), here[stay], x[stay], c[stay], rate[stay], checked[stay]
+                active, here, x, c, rate, checked = (
+                    active.rows(stay),
+                    here[stay],
+                    x[stay],
+                    c[stay],
+                    rate[stay],
+                    checked[stay],
+                )
                 first, second = first[stay], second[stay]
                 if not len(here):
                     break
@@ -102,7 +135,8 @@ def _descend(active: Problem, options: CWL2, rate: Tensor, c: Tensor, rows: Tens
 
 
 def _pull(active: Problem, x: Tensor, c: Tensor, confidence: float) -> tuple[Tensor, Tensor, Tensor]:
-    """c times the gradient towards the goal (zero once it is reached), what is still short of it, and who is there."""
+    """c times the gradient towards the goal (zero once it is reached), what is still short of it, and who is
+    there."""
     if active.model.output == "class":
         gradient, margin, reached = active.gradient(x, loss=clear_margin(active.goal))
         success = reached & (margin >= confidence)

@@ -1,18 +1,21 @@
-r"""Carlini and Wagner's L-inf attack: only what exceeds a bound tau is penalised, and tau shrinks. Carlini & Wagner 2017, section VI-B,
-https://arxiv.org/abs/1608.04644:
+r"""Carlini and Wagner's L-inf attack: only what exceeds a bound tau is penalised, and tau shrinks. Carlini &
+Wagner 2017, section VI-B, https://arxiv.org/abs/1608.04644:
 
     minimise  c * f(x + delta) + sum_i max( |delta_i| - tau, 0 )    subject to  low <= x + delta <= high
-    tau becomes 0.9 times the largest |delta_i| where that succeeds; each search starts from the change found before
+    tau becomes 0.9 times the largest |delta_i| where that succeeds;
+        each search starts from the change found before
 
-f is minus the margin of the logits, 0 once the goal is reached, in units of its steepest slope: c means the same at any scale of logits.
+f is minus the margin of the logits, 0 once the goal is reached, in units of its steepest slope: c means the
+same at any scale of logits.
 
-Departs from the paper: every sample has a tau of its own, which shrinks after any step that succeeds and not only after a search; it begins
-at the distance to the linearised boundary instead of at 1, and once a tau has failed, the next lies halfway to the smallest success. Adam
-takes the slope of f alone and the penalty acts by its proximal step: its slope jumps from 0 to 1 at tau, which throws Adam far back and
-holds it there. c doubles when tau can shrink no more (in the paper: when it fails), and a sample is finished after the largest c. Up to 1
-no value gains by leaving [-tau, tau]; on two networks for digits a larger c only made changes larger. The slope of the margin is softened
-over the other classes (`smooth_margin`). The range is kept by projection, because tanh freezes values at an end of it. With a budget, a
-sample leaves once it is inside.
+Departs from the paper: every sample has a tau of its own, which shrinks after any step that succeeds and not
+only after a search; it begins at the distance to the linearised boundary instead of at 1, and once a tau has
+failed, the next lies halfway to the smallest success. Adam takes the slope of f alone and the penalty acts by
+its proximal step: its slope jumps from 0 to 1 at tau, which throws Adam far back and holds it there. c
+doubles when tau can shrink no more (in the paper: when it fails), and a sample is finished after the largest
+c. Up to 1 no value gains by leaving [-tau, tau]; on two networks for digits a larger c only made changes
+larger. The slope of the margin is softened over the other classes (`smooth_margin`). The range is kept by
+projection, because tanh freezes values at an end of it. With a budget, a sample leaves once it is inside.
 """
 
 from dataclasses import dataclass, fields
@@ -45,7 +48,8 @@ class CWLinf(Options):
     patience: int = Field(default=10, ge=1)
     """Steps in a row without success after which a tau has failed."""
     tolerance: float = Field(default=0.01, gt=0, lt=1)
-    """tau can shrink no more when the largest that failed is this close to the smallest success, as a share of it."""
+    """tau can shrink no more when the largest that failed is this close to the smallest success, as a share
+    of it."""
     c_init: float = Field(default=0.25, gt=0)
     """First c."""
     c_max: float = Field(default=1.0, gt=0)
@@ -77,7 +81,9 @@ def cw_linf(problem: Problem, options: CWLinf) -> Tensor:
     bound = _Bound(tau, torch.zeros_like(tau), torch.full_like(tau, options.c_init), torch.zeros_like(tau))
     for step in range(1, options.steps if len(left) else 0):
         x_adv = _step(active, x_adv, gradient, success, adam, bound, options.learning_rate)
-        gradient, margin, reached = active.gradient(x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps)))
+        gradient, margin, reached = active.gradient(
+            x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps))
+        )
         success, size = reached & (margin > 0), sizes(x_adv - active.x, "linf")
         best.take(left, x_adv, size, success)
         farther = (size + _linear(active, x_adv, gradient, margin)).minimum(largest)
@@ -93,8 +99,17 @@ def cw_linf(problem: Problem, options: CWLinf) -> Tensor:
     return problem.project(best.x)
 
 
-def _step(active: Problem, x_adv: Tensor, gradient: Tensor, success: Tensor, adam: Adam, bound: _Bound, learning_rate: float) -> Tensor:
-    """A step of Adam down f, then the proximal step of the penalty: what exceeds tau comes back, but no further than to tau."""
+def _step(
+    active: Problem,
+    x_adv: Tensor,
+    gradient: Tensor,
+    success: Tensor,
+    adam: Adam,
+    bound: _Bound,
+    learning_rate: float,
+) -> Tensor:
+    """A step of Adam down f, then the proximal step of the penalty: what exceeds tau comes back, but no
+    further than to tau."""
     slope = gradient * expand(shares((~success).to(gradient), gradient.flatten(1).abs().amax(1)), gradient)
     mean, root = adam.means(-slope)
     rate, tau = expand(learning_rate * bound.tau, x_adv), expand(bound.tau, x_adv)
@@ -115,7 +130,10 @@ def _judge(bound: _Bound, success: Tensor, smallest: Tensor, farther: Tensor, op
     bound.tau = torch.where(success, smaller, torch.where(fails, larger, bound.tau))
     bound.waited = torch.where(fails, 0, bound.waited)
     stuck = found & (smallest - bound.failed <= options.tolerance * smallest)
-    bound.tau, bound.failed = torch.where(stuck, options.shrink * smallest, bound.tau), torch.where(stuck, 0, bound.failed)
+    bound.tau, bound.failed = (
+        torch.where(stuck, options.shrink * smallest, bound.tau),
+        torch.where(stuck, 0, bound.failed),
+    )
     bound.c = torch.where(stuck, 2 * bound.c, bound.c)
     return stuck
 

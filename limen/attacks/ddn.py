@@ -1,15 +1,17 @@
-r"""Decoupled direction and norm: the gradient turns the change, success or failure sets its length. Rony et al. 2019,
-https://arxiv.org/abs/1811.09600:
+r"""Decoupled direction and norm: the gradient turns the change, success or failure sets its length. Rony et
+al. 2019, https://arxiv.org/abs/1811.09600:
 
     delta_k = delta_{k-1} + alpha_k * g / ||g||_2
-    eps_k   = (1 - gamma) * eps_{k-1}  where x + delta_{k-1} is adversarial,  (1 + gamma) * eps_{k-1}  elsewhere
+    eps_k   = (1 - gamma) * eps_{k-1}  where x + delta_{k-1} is adversarial,
+        (1 + gamma) * eps_{k-1}  elsewhere
     x_k     = clip( x + eps_k * delta_k / ||delta_k||_2 )
 
-Departs from the paper: g is the gradient of the margin of the logits, softened over the other classes (`smooth_margin`), not of the
-cross-entropy, which vanishes where softmax saturates, and leaves out values that the range stops; eps starts at the distance to the
-linearised boundary and alpha is a share of it, so that nothing depends on the units of x (the paper: eps_0 = 1, alpha_0 = 1); gamma shrinks
-with alpha. At 100 steps on 64 digits and two small networks (standard, adversarially trained) that is median L2 1.22 and 1.74, mean 1.26
-and 1.74, against medians 1.22 and 1.80, means 1.26 and 1.85, as in the paper.
+Departs from the paper: g is the gradient of the margin of the logits, softened over the other classes
+(`smooth_margin`), not of the cross-entropy, which vanishes where softmax saturates, and leaves out values
+that the range stops; eps starts at the distance to the linearised boundary and alpha is a share of it, so
+that nothing depends on the units of x (the paper: eps_0 = 1, alpha_0 = 1); gamma shrinks with alpha. At 100
+steps on 64 digits and two small networks (standard, adversarially trained) that is median L2 1.22 and 1.74,
+mean 1.26 and 1.74, against medians 1.22 and 1.80, means 1.26 and 1.85, as in the paper.
 """
 
 from typing import ClassVar
@@ -19,7 +21,15 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks.engine.problem import Problem, need_classes
-from limen.attacks.shared.smallest_change import annealed, first_look, room, shares, sizes, smooth_margin, temperatures
+from limen.attacks.shared.smallest_change import (
+    annealed,
+    first_look,
+    room,
+    shares,
+    sizes,
+    smooth_margin,
+    temperatures,
+)
 from limen.budgets.families.balls import expand
 from limen.core.options import Options
 
@@ -45,10 +55,14 @@ def ddn(problem: Problem, options: DDN) -> Tensor:
     largest = room(active, "l2")
     eps = shares(-margin, sizes(g, "l2")).minimum(largest)
     for step in range(1, options.steps if len(left) else 0):
-        alpha, gamma = (annealed(step, options.steps, first, first / 100) for first in (options.step_size, options.gamma))
+        alpha, gamma = (
+            annealed(step, options.steps, first, first / 100) for first in (options.step_size, options.gamma)
+        )
         delta = x_adv - active.x + g * expand(shares(alpha * eps, sizes(g, "l2")), g)
         x_adv = active.clip(active.x + delta * expand(shares(eps, sizes(delta, "l2")), delta))
-        gradient, margin, reached = active.gradient(x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps)))
+        gradient, margin, reached = active.gradient(
+            x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps))
+        )
         g = active.movable(x_adv, gradient)
         success, size = reached & (margin > 0), sizes(x_adv - active.x, "l2")
         best.take(left, x_adv, size, success)

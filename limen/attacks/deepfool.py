@@ -1,20 +1,24 @@
-r"""DeepFool: to the nearest linearised boundary, again and again. Moosavi-Dezfooli et al. 2016, https://arxiv.org/abs/1511.04599:
+r"""DeepFool: to the nearest linearised boundary, again and again. Moosavi-Dezfooli et al. 2016,
+https://arxiv.org/abs/1511.04599:
 
-    f'_k = f_k(x_i) - f_c(x_i),   w'_k = grad f_k(x_i) - grad f_c(x_i),   l = argmin_{k != c} |f'_k| / ||w'_k||_q
+    f'_k = f_k(x_i) - f_c(x_i),   w'_k = grad f_k(x_i) - grad f_c(x_i),
+        l = argmin_{k != c} |f'_k| / ||w'_k||_q
     r_i = |f'_l| / ||w'_l||_2^2 * w'_l           (l2, q = 2)
     r_i = |f'_l| / ||w'_l||_1 * sign(w'_l)       (linf, q = 1)
     x_{i+1} = x + (1 + overshoot) * sum_i r_i    until f leaves class c
 
-Departs from the paper: only the classes most likely at the clean sample are looked at (`k_classes`); the overshoot is part of every step,
-as in the authors' code, and so is the range. Two walks are made and the smaller change is kept. In the first, values at an end of the range
-that a step would push further are left out of it: every step goes all the way to the linearised boundary, so that two or three do, even
-where nearly all of the slope lies on such values. In the second, what leaves the range is cut off, as in published code: its steps fall
-short and are more, and most of its points are nearer (86 % on digits), but it stands still where hardly any of a step is left. It is only
-made where such values matter, and towards two classes: the one that the first walk reached, and the nearest to the clean sample without
-regard to the range. A step that went far beyond the boundary is taken back along the straight way (`refine`);
-then the clean sample is projected onto the boundary as it looks where the search arrived, again and again (`nearer`), which is
-SuperDeepFool of Abdollahpourrostam et al. 2024, https://arxiv.org/abs/2303.12481, with the range kept by an exact projection; a point that
-rounding could turn back has not arrived. With a budget, the point found is projected into it.
+Departs from the paper: only the classes most likely at the clean sample are looked at (`k_classes`); the
+overshoot is part of every step, as in the authors' code, and so is the range. Two walks are made and the
+smaller change is kept. In the first, values at an end of the range that a step would push further are left
+out of it: every step goes all the way to the linearised boundary, so that two or three do, even where nearly
+all of the slope lies on such values. In the second, what leaves the range is cut off, as in published code:
+its steps fall short and are more, and most of its points are nearer (86 % on digits), but it stands still
+where hardly any of a step is left. It is only made where such values matter, and towards two classes: the one
+that the first walk reached, and the nearest to the clean sample without regard to the range. A step that went
+far beyond the boundary is taken back along the straight way (`refine`); then the clean sample is projected
+onto the boundary as it looks where the search arrived, again and again (`nearer`), which is SuperDeepFool of
+Abdollahpourrostam et al. 2024, https://arxiv.org/abs/2303.12481, with the range kept by an exact projection;
+a point that rounding could turn back has not arrived. With a budget, the point found is projected into it.
 """
 
 from dataclasses import dataclass
@@ -26,7 +30,13 @@ from torch import Tensor
 
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.hyperplane import onto_hyperplane
-from limen.attacks.shared.smallest_change import Smallest, clear_margin, clearly_reached, rounding_margin, sizes
+from limen.attacks.shared.smallest_change import (
+    Smallest,
+    clear_margin,
+    clearly_reached,
+    rounding_margin,
+    sizes,
+)
 from limen.budgets.families.balls import expand
 from limen.core.errors import UserError
 from limen.core.options import Options
@@ -46,9 +56,11 @@ class DeepFool(Options):
     overshoot: float = Field(default=0.02, ge=0)
     """How far beyond the boundary, as a share of the way to it."""
     k_classes: int = Field(default=10, ge=2)
-    """Classes looked at: the sample's own and the most likely others. Each costs one backward pass per step."""
+    """Classes looked at: the sample's own and the most likely others. Each costs one backward pass per
+    step."""
     refine: int = Field(default=3, ge=0)
-    """Halvings of the way back from the point found towards the boundary, one forward pass each; 0 is the paper."""
+    """Halvings of the way back from the point found towards the boundary, one forward pass each; 0 is the
+    paper."""
     nearer: int = Field(default=12, ge=0)
     """Gradients spent on coming nearer to the clean sample along the boundary; 0 is the paper."""
 
@@ -57,19 +69,29 @@ class DeepFool(Options):
 def deepfool(problem: Problem, options: DeepFool) -> Tensor:
     need_classes(problem, "deepfool")
     if problem.goal.targeted:
-        raise UserError("The attack deepfool seeks the nearest wrong class and takes no target. Use the goal untargeted, or cw_l2 or pgd.")
+        raise UserError(
+            "The attack deepfool seeks the nearest wrong class and takes no target. Use the goal "
+            "untargeted, or cw_l2 or pgd."
+        )
     own = problem.goal.reference
     assert isinstance(own, Tensor)
     logits = problem.outputs(problem.x)
     assert isinstance(logits, Tensor)
-    others = logits.scatter(1, own[:, None], -torch.inf).topk(min(options.k_classes, logits.shape[1]) - 1).indices
+    others = (
+        logits.scatter(1, own[:, None], -torch.inf).topk(min(options.k_classes, logits.shape[1]) - 1).indices
+    )
     right = (~problem.goal.reached(logits)).nonzero().squeeze(1)
     if not len(right):
         return problem.project(problem.x)
     active, own, others = problem.rows(right), own[right], others[right]
     first = _walk(active, own, others, options, leave_out=True)
     best = Smallest.of(active)
-    best.take(torch.arange(len(active), device=right.device), first.x, sizes(first.x - active.x, options.norm), first.reached)
+    best.take(
+        torch.arange(len(active), device=right.device),
+        first.x,
+        sizes(first.x - active.x, options.norm),
+        first.reached,
+    )
     rows = first.touched.nonzero().squeeze(1)
     if len(rows):
         some = active.rows(rows)
@@ -89,18 +111,25 @@ class _Walk:
     reached: Tensor
     """(B,) bool."""
     touched: Tensor
-    """(B,) bool: more than a LITTLE of a slope lay on values at an end of the range that it would push further."""
+    """(B,) bool: more than a LITTLE of a slope lay on values at an end of the range that it would push
+    further."""
     nearest: Tensor
     """(B,) the class whose linearised boundary was nearest to the clean sample, the range left aside."""
 
 
 def _walk(problem: Problem, own: Tensor, others: Tensor, options: DeepFool, leave_out: bool) -> _Walk:
     """Steps to the nearest boundary until the goal is reached."""
-    r, active, left = torch.zeros_like(problem.x), problem, torch.arange(len(problem), device=problem.x.device)
+    r, active, left = (
+        torch.zeros_like(problem.x),
+        problem,
+        torch.arange(len(problem), device=problem.x.device),
+    )
     no = torch.zeros_like(left, dtype=torch.bool)
     walk = _Walk(problem.x.clone(), no, no.clone(), left)
     for number in range(options.steps):
-        step, touched, nearest = _to_nearest_boundary(active, walk.x[left], own[left], others[left], options.norm, leave_out)
+        step, touched, nearest = _to_nearest_boundary(
+            active, walk.x[left], own[left], others[left], options.norm, leave_out
+        )
         walk.touched[left] |= touched
         if number == 0:
             walk.nearest = nearest
@@ -117,7 +146,8 @@ def _walk(problem: Problem, own: Tensor, others: Tensor, options: DeepFool, leav
 
 
 def _pulled_back(active: Problem, x_adv: Tensor, options: DeepFool) -> Tensor:
-    """Nearer to the boundary along the straight way back to the clean sample: a step may have gone far beyond it."""
+    """Nearer to the boundary along the straight way back to the clean sample: a step may have gone far beyond
+    it."""
     way = x_adv - active.x
     low, high = torch.zeros_like(way.flatten(1)[:, 0]), torch.ones_like(way.flatten(1)[:, 0])
     for _ in range(options.refine if len(way) else 0):
@@ -132,8 +162,8 @@ def _pulled_back(active: Problem, x_adv: Tensor, options: DeepFool) -> Tensor:
 
 
 def _along(active: Problem, x: Tensor, options: DeepFool) -> Tensor:
-    """The smallest success of a search that goes from the clean sample to the boundary linearised at x where x is beyond it, and from x
-    itself elsewhere."""
+    """The smallest success of a search that goes from the clean sample to the boundary linearised at x where
+    x is beyond it, and from x itself elsewhere."""
     best, rows, clean = Smallest.of(active), torch.arange(len(x), device=x.device), active.x.flatten(1)
     low, high = (active.clip(torch.full_like(x, end)).flatten(1) for end in (-torch.inf, torch.inf))
     for _ in range(options.nearer):
@@ -147,8 +177,9 @@ def _along(active: Problem, x: Tensor, options: DeepFool) -> Tensor:
     return best.x
 
 
-def _to_nearest_boundary(active: Problem, x: Tensor, own: Tensor, others: Tensor, norm: str, leave_out: bool
-                         ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+def _to_nearest_boundary(
+    active: Problem, x: Tensor, own: Tensor, others: Tensor, norm: str, leave_out: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """The step, and `touched` and `nearest` of a walk."""
     logits, w = active.input_gradients(x, others, base=own)
     p, rows = 2 if norm == "l2" else 1, torch.arange(len(x), device=x.device)

@@ -1,15 +1,19 @@
-r"""Elastic net attack: a change of small L1 norm, which few values carry. Chen et al. 2018, https://arxiv.org/abs/1709.04114:
+r"""Elastic net attack: a change of small L1 norm, which few values carry. Chen et al. 2018,
+https://arxiv.org/abs/1709.04114:
 
     minimise  c * f(x + delta) + ||delta||_2^2 + beta * ||delta||_1    subject to  low <= x + delta <= high
-    x^{k+1} = S( y^k - alpha_k * grad( c * f + ||delta||_2^2 )(y^k) ),    y^{k+1} = x^{k+1} + k / (k + 3) * ( x^{k+1} - x^k )
+    x^{k+1} = S( y^k - alpha_k * grad( c * f + ||delta||_2^2 )(y^k) ),
+        y^{k+1} = x^{k+1} + k / (k + 3) * ( x^{k+1} - x^k )
 
-with a binary search over c. f is minus the margin of the logits, 0 once the goal is reached; S shrinks delta and keeps the range.
+with a binary search over c. f is minus the margin of the logits, 0 once the goal is reached; S shrinks delta
+and keeps the range.
 
-Departs from the paper: S shrinks by alpha_k * beta, which is the proximal step of the objective above; the paper's shrinks by beta
-whatever the step, so that its beta of 0.001 at steps of 0.01 is 0.1 here. alpha_k falls along half a cosine, and steps are shorter where
-the L1 norm outweighs the square: there the shrinkage alone would undo the whole change. The first c is what would do if the model were
-linear; a search step begins where the last one ended; y^k, whose gradient is taken, is what is judged. With a budget, a sample leaves
-once it is inside.
+Departs from the paper: S shrinks by alpha_k * beta, which is the proximal step of the objective above; the
+paper's shrinks by beta whatever the step, so that its beta of 0.001 at steps of 0.01 is 0.1 here. alpha_k
+falls along half a cosine, and steps are shorter where the L1 norm outweighs the square: there the shrinkage
+alone would undo the whole change. The first c is what would do if the model were linear; a search step begins
+where the last one ended; y^k, whose gradient is taken, is what is judged. With a budget, a sample leaves once
+it is inside.
 """
 
 from typing import ClassVar, Literal
@@ -32,7 +36,8 @@ class EAD(Options):
     beta: float = Field(default=2.0, ge=0)
     """Weight of the L1 norm beside the squared L2 norm; 0 leaves the latter alone."""
     decision: Literal["en", "l1"] = "en"
-    """Of all successes the one of smallest ||delta||_2^2 + beta * ||delta||_1 is kept, or of smallest ||delta||_1."""
+    """Of all successes the one of smallest ||delta||_2^2 + beta * ||delta||_1 is kept, or of smallest
+    ||delta||_1."""
     steps: int = Field(default=25, ge=1)
     """Gradients of one search step."""
     search_steps: int = Field(default=9, ge=1)
@@ -40,8 +45,8 @@ class EAD(Options):
     step_size: float = Field(default=0.02, gt=0, le=0.5)
     """First alpha; it falls to a hundredth."""
     c_init: float = Field(default=1.0, gt=0)
-    """First c, as a multiple of the one that would do if the model were linear; ten times more after a failure, halfway between failure
-    and success afterwards."""
+    """First c, as a multiple of the one that would do if the model were linear; ten times more after a
+    failure, halfway between failure and success afterwards."""
 
 
 def cost(options: EAD) -> float:
@@ -54,7 +59,9 @@ def ead(problem: Problem, options: EAD) -> Tensor:
     best, active, left, gradient, margin = first_look(problem)
     slopes = active.movable(active.x, gradient).flatten(1).abs()
     weights = Weights.of(options.c_init * _enough(slopes, -margin, options.beta))
-    first_alpha = options.step_size * (1 - shares(torch.full_like(margin, options.beta), weights.c * slopes.amax(1))).clamp_min(1e-3)
+    first_alpha = options.step_size * (
+        1 - shares(torch.full_like(margin, options.beta), weights.c * slopes.amax(1))
+    ).clamp_min(1e-3)
     y, success = active.x, torch.zeros_like(left, dtype=torch.bool)
     for made in range(options.steps * options.search_steps - 1 if len(left) else 0):
         k = made % options.steps
@@ -71,7 +78,12 @@ def ead(problem: Problem, options: EAD) -> Tensor:
             weights.judge(found)
         stay = ~inside(active, best, left)
         if not bool(stay.all()):
-            active, left, weights, first_alpha = active.rows(stay), left[stay], weights.rows(stay), first_alpha[stay]
+            active, left, weights, first_alpha = (
+                active.rows(stay),
+                left[stay],
+                weights.rows(stay),
+                first_alpha[stay],
+            )
             x, y, gradient, success, found = x[stay], y[stay], gradient[stay], success[stay], found[stay]
             if not len(left):
                 break
@@ -92,10 +104,12 @@ def _size(delta: Tensor, options: EAD) -> Tensor:
 
 
 def _enough(slopes: Tensor, need: Tensor, beta: float) -> Tensor:
-    """(B,) the c at which the optimum of a linear model gains `need`: sum_i a_i * max( c * a_i - beta, 0 ) / 2 for its slopes a (B, n).
+    """(B,) the c at which the optimum of a linear model gains `need`: sum_i a_i * max( c * a_i - beta, 0 ) /
+    2 for its slopes a (B, n).
 
-    Of the sum over the k steepest slopes the same is wanted at c_k = (2 * need + beta * sum a) / sum a^2, and the smallest c_k is it,
-    because leaving out a term that is positive, or counting one that is negative, makes the sum smaller."""
+    Of the sum over the k steepest slopes the same is wanted at c_k = (2 * need + beta * sum a) / sum a^2, and
+    the smallest c_k is it, because leaving out a term that is positive, or counting one that is negative,
+    makes the sum smaller."""
     a = slopes.sort(dim=1, descending=True).values
     top = a[:, :1]
     a = shares(a, top)  # squares of small slopes would vanish

@@ -2,17 +2,19 @@ r"""Fast adaptive boundary: along the linearised boundary, biased towards the cl
 https://arxiv.org/abs/1907.02044:
 
     pi = { z : f_s(x_i) + <w_s, z - x_i> = 0 },    s the class whose linearised boundary is nearest to x_i
-    d_i = Proj_{pi, range}(x_i) - x_i,    d_0 = Proj_{pi, range}(x) - x,    alpha = min( ||d_i|| / (||d_i|| + ||d_0||), alpha_max )
+    d_i = Proj_{pi, range}(x_i) - x_i,    d_0 = Proj_{pi, range}(x) - x,
+        alpha = min( ||d_i|| / (||d_i|| + ||d_0||), alpha_max )
     x_{i+1} = clip( (1 - alpha) * (x_i + eta * d_i) + alpha * (x + eta * d_0) )
     and where x_{i+1} is adversarial:  x_{i+1} = (1 - beta) * x + beta * x_{i+1}
 
 f_k = z_k - z_c and w_k its gradient. Towards a target t, f = z_t - max_{k != t} z_k.
 
-Departs from the paper: after steps that fell short, one aims beyond the boundary: at f = (eta - 1) * 2^n |f| for the n-th in a row, at most
-|f| (a boundary that curves away is otherwise approached for ever and never crossed); one pass serves a step, because it judges a point and
-linearises the boundary there: after a success this boundary, a little behind which the point lies, is looked at from the point after the
-step back, and not the one at the latter; there is no final search. With a budget, a sample leaves once it is inside, and with `give_up`
-also when it is far from it.
+Departs from the paper: after steps that fell short, one aims beyond the boundary: at f = (eta - 1) * 2^n |f|
+for the n-th in a row, at most |f| (a boundary that curves away is otherwise approached for ever and never
+crossed); one pass serves a step, because it judges a point and linearises the boundary there: after a success
+this boundary, a little behind which the point lies, is looked at from the point after the step back, and not
+the one at the latter; there is no final search. With a budget, a sample leaves once it is inside, and with
+`give_up` also when it is far from it.
 """
 
 from typing import ClassVar, Literal
@@ -24,7 +26,15 @@ from torch import Tensor
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.give_up import Hopeless
 from limen.attacks.shared.hyperplane import onto_hyperplane
-from limen.attacks.shared.smallest_change import BALLS, DUALS, Smallest, clear_margin, clearly_reached, room, sizes
+from limen.attacks.shared.smallest_change import (
+    BALLS,
+    DUALS,
+    Smallest,
+    clear_margin,
+    clearly_reached,
+    room,
+    sizes,
+)
 from limen.budgets.families.balls import Ball, L1Ball, LinfBall, expand
 from limen.core.options import Options
 
@@ -38,10 +48,11 @@ class FAB(Options):
     steps: int = Field(default=100, ge=1)
     """Steps of one run."""
     restarts: int = Field(default=1, ge=1)
-    """Runs (with `targets`: towards each class); all but the first start at a random point half as far away as the smallest change found
-    in those before, or as the budget allows."""
+    """Runs (with `targets`: towards each class); all but the first start at a random point half as far away
+    as the smallest change found in those before, or as the budget allows."""
     targets: int = Field(default=0, ge=0)
-    """0: every step linearises towards all classes, one backward pass each; k: one run towards each of the k most likely other classes."""
+    """0: every step linearises towards all classes, one backward pass each; k: one run towards each of the k
+    most likely other classes."""
     alpha_max: float = Field(default=0.1, ge=0, le=1)
     """Largest share of the pull towards the clean sample."""
     eta: float = Field(default=1.05, ge=1)
@@ -49,8 +60,9 @@ class FAB(Options):
     beta: float = Field(default=0.9, gt=0, lt=1)
     """Share of the change that is kept after a success."""
     give_up: float = Field(default=0.0, ge=0)
-    """0: never. Otherwise, with a budget, after a quarter and after half of the steps a run of a sample ends that would not come inside if
-    its smallest change fell, with each further doubling of the steps, by this many times what it fell with the last one."""
+    """0: never. Otherwise, with a budget, after a quarter and after half of the steps a run of a sample ends
+    that would not come inside if its smallest change fell, with each further doubling of the steps, by this
+    many times what it fell with the last one."""
 
 
 @torch.no_grad()
@@ -63,40 +75,60 @@ def fab(problem: Problem, options: FAB) -> Tensor:
     best = Smallest.of(problem)
     best.size[problem.goal.reached(logits)] = 0
     others = logits.scatter(1, reference[:, None], -torch.inf).topk(logits.shape[1] - 1).indices
-    picks = [others] if options.targets == 0 or problem.goal.targeted else list(others[:, : options.targets].split(1, 1))
+    picks = (
+        [others]
+        if options.targets == 0 or problem.goal.targeted
+        else list(others[:, : options.targets].split(1, 1))
+    )
     while picks:
         left = ((best.size > 0) & ~_settled(problem, best, norm)).nonzero().squeeze(1)
         if not len(left):
             break
-        # small batches are slow: as many runs as fit; where runs draw from a sample's stream, one after the other
+        # small batches are slow: as many runs as fit; where runs draw from a sample's stream, one after the
+        # other
         together = len(problem) // len(left) if problem.certain and options.restarts == 1 else 1
         now, picks = picks[:together], picks[together:]
-        _run_together(problem.rows(left.repeat(len(now))), options, norm, best, left, [pick[left] for pick in now])
+        _run_together(
+            problem.rows(left.repeat(len(now))), options, norm, best, left, [pick[left] for pick in now]
+        )
     return problem.project(best.x)
 
 
-def _run_together(runs: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, picks: list[Tensor]) -> None:
-    """Runs towards several classes at once. What comes out is what one after the other would give: a run sees nothing of the others, but
-    is broken off once one before it is inside the budget, and then counts for nothing."""
+def _run_together(
+    runs: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, picks: list[Tensor]
+) -> None:
+    """Runs towards several classes at once. What comes out is what one after the other would give: a run sees
+    nothing of the others, but is broken off once one before it is inside the budget, and then counts for
+    nothing."""
     together = len(picks)
     found, pick = Smallest.of(runs), torch.cat(picks)
     for restart in range(options.restarts):
         _run(runs, options, norm, found, pick, together, restart > 0)
-    settled, x, size = (t.chunk(together) for t in (_settled(runs, found, norm, together), found.x, found.size))
+    settled, x, size = (
+        t.chunk(together) for t in (_settled(runs, found, norm, together), found.x, found.size)
+    )
     for k in range(together):
         i = slice(None) if k == 0 else ~settled[k - 1]
         best.take(left[i], x[k][i], size[k][i], size[k][i] < torch.inf)
 
 
-def _run(runs: Problem, options: FAB, norm: str, best: Smallest, pick: Tensor, together: int, random: bool) -> None:
+def _run(
+    runs: Problem, options: FAB, norm: str, best: Smallest, pick: Tensor, together: int, random: bool
+) -> None:
     left = (~_settled(runs, best, norm, together)).nonzero().squeeze(1)
     if not len(left):
         return
     active, pick = runs.rows(left), pick[left]
     x = _random_start(active, norm, best.size[left]) if random else active.x
-    beyond = torch.full_like(best.size[left], options.eta - 1)  # how far beyond the boundary one that falls short aims, as a share of |f|
-    nearest = torch.full_like(beyond, torch.inf)  # the smallest change of this run, as a multiple of the budget
-    hopeless = Hopeless(options.give_up, options.steps, [options.steps // 8, options.steps // 4, options.steps // 2])
+    beyond = torch.full_like(
+        best.size[left], options.eta - 1
+    )  # how far beyond the boundary one that falls short aims, as a share of |f|
+    nearest = torch.full_like(
+        beyond, torch.inf
+    )  # the smallest change of this run, as a multiple of the budget
+    hopeless = Hopeless(
+        options.give_up, options.steps, [options.steps // 8, options.steps // 4, options.steps // 2]
+    )
     for step in range(options.steps):
         f, w, success = _boundary(active, x, pick, norm)
         delta = x - active.x
@@ -107,7 +139,9 @@ def _run(runs: Problem, options: FAB, norm: str, best: Smallest, pick: Tensor, t
         if active.budget is not None and active.certain and (some or options.give_up):
             done = _settled(runs, best, norm, together)[left] if some else torch.zeros_like(success)
             if options.give_up:
-                far = (size if type(active.ball) is BALLS[norm] else active.ball.norm(delta)) / active.ball.radius
+                far = (
+                    size if type(active.ball) is BALLS[norm] else active.ball.norm(delta)
+                ) / active.ball.radius
                 nearest = torch.where(success, nearest.minimum(far), nearest)
                 done = done | hopeless.at(step, nearest - 1)
             if bool(done.any()):
@@ -140,7 +174,10 @@ def _boundary(active: Problem, x: Tensor, pick: Tensor, norm: str) -> tuple[Tens
         return f, w, reached & (f > 0)
     own = active.goal.reference
     logits, w = active.input_gradients(x, pick, base=own)
-    f, success = logits.gather(1, pick) - logits.gather(1, own[:, None]), clear_margin(active.goal)(logits) > 0
+    f, success = (
+        logits.gather(1, pick) - logits.gather(1, own[:, None]),
+        clear_margin(active.goal)(logits) > 0,
+    )
     if pick.shape[1] == 1:
         return f[:, 0], w[:, 0], success
     rates = w.flatten(2).norm(p=DUALS[norm], dim=2)
@@ -149,8 +186,11 @@ def _boundary(active: Problem, x: Tensor, pick: Tensor, norm: str) -> tuple[Tens
     return f[rows, nearest], w[rows, nearest], success
 
 
-def _towards(active: Problem, x: Tensor, f: Tensor, f_0: Tensor, w: Tensor, options: FAB, norm: str) -> Tensor:
-    """One step: eta times the way to the hyperplane from here and from the clean sample, mixed. `f` (B,) here, `f_0` at the clean one."""
+def _towards(
+    active: Problem, x: Tensor, f: Tensor, f_0: Tensor, w: Tensor, options: FAB, norm: str
+) -> Tensor:
+    """One step: eta times the way to the hyperplane from here and from the clean sample, mixed. `f` (B,)
+    here, `f_0` at the clean one."""
     both = torch.stack([x.flatten(1), active.x.flatten(1)])
     low, high = _range(active)
     ways = onto_hyperplane(both, w.flatten(1), torch.stack([-f, -f_0]), low, high, norm)
@@ -163,7 +203,9 @@ def _towards(active: Problem, x: Tensor, f: Tensor, f_0: Tensor, w: Tensor, opti
 def _range(active: Problem) -> tuple[Tensor | float, Tensor | float]:
     """The ends of the range, of flat samples where they differ from value to value."""
     if isinstance(active.low, Tensor) or isinstance(active.high, Tensor):
-        low, high = (active.clip(torch.full_like(active.x[:1], end)).flatten(1) for end in (-torch.inf, torch.inf))
+        low, high = (
+            active.clip(torch.full_like(active.x[:1], end)).flatten(1) for end in (-torch.inf, torch.inf)
+        )
         return low, high
     return active.low, active.high
 
@@ -173,12 +215,15 @@ def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
     if active.budget is not None and _norm_of(active.budget) == norm:
         radius = radius.minimum(active.budget.radius)
     ball = BALLS[norm](radius / 2)
-    return active.clip(active.x + ball.fill(ball.start(active.x, active.generators, None if active.mask is None else active.lengths)))
+    return active.clip(
+        active.x
+        + ball.fill(ball.start(active.x, active.generators, None if active.mask is None else active.lengths))
+    )
 
 
 def _settled(problem: Problem, best: Smallest, norm: str, together: int = 1) -> Tensor:
-    """(B,) bool: whether the smallest changes keep to the budget. Of runs side by side, all towards one class after all towards another:
-    this one's or that of one before it."""
+    """(B,) bool: whether the smallest changes keep to the budget. Of runs side by side, all towards one class
+    after all towards another: this one's or that of one before it."""
     if problem.budget is None or not problem.certain:
         return torch.zeros_like(best.size, dtype=torch.bool)
     size = best.size

@@ -2,8 +2,9 @@ r"""Fast gradient sign method. Goodfellow et al. 2015, https://arxiv.org/abs/141
 
     x_adv = x + eps * sign( grad_x L(theta, x, y) )
 
-For other budgets than linf the sign becomes the steepest step of that norm. Departs from the paper: a sample that reaches the goal as it
-is stays as it is; `search` tries several radii along the one gradient and keeps the smallest that works.
+For other budgets than linf the sign becomes the steepest step of that norm. Departs from the paper: a sample
+that reaches the goal as it is stays as it is; `search` tries several radii along the one gradient and keeps
+the smallest that works.
 """
 
 from typing import ClassVar
@@ -22,9 +23,11 @@ class FGSM(Options):
     """The first gradient is asked at the clean samples."""
 
     search: int = Field(default=1, ge=1)
-    """Number of equally spaced radii tried, the budget's being the largest; the smallest that reaches the goal is kept."""
+    """Number of equally spaced radii tried, the budget's being the largest; the smallest that reaches the
+    goal is kept."""
     search_from: float | None = Field(default=None, gt=0, le=1)
-    """Smallest radius tried, as a share of the budget's; null means 1 / search (0.001, 0.002, ... 1 for search: 1000)."""
+    """Smallest radius tried, as a share of the budget's; null means 1 / search (0.001, 0.002, ... 1 for
+    search: 1000)."""
 
 
 @torch.no_grad()
@@ -34,7 +37,11 @@ def fgsm(problem: Problem, options: FGSM) -> Tensor:
     x_adv = problem.x.clone()
     left = (~reached).nonzero().squeeze(1)
     active, gradient = problem.rows(left), select(gradient, left)
-    for share in torch.linspace(options.search_from or 1 / options.search, 1, options.search).tolist() if options.search > 1 else [1.0]:
+    for share in (
+        torch.linspace(options.search_from or 1 / options.search, 1, options.search).tolist()
+        if options.search > 1
+        else [1.0]
+    ):
         x_adv[left] = active.step(active.x, gradient, share * radius[left])
         if options.search == 1 or not len(left):
             break

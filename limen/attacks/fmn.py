@@ -1,25 +1,31 @@
-r"""Fast minimum norm: gradient steps inside a ball whose radius closes in on the boundary, in four norms. Pintor et al. 2021,
-https://arxiv.org/abs/2102.12827:
+r"""Fast minimum norm: gradient steps inside a ball whose radius closes in on the boundary, in four norms.
+Pintor et al. 2021, https://arxiv.org/abs/2102.12827:
 
-    eps_k   = ||delta_k||_p + L(x + delta_k) / || grad L ||_q        until the first success, q dual to p (l0: eps_k grows by gamma)
+    eps_k   = ||delta_k||_p + L(x + delta_k) / || grad L ||_q
+        until the first success, q dual to p (l0: eps_k grows by gamma)
     eps_k   = min( (1 - gamma_k) * eps_{k-1}, ||delta*||_p )         where x + delta_k is adversarial
-    eps_k   = (1 + gamma_k) * eps_{k-1}                              elsewhere; at least one pixel down or up for l0
+    eps_k   = (1 + gamma_k) * eps_{k-1}
+        elsewhere; at least one pixel down or up for l0
     delta_{k+1} = Proj_{||.||_p <= eps_k} ( delta_k - alpha_k * grad L / ||grad L||_2 ),  then into the range
 
 L is minus the margin of the logits, delta* the smallest success, alpha and gamma fall along half a cosine.
 
 Departs from the paper:
-- The gradient of the margin is softened over the other classes (`smooth_margin`) and leaves out values that the range stops.
-- alpha is a share of eps (l0: of the range) and not in input units; a linf step is the steepest one, a sign; an l0 step is scaled by its
+- The gradient of the margin is softened over the other classes (`smooth_margin`) and leaves out values that
+  the range stops.
+- alpha is a share of eps (l0: of the range) and not in input units; a linf step is the steepest one, a sign;
+  an l0 step is scaled by its
   largest entry.
 - An l1 ball and the range are projected onto at once; what the range cut off afterwards would be lost.
-- Of an l0 change those values stay that gain most, delta_i * (grad margin)_i, and not the largest: with little room a value may gain much.
-- Before the first success eps grows by gamma at least: the estimate alone may stand still. Well beyond the boundary (l1, l2, linf) it
+- Of an l0 change those values stay that gain most, delta_i * (grad margin)_i, and not the largest: with
+  little room a value may gain much.
+- Before the first success eps grows by gamma at least: the estimate alone may stand still. Well beyond the
+  boundary (l1, l2, linf) it
   shrinks by the same estimate, by a half at most: gamma alone would take too many steps.
 
-Median size at 100 steps on 64 digits and two small networks (standard, adversarially trained), in brackets the best that three other
-libraries' FMN reach at three step sizes: l0 6, 6 (6, 8); l1 5.18, 4.97 (5.32, 5.09); l2 1.22, 1.74 (1.25, 1.80); linf 0.102, 0.300
-(0.107, 0.305).
+Median size at 100 steps on 64 digits and two small networks (standard, adversarially trained), in brackets
+the best that three other libraries' FMN reach at three step sizes: l0 6, 6 (6, 8); l1 5.18, 4.97 (5.32,
+5.09); l2 1.22, 1.74 (1.25, 1.80); linf 0.102, 0.300 (0.107, 0.305).
 """
 
 from typing import ClassVar, Literal
@@ -29,7 +35,17 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks.engine.problem import Problem, need_classes
-from limen.attacks.shared.smallest_change import BALLS, DUALS, annealed, first_look, room, shares, sizes, smooth_margin, temperatures
+from limen.attacks.shared.smallest_change import (
+    BALLS,
+    DUALS,
+    annealed,
+    first_look,
+    room,
+    shares,
+    sizes,
+    smooth_margin,
+    temperatures,
+)
 from limen.attacks.shared.sparse_steps import project_l1
 from limen.budgets.families.balls import expand
 from limen.core.options import Options
@@ -46,8 +62,8 @@ class FMN(Options):
     steps: int = Field(default=100, ge=2)
     """Gradients, the first at the clean sample."""
     step_size: float = Field(default=0.0, ge=0)
-    """First alpha, as a share of eps (l0: of the widest change the range allows); it falls to a hundredth along half a cosine. 0 means
-    10 for l0, 1 for l1, 4 for l2, 1 for linf."""
+    """First alpha, as a share of eps (l0: of the widest change the range allows); it falls to a hundredth
+    along half a cosine. 0 means 10 for l0, 1 for l1, 4 for l2, 1 for linf."""
     gamma: float = Field(default=0.1, gt=0, lt=1)
     """First share by which eps shrinks or grows; it falls to a hundredth likewise."""
 
@@ -61,22 +77,33 @@ def fmn(problem: Problem, options: FMN) -> Tensor:
     largest, widest = room(active, norm), room(active, "linf")
     eps = torch.ones_like(margin) if norm == "l0" else _linear(-margin, g, norm).minimum(largest)
     for step in range(1, options.steps if len(left) else 0):
-        alpha, gamma = (annealed(step, options.steps, first, first / 100) for first in (first_alpha, options.gamma))
+        alpha, gamma = (
+            annealed(step, options.steps, first, first / 100) for first in (first_alpha, options.gamma)
+        )
         there = x_adv + _direction(g, norm) * expand(alpha * (widest if norm == "l0" else eps), g)
         x_adv = _project(active, there, gradient, eps, norm)
-        gradient, margin, reached = active.gradient(x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps)))
+        gradient, margin, reached = active.gradient(
+            x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps))
+        )
         g = active.movable(x_adv, gradient)
         success, size = reached & (margin > 0), sizes(x_adv - active.x, norm)
         best.take(left, x_adv, size, success)
         smallest = best.size[left]
         up, down = (1 + gamma) * eps, (1 - gamma) * torch.minimum(eps, smallest)
         if norm == "l0":
-            up, down = torch.maximum(up.floor(), eps + 1), torch.minimum(down.floor(), smallest - 1).clamp_min(1)
+            up, down = (
+                torch.maximum(up.floor(), eps + 1),
+                torch.minimum(down.floor(), smallest - 1).clamp_min(1),
+            )
         else:
             way = _linear(margin.abs(), g, norm)
             up = torch.where(smallest < torch.inf, up, torch.maximum(up, size + way))
             down = down.minimum((size - way).maximum(down / 2))
-        eps = torch.where(success, down, up).minimum(smallest - 1 if norm == "l0" else smallest).minimum(largest)
+        eps = (
+            torch.where(success, down, up)
+            .minimum(smallest - 1 if norm == "l0" else smallest)
+            .minimum(largest)
+        )
     return problem.project(best.x)
 
 

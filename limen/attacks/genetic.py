@@ -1,14 +1,17 @@
-r"""Genetic search, which asks a black box for nothing but a loss. Alzantot et al. 2018, https://arxiv.org/abs/1801.00554; for transcripts,
-with momentum in the mutation rate and a finish by estimated gradients, Taori et al. 2018, https://arxiv.org/abs/1805.07820:
+r"""Genetic search, which asks a black box for nothing but a loss. Alzantot et al. 2018,
+https://arxiv.org/abs/1801.00554; for transcripts, with momentum in the mutation rate and a finish by
+estimated gradients, Taori et al. 2018, https://arxiv.org/abs/1805.07820:
 
-    parents ~ softmax(score / temperature),   child = each sample from either parent,   child <- Proj_B(child + Bernoulli(p) * noise)
+    parents ~ softmax(score / temperature),   child = each sample from either parent,
+        child <- Proj_B(child + Bernoulli(p) * noise)
     p <- momentum * p + (1 - momentum) * mutation * spread / |gain|
 
-the score being the goal's loss, or the margin of a classifier, which does not flatten out where it is sure, and the best `elite` members
-staying as they are. Departs from the papers: temperature and gain are measured in standard deviations of the population's scores
-(`spread`), so one setting serves margins and CTC losses alike; the noise has the norm of the budget, whatever its norm; the finish probes
-along random directions, both ways (Ilyas et al. 2018, https://arxiv.org/abs/1804.08598), where Taori et al. probe single samples, of which
-a clip has thousands.
+the score being the goal's loss, or the margin of a classifier, which does not flatten out where it is sure,
+and the best `elite` members staying as they are. Departs from the papers: temperature and gain are measured
+in standard deviations of the population's scores (`spread`), so one setting serves margins and CTC losses
+alike; the noise has the norm of the budget, whatever its norm; the finish probes along random directions,
+both ways (Ilyas et al. 2018, https://arxiv.org/abs/1804.08598), where Taori et al. probe single samples, of
+which a clip has thousands.
 """
 
 from dataclasses import dataclass, replace
@@ -41,9 +44,11 @@ class Genetic(Options):
     elite: int = Field(default=2, ge=1)
     """Best members that live on unchanged."""
     temperature: float = Field(default=0.5, gt=0)
-    """Of the choice of parents, in standard deviations of the scores: the lower, the more the best are preferred."""
+    """Of the choice of parents, in standard deviations of the scores: the lower, the more the best are
+    preferred."""
     mutation: float = Field(default=0.05, gt=0, le=1)
-    """Share of a child's samples or pixels that mutate at first, and where each generation gains one standard deviation."""
+    """Share of a child's samples or pixels that mutate at first, and where each generation gains one standard
+    deviation."""
     mutation_most: float = Field(default=0.1, gt=0, le=1)
     """The largest share, for which it rises where nothing is gained."""
     momentum: float = Field(default=0.9, ge=0, le=1)
@@ -51,16 +56,21 @@ class Genetic(Options):
     strength: float = Field(default=1.0, gt=0)
     """Norm of the noise, were all samples to mutate, as a share of the budget's radius."""
     high_pass_hz: float | None = Field(default=None, gt=0)
-    """Clips: only noise above this frequency, which is heard less (Taori et al. take 7000); null: all frequencies."""
+    """Clips: only noise above this frequency, which is heard less (Taori et al. take 7000); null: all
+    frequencies."""
     finish: int = Field(default=0, ge=0)
-    """Recognisers with a target text: random directions per step of the finish, which takes over once two characters are wrong; 0: none."""
+    """Recognisers with a target text: random directions per step of the finish, which takes over once two
+    characters are wrong; 0: none."""
     at_once: int = Field(default=64, ge=1)
     """Members looked at in one forward pass."""
 
     @model_validator(mode="after")
     def _children(self) -> "Genetic":
         if self.elite >= self.population:
-            raise ValueError(f"elite must be smaller than population, but {self.elite} of {self.population} came: no one would be born.")
+            raise ValueError(
+                f"elite must be smaller than population, but {self.elite} of {self.population} came: no one "
+                "would be born."
+            )
         return self
 
 
@@ -88,20 +98,37 @@ class Population:
     def sorted(self) -> "Population":
         order = self.score.masked_fill(self.reached, torch.inf).argsort(dim=1, descending=True, stable=True)
         row = torch.arange(len(order), device=order.device)[:, None]
-        return replace(self, members=self.members[row, order], score=self.score[row, order], reached=self.reached[row, order])
+        return replace(
+            self,
+            members=self.members[row, order],
+            score=self.score[row, order],
+            reached=self.reached[row, order],
+        )
 
     def those(self, keep: Tensor) -> "Population":
-        return Population(self.problem.rows(keep), *(t[keep] for t in (self.rows, self.members, self.score, self.reached, self.p)))
+        return Population(
+            self.problem.rows(keep),
+            *(t[keep] for t in (self.rows, self.members, self.score, self.reached, self.p)),
+        )
 
 
 @torch.no_grad()
 def genetic(problem: Problem, options: Genetic) -> Tensor:
     if options.high_pass_hz is not None and problem.model.rate_hz is None:
-        raise UserError("genetic: high_pass_hz needs clips of a known sample rate, but this model has none. Leave high_pass_hz out.")
+        raise UserError(
+            "genetic: high_pass_hz needs clips of a known sample rate, but this model has none. Leave "
+            "high_pass_hz out."
+        )
     x_adv = problem.x.clone()
     p = x_adv.new_full((len(problem),), options.mutation)
     first = _mutated(problem, problem.x[:, None].repeat_interleave(options.population, 1), p, options)
-    herd = Population(problem, torch.arange(len(problem), device=x_adv.device), first, *_look(problem, first, options.at_once), p).sorted()
+    herd = Population(
+        problem,
+        torch.arange(len(problem), device=x_adv.device),
+        first,
+        *_look(problem, first, options.at_once),
+        p,
+    ).sorted()
     for generation in range(options.generations):
         x_adv[herd.rows] = herd.members[:, 0]
         stay = ~herd.reached[:, 0] if problem.certain else torch.ones_like(herd.rows, dtype=torch.bool)
@@ -109,7 +136,9 @@ def genetic(problem: Problem, options: Genetic) -> Tensor:
             near = stay & _near(herd.problem, herd.members[:, 0])
             if bool(near.any()):
                 steps = options.generations - generation
-                x_adv[herd.rows[near]] = _finished(herd.problem.rows(near), herd.members[near, 0], steps, options)
+                x_adv[herd.rows[near]] = _finished(
+                    herd.problem.rows(near), herd.members[near, 0], steps, options
+                )
             stay &= ~near
         if not bool(stay.all()):
             herd = herd.those(stay)
@@ -127,18 +156,30 @@ def _next(herd: Population, options: Genetic) -> Population:
     gain, spread = (score.amax(1) - herd.score[:, 0]).clamp_min(0), herd.score.std(1)
     rate = torch.where(gain > 0, options.mutation * spread / gain, torch.inf).clamp(max=options.mutation_most)
     join = lambda old, new: torch.cat([old[:, : options.elite], new], 1)  # noqa: E731
-    return Population(herd.problem, herd.rows, join(herd.members, children), join(herd.score, score), join(herd.reached, reached),
-                 options.momentum * herd.p + (1 - options.momentum) * rate).sorted()  # fmt: skip
+    return Population(
+        herd.problem,
+        herd.rows,
+        join(herd.members, children),
+        join(herd.score, score),
+        join(herd.reached, reached),
+        options.momentum * herd.p + (1 - options.momentum) * rate,
+    ).sorted()
 
 
 def _crossed(herd: Population, options: Genetic) -> Tensor:
     """(B, children, ...): every sample of a child comes from either of its two parents, with even odds."""
     score = herd.score.double()
     spread = score.std(1, keepdim=True)
-    chance = ((score - score.amax(1, keepdim=True)) / (options.temperature * torch.where(spread > 0, spread, 1))).softmax(1)
+    chance = (
+        (score - score.amax(1, keepdim=True)) / (options.temperature * torch.where(spread > 0, spread, 1))
+    ).softmax(1)
     children = options.population - options.elite
     drawn = uniform_like(score.new_zeros(len(score), 2 * children), herd.problem.generators)
-    chosen = torch.searchsorted(chance.cumsum(1), drawn).clamp_max(score.shape[1] - 1).view(len(score), 2, children)
+    chosen = (
+        torch.searchsorted(chance.cumsum(1), drawn)
+        .clamp_max(score.shape[1] - 1)
+        .view(len(score), 2, children)
+    )
     row = torch.arange(len(score), device=score.device)[:, None]
     mother, father = herd.members[row, chosen[:, 0]], herd.members[row, chosen[:, 1]]
     return torch.where(_uniform(herd.problem, mother) < 0.5, mother, father)
@@ -152,7 +193,8 @@ def _mutated(problem: Problem, members: Tensor, p: Tensor, options: Genetic) -> 
     loud = many.ball.fill(noise.flatten(0, 1)).mul_(options.strength).view_as(members)
     change = members - problem.x[:, None] + loud * who
     if options.high_pass_hz is not None:
-        # the whole change: picking single samples of two parents, or of the noise, spreads what was high over all frequencies
+        # the whole change: picking single samples of two parents, or of the noise, spreads what was high over
+        # all frequencies
         change = _audible(problem, high_pass(change, options.high_pass_hz, problem.model.rate_hz or 0))
     return many.project((problem.x[:, None] + change).flatten(0, 1)).view_as(members)
 
@@ -160,7 +202,10 @@ def _mutated(problem: Problem, members: Tensor, p: Tensor, options: Genetic) -> 
 def _look(problem: Problem, members: Tensor, at_once: int) -> tuple[Tensor, Tensor]:
     """(B, n) scores and (B, n) whether each reaches the goal."""
     number = torch.arange(len(problem), device=members.device).repeat_interleave(members.shape[1])
-    parts = [_scored(problem.rows(i), x) for i, x in zip(number.split(at_once), members.flatten(0, 1).split(at_once), strict=True)]
+    parts = [
+        _scored(problem.rows(i), x)
+        for i, x in zip(number.split(at_once), members.flatten(0, 1).split(at_once), strict=True)
+    ]
     loss, reached = (torch.cat(part).view(members.shape[:2]) for part in zip(*parts, strict=True))
     return loss.nan_to_num(-torch.inf), reached
 
@@ -175,16 +220,23 @@ def _near(problem: Problem, x: Tensor) -> Tensor:
     if not isinstance(target, list):
         return torch.zeros(len(x), dtype=torch.bool, device=x.device)
     heard = predictions(problem.outputs(x))
-    return torch.tensor([edits(t, str(h)).errors <= NEAR for t, h in zip(target, heard, strict=True)], device=x.device)
+    return torch.tensor(
+        [edits(t, str(h)).errors <= NEAR for t, h in zip(target, heard, strict=True)], device=x.device
+    )
 
 
 def _finished(problem: Problem, x: Tensor, steps: int, options: Genetic) -> Tensor:
     """Steepest steps along gradients estimated from pairs of probes."""
     x_adv, rows = x.clone(), torch.arange(len(x), device=x.device)
     for step in range(steps):
-        way = _audible(problem, 2 * _uniform(problem, x[:, None].expand(-1, options.finish, *x.shape[1:])) - 1)
+        way = _audible(
+            problem, 2 * _uniform(problem, x[:, None].expand(-1, options.finish, *x.shape[1:])) - 1
+        )
         probe = _many(problem, options.finish).ball.fill(way.flatten(0, 1)).mul_(PROBE).view_as(way)
-        slope = _look(problem, x[:, None] + probe, options.at_once)[0] - _look(problem, x[:, None] - probe, options.at_once)[0]
+        slope = (
+            _look(problem, x[:, None] + probe, options.at_once)[0]
+            - _look(problem, x[:, None] - probe, options.at_once)[0]
+        )
         gradient = (slope.view(*slope.shape, *[1] * (x.dim() - 1)) * way).sum(1)
         x = problem.step(x, gradient, problem.ball.radius * PROBE * (1 - step / steps))
         x_adv[rows] = x

@@ -1,13 +1,16 @@
-r"""HopSkipJump, which asks a black box for nothing but its decisions. Chen et al. 2020, https://arxiv.org/abs/1904.02144:
+r"""HopSkipJump, which asks a black box for nothing but its decisions. Chen et al. 2020,
+https://arxiv.org/abs/1904.02144:
 
-    x_t on the boundary;   g_t = 1/n sum_b ( phi_b - mean phi ) u_b,   phi_b = +-1: does x_t + delta u_b reach the goal or not
-    x_{t+1} = bisection between x and x_t + xi_t v,   v = g / ||g||_2 or sign(g),   xi_t = ||x_t - x|| / sqrt(t), halved until it reaches
+    x_t on the boundary;   g_t = 1/n sum_b ( phi_b - mean phi ) u_b,
+        phi_b = +-1: does x_t + delta u_b reach the goal or not
+    x_{t+1} = bisection between x and x_t + xi_t v,   v = g / ||g||_2 or sign(g),
+        xi_t = ||x_t - x|| / sqrt(t), halved until it reaches
 
-with n = probes * sqrt(t). Departs from the paper: the boundary turns little between two steps, so a share `memory` of the last direction is
-added to the new one, and fewer probes do (on the robust network of docs/benchmarks.md, 2,000 looks: median L2 3.07, the paper's way 3.31);
-bisection ends at a thousandth of the distance, and probes are longer to match.
-A start is sought in noise (see `limen/attacks/shared/decision.py`); a sample for which no noise reaches the goal, as is common of targets, comes
-back unchanged.
+with n = probes * sqrt(t). Departs from the paper: the boundary turns little between two steps, so a share
+`memory` of the last direction is added to the new one, and fewer probes do (on the robust network of
+docs/benchmarks.md, 2,000 looks: median L2 3.07, the paper's way 3.31); bisection ends at a thousandth of the
+distance, and probes are longer to match. A start is sought in noise (see `limen/attacks/shared/decision.py`);
+a sample for which no noise reaches the goal, as is common of targets, comes back unchanged.
 """
 
 from typing import ClassVar
@@ -62,7 +65,9 @@ def hopskipjump(problem: Problem, options: HopSkipJump) -> Tensor:
         size = distance(active, x_t, norm)
         g = options.memory * g + _unit(_direction(active, x_t, _probe_size(active, size, norm), blocks))
         spent = spent + blocks * BLOCK
-        x_t, tries = _stepped(active, x_t, _unit(g) if norm == "l2" else g.sign(), size / t**0.5, queries - BISECTIONS - spent)
+        x_t, tries = _stepped(
+            active, x_t, _unit(g) if norm == "l2" else g.sign(), size / t**0.5, queries - BISECTIONS - spent
+        )
         x_t, spent = nearer(active, x_t, norm), spent + tries + BISECTIONS
         size = distance(active, x_t, norm)
         i = (size < least[left]).nonzero().squeeze(1)
@@ -101,7 +106,8 @@ def _direction(active: Problem, x_t: Tensor, delta: Tensor, blocks: Tensor) -> T
 
 
 def _stepped(active: Problem, x_t: Tensor, way: Tensor, size: Tensor, room: Tensor) -> tuple[Tensor, Tensor]:
-    """x_t moved along `way` as far as the goal is still reached, the step being halved until it is; and how many tries that took."""
+    """x_t moved along `way` as far as the goal is still reached, the step being halved until it is; and how
+    many tries that took."""
     x, tries = x_t.clone(), torch.zeros_like(room)
     left = torch.arange(len(x), device=x.device)
     for halving in range(HALVINGS):

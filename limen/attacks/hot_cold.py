@@ -1,15 +1,18 @@
-r"""Hot/cold: along the direction that heats one class and cools another, to the nearest point that fools and still looks the same.
+r"""Hot/cold: along the direction that heats one class and cools another, to the nearest point that fools and
+still looks the same.
 
 Rozsa et al. 2016, https://arxiv.org/abs/1605.01775:
 
-    eta = |z_h| grad z_h - |z_c| grad z_c,    smallest s for which x + s * eta reaches the goal,    PASS(x + s * eta, x) >= tau
+    eta = |z_h| grad z_h - |z_c| grad z_c,    smallest s for which x + s * eta reaches the goal,
+        PASS(x + s * eta, x) >= tau
 
-z are the logits at x, c the cold class, which the picture has, and h the hot one: the target, or each of the likeliest others in turn. One
-gradient per direction; the rest is a line search: s doubles until the goal is reached, then the last step is halved. PASS is the
-structural similarity of the two pictures laid over each other (see the metric pass_score).
+z are the logits at x, c the cold class, which the picture has, and h the hot one: the target, or each of the
+likeliest others in turn. One gradient per direction; the rest is a line search: s doubles until the goal is
+reached, then the last step is halved. PASS is the structural similarity of the two pictures laid over each
+other (see the metric pass_score).
 
-Departs from the paper: of several directions the one with the smallest L2 change is taken instead of all; where none keeps PASS, the clean
-picture is returned. With a budget, points of the line are projected into it.
+Departs from the paper: of several directions the one with the smallest L2 change is taken instead of all;
+where none keeps PASS, the clean picture is returned. With a budget, points of the line are projected into it.
 """
 
 from typing import ClassVar
@@ -51,9 +54,15 @@ def cost(options: HotCold) -> float:
 def hot_cold(problem: Problem, options: HotCold) -> Tensor:
     need_classes(problem, "hot_cold")
     if problem.x.dim() != 4:
-        raise UserError("The attack hot_cold keeps pictures similar, but these samples are clips. Use deepfool, ddn or cw_l2.")
+        raise UserError(
+            "The attack hot_cold keeps pictures similar, but these samples are clips. Use deepfool, ddn or "
+            "cw_l2."
+        )
     if problem.goal.reference.dim() != 1:
-        raise UserError("The attack hot_cold heats one class, but this goal names several. Use the goal target_class, or pgd.")
+        raise UserError(
+            "The attack hot_cold heats one class, but this goal names several. Use the goal target_class, "
+            "or pgd."
+        )
     n, classes = len(problem), len(problem.model.classes or [])
     runs = 1 if problem.goal.targeted else min(options.hot_classes, classes - 1)
     x_adv = problem.x.repeat_interleave(runs, 0)

@@ -1,16 +1,21 @@
-r"""A perturbation hidden under the sounds of the clip. Qin et al. 2019, https://arxiv.org/abs/1903.10346, sections 3.2 and 4:
+r"""A perturbation hidden under the sounds of the clip. Qin et al. 2019, https://arxiv.org/abs/1903.10346,
+sections 3.2 and 4:
 
-    stage 1   minimise L(x + delta, t) subject to max|delta| <= tau, tau shrinking whenever the goal is reached: the attack cw
+    stage 1   minimise L(x + delta, t) subject to max|delta| <= tau,
+        tau shrinking whenever the goal is reached: the attack cw
     stage 2   minimise L(x + delta, t) + alpha * l_theta(delta)
-              l_theta = mean over frames and bins of max(0, psd_delta - theta), theta the masking threshold of x
+              l_theta = mean over frames and bins of max(0, psd_delta - theta),
+                  theta the masking threshold of x
 
-alpha grows while the goal is reached and falls while it is not. Of the points that reach the goal the one of lowest l_theta is kept; a
-sample that never gets below stage 1 keeps what stage 1 found, and one that stage 1 could not fool does not enter stage 2.
+alpha grows while the goal is reached and falls while it is not. Of the points that reach the goal the one of
+lowest l_theta is kept; a sample that never gets below stage 1 keeps what stage 1 found, and one that stage 1
+could not fool does not enter stage 2.
 
-Departs from the authors' code (whose alpha and rules for it these are): Adam sees the sum of both gradients, as in the paper's equation,
-where the code lets it see one after the other through the same moments; each sample has its alpha, its success, the model being asked about
-16-bit audio, and its end; delta is measured on the scale of theta (see perception/masking.py), in silence around the clip, so that its ends
-count as much as its middle.
+Departs from the authors' code (whose alpha and rules for it these are): Adam sees the sum of both gradients,
+as in the paper's equation, where the code lets it see one after the other through the same moments; each
+sample has its alpha, its success, the model being asked about 16-bit audio, and its end; delta is measured on
+the scale of theta (see perception/masking.py), in silence around the clip, so that its ends count as much as
+its middle.
 """
 
 import torch
@@ -31,7 +36,8 @@ class Imperceptible(CW):
     masking_steps: int = Field(default=500, ge=1)
     """Gradient steps of stage 2; the other options are those of stage 1."""
     masking_rate: float = Field(default=5.0, gt=0)
-    """Adam's rate in stage 2, in steps of 16-bit audio (the authors' is 1, with 4000 steps); a tenth of it in the last quarter."""
+    """Adam's rate in stage 2, in steps of 16-bit audio (the authors' is 1, with 4000 steps); a tenth of it in
+    the last quarter."""
     alpha: float = Field(default=0.05, gt=0)
     """First weight of the masking loss."""
     increase: float = Field(default=1.2, ge=1)
@@ -52,11 +58,16 @@ class Imperceptible(CW):
 def imperceptible(problem: Problem, options: Imperceptible) -> Tensor:
     rate_hz = options.rate_hz or problem.model.rate_hz
     if problem.model.kind != "clip":
-        raise UserError("The attack imperceptible hides sounds under sounds: it needs clips, but this model takes pictures. "
-                        "Use cw_l2 or cw.")  # fmt: skip
+        raise UserError(
+            "The attack imperceptible hides sounds under sounds: it needs clips, but this model takes "
+            "pictures. "
+            "Use cw_l2 or cw."
+        )
     if rate_hz is None:
-        raise UserError("The attack imperceptible needs the sample rate of the clips, which this model does not say. "
-                        "Add it to the attack: rate_hz: 16000.")  # fmt: skip
+        raise UserError(
+            "The attack imperceptible needs the sample rate of the clips, which this model does not say. "
+            "Add it to the attack: rate_hz: 16000."
+        )
     best = shrink(problem, options)
     rows = best.size.isfinite().nonzero().squeeze(1)
     if len(rows):
@@ -76,7 +87,9 @@ def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rat
         kept = stored(active, x_adv)
         looks = step % options.masking_check_every == 0
         turns = (step + 1) % options.increase_every == 0 or (step + 1) % options.fall_every == 0
-        gradient, _, reached = (kept, *active.evaluate(kept)) if last else active.gradient(kept, confirm=looks or turns)
+        gradient, _, reached = (
+            (kept, *active.evaluate(kept)) if last else active.gradient(kept, confirm=looks or turns)
+        )
         if last or looks:
             hidden = masking.excess(kept - active.x)
             i = (reached & (hidden < best.size[rows])).nonzero().squeeze(1)
@@ -86,7 +99,9 @@ def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rat
                 return
             if not bool(stay.all()):
                 active, masking, ball = active.rows(stay), masking.rows(stay), ball.rows(stay)
-                rows, alpha, reached, delta, gradient = (t[stay] for t in (rows, alpha, reached, delta, gradient))
+                rows, alpha, reached, delta, gradient = (
+                    t[stay] for t in (rows, alpha, reached, delta, gradient)
+                )
                 steps.rows(stay)
         push = _masking_gradient(masking, delta)
         if active.mask is not None:

@@ -1,8 +1,10 @@
-"""Adversarial samples that others made, or an earlier run exported: taken by id from a table, so that every task and metric can judge them.
+"""Adversarial samples that others made, or an earlier run exported: taken by id from a table, so that every
+task and metric can judge them.
 
-The table (CSV or TSV) has a column `id` with the ids of the data and a column with the path of the file, relative to the table; the
-export of the tasks accuracy and samples is one. Nothing is searched, so there is no budget, and the goal only says what success is. The
-clean samples that belong to an exported set are data too: {name: transcripts, path: table.csv, audio_column: clean}.
+The table (CSV or TSV) has a column `id` with the ids of the data and a column with the path of the file,
+relative to the table; the export of the tasks accuracy and samples is one. Nothing is searched, so there is
+no budget, and the goal only says what success is. The clean samples that belong to an exported set are data
+too: {name: transcripts, path: table.csv, audio_column: clean}.
 """
 
 from pathlib import Path
@@ -35,15 +37,20 @@ class Imported(Options):
 
 def imported(problem: Problem, options: Imported) -> Tensor:
     if problem.budget is not None:
-        raise UserError("The attack imported takes samples as they are and keeps no budget: leave the budget out. "
-                        "The metrics say how large the changes are; constrained_accuracy scales them.")  # fmt: skip
+        raise UserError(
+            "The attack imported takes samples as they are and keeps no budget: leave the budget out. "
+            "The metrics say how large the changes are; constrained_accuracy scales them."
+        )
     files = _files(Path(options.table).expanduser(), options)
     x_adv = torch.zeros_like(problem.x)
     for i, name in enumerate(problem.ids):
         if name not in files:
             some = ", ".join(list(files)[:3])
-            raise UserError(f"{options.table}: has no row with the id {name!r}. Its ids: {some}{', ...' if len(files) > 3 else ''}. "
-                            "The data must be the one the set was made from, or the table's own clean files.")  # fmt: skip
+            raise UserError(
+                f"{options.table}: has no row with the id {name!r}. Its ids: "
+                f"{some}{', ...' if len(files) > 3 else ''}. "
+                "The data must be the one the set was made from, or the table's own clean files."
+            )
         if problem.x.dim() == 2:
             n = problem.x.shape[1] if problem.lengths is None else int(problem.lengths[i])
             x_adv[i, :n] = _clip(files[name], n, problem.model.rate_hz).to(x_adv)
@@ -55,14 +62,19 @@ def imported(problem: Problem, options: Imported) -> Tensor:
 def _files(table: Path, options: Imported) -> dict[str, Path]:
     """Id -> file."""
     if not table.is_file():
-        raise UserError(f"{table}: there is no such file; a .csv or .tsv table of adversarial samples was expected.")
+        raise UserError(
+            f"{table}: there is no such file; a .csv or .tsv table of adversarial samples was expected."
+        )
     columns, rows = read_rows(table)
     path_column = find_column(table, columns, options.column, (), "column")
     id_column = find_column(table, columns, options.id_column, (), "id_column")
     files: dict[str, Path] = {}
     for number, row in rows:
         if row[id_column] in files:
-            raise UserError(f"{table}: line {number} repeats the id {row[id_column]!r}; one adversarial sample per id was expected.")
+            raise UserError(
+                f"{table}: line {number} repeats the id {row[id_column]!r}; one adversarial sample per id "
+                "was expected."
+            )
         files[row[id_column]] = table.parent / row[path_column]
     return files
 
@@ -74,12 +86,16 @@ def _clip(path: Path, n: int, rate_hz: int | None) -> Tensor:
     if rate_hz is not None and own_hz != rate_hz:
         # resampling would change the perturbation, and what it does to the model
         raise UserError(
-            f"{path}: has {own_hz} samples a second, but the model takes {rate_hz}. Resample the set with the tool that made it."
+            f"{path}: has {own_hz} samples a second, but the model takes {rate_hz}. Resample the set with "
+            "the tool that made it."
         )
     x = read_clip(path, own_hz)
     if len(x) != n:
-        raise UserError(f"{path}: has {len(x)} samples, but the clean clip has {n}: they cannot be compared sample by sample. "
-                        "Export the set with its clean clips, or judge it as data of its own, without an attack.")  # fmt: skip
+        raise UserError(
+            f"{path}: has {len(x)} samples, but the clean clip has {n}: they cannot be compared sample by "
+            "sample. "
+            "Export the set with its clean clips, or judge it as data of its own, without an attack."
+        )
     return x
 
 

@@ -1,21 +1,24 @@
-r"""Saliency map attack: two values at a time, those that raise the wanted logit and lower its rival most. Papernot et al. 2016,
-https://arxiv.org/abs/1511.07528:
+r"""Saliency map attack: two values at a time, those that raise the wanted logit and lower its rival most.
+Papernot et al. 2016, https://arxiv.org/abs/1511.07528:
 
     alpha(p, q) = sum_{i in {p, q}} dZ_t / dx_i,    beta(p, q) = sum_{i in {p, q}} sum_{j != t} dZ_j / dx_i
     (p, q)      = argmax { -alpha * beta : alpha > 0, beta < 0 },    x_p, x_q <- clip( x + theta )
 
-until the model answers t or a share gamma of all values has changed; with theta < 0 the signs of alpha and beta turn round.
+until the model answers t or a share gamma of all values has changed; with theta < 0 the signs of alpha and
+beta turn round.
 
-Departs from the paper: beta is the gradient of the highest other logit, as seen one step before, and not of the sum of all others; each
-derivative is multiplied by how far its value can still go; a pair may also be one value up and one down (`direction: both`), and no value
-goes back; where no pair has alpha > 0 and beta < 0, the one with the largest alpha - beta is taken; a last odd value moves alone. Away
-from a class y, t is the highest other class and y its rival: the untargeted attack is led by whichever class is nearest. On 64 digits and
-two small networks (standard, adversarially trained) the median is 8 and 14 changed pixels; 16 and 40 with the sum of all others and no
-regard to how far a value can go.
+Departs from the paper: beta is the gradient of the highest other logit, as seen one step before, and not of
+the sum of all others; each derivative is multiplied by how far its value can still go; a pair may also be one
+value up and one down (`direction: both`), and no value goes back; where no pair has alpha > 0 and beta < 0,
+the one with the largest alpha - beta is taken; a last odd value moves alone. Away from a class y, t is the
+highest other class and y its rival: the untargeted attack is led by whichever class is nearest. On 64 digits
+and two small networks (standard, adversarially trained) the median is 8 and 14 changed pixels; 16 and 40 with
+the sum of all others and no regard to how far a value can go.
 
-The search over all pairs is exact and needs no n^2 memory: where two values are both as good as p in alpha and in beta, one of them can
-take p's place in any pair, so only values with at most one better can be in the best pair. They lie on the first two fronts of
-(alpha, -beta), a few dozen values; should they be more than 512, the most salient 512 of them are searched.
+The search over all pairs is exact and needs no n^2 memory: where two values are both as good as p in alpha
+and in beta, one of them can take p's place in any pair, so only values with at most one better can be in the
+best pair. They lie on the first two fronts of (alpha, -beta), a few dozen values; should they be more than
+512, the most salient 512 of them are searched.
 """
 
 from typing import ClassVar, Literal
@@ -41,7 +44,8 @@ class JSMA(Options):
     theta: float = Field(default=1.0, gt=0, le=1)
     """How far a value moves in one step, as a share of the range; 1: to its end."""
     gamma: float = Field(default=0.145, gt=0, le=1)
-    """Largest share of the values that may change, at least one. An l0 budget below it takes its place; a linf budget bounds each value."""
+    """Largest share of the values that may change, at least one. An l0 budget below it takes its place; a
+    linf budget bounds each value."""
     direction: Literal["up", "down", "both"] = "both"
     """Whether values rise, fall, or do as suits each of them."""
 
@@ -50,13 +54,20 @@ class JSMA(Options):
 def jsma(problem: Problem, options: JSMA) -> Tensor:
     need_classes(problem, "jsma")
     if type(problem.goal) is not Goal:
-        raise UserError("The attack jsma needs a goal about one class: untargeted, target_class or least_likely.")
+        raise UserError(
+            "The attack jsma needs a goal about one class: untargeted, target_class or least_likely."
+        )
     logits, best = problem.outputs(problem.x), Smallest.of(problem)
     assert isinstance(logits, Tensor)
     reached = problem.goal.reached(logits)
     best.size[reached] = 0
     left = (~reached).nonzero().squeeze(1)
-    active, x, logits, limit = problem.rows(left), problem.x[left], logits[left], _limit(problem, options)[left]
+    active, x, logits, limit = (
+        problem.rows(left),
+        problem.x[left],
+        logits[left],
+        _limit(problem, options)[left],
+    )
     while len(left):
         rise, fall = _rivals(active.goal, logits)
         logits, slopes = active.input_gradients(x, torch.stack([rise, fall], 1))
@@ -70,7 +81,11 @@ def jsma(problem: Problem, options: JSMA) -> Tensor:
 
 def _limit(problem: Problem, options: JSMA) -> Tensor:
     """(B,) how many values may change."""
-    real = torch.ones_like(problem.x) if problem.mask is None else problem.mask.to(problem.x).expand_as(problem.x)
+    real = (
+        torch.ones_like(problem.x)
+        if problem.mask is None
+        else problem.mask.to(problem.x).expand_as(problem.x)
+    )
     share = (options.gamma * real.flatten(1).sum(1)).floor().clamp_min(1)
     return share.minimum(problem.budget.radius) if isinstance(problem.budget, L0Ball) else share
 
@@ -82,7 +97,8 @@ def _rivals(goal: Goal, logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _moved(active: Problem, x: Tensor, slopes: Tensor, more: Tensor, options: JSMA) -> tuple[Tensor, Tensor]:
-    """The most salient pair moved, and (B,) whether there is one; `more` (B,) values may still join those that have changed."""
+    """The most salient pair moved, and (B,) whether there is one; `more` (B,) values may still join those
+    that have changed."""
     high, low = (active.clip(torch.full_like(x, end)) for end in (torch.inf, -torch.inf))
     theta, change = options.theta * (high - low), x - active.x
     if isinstance(active.budget, LinfBall):
@@ -91,7 +107,9 @@ def _moved(active: Problem, x: Tensor, slopes: Tensor, more: Tensor, options: JS
     up, down = (x + theta).minimum(high), (x - theta).maximum(low)
     ends = {"up": [up], "down": [down], "both": [up, down]}[options.direction]
     joins = expand(more > 0, x) | (change != 0)
-    far = [torch.where(joins & ((end - x) * change >= 0), end - x, 0).flatten(1) for end in ends]  # none goes back
+    far = [
+        torch.where(joins & ((end - x) * change >= 0), end - x, 0).flatten(1) for end in ends
+    ]  # none goes back
     alpha, minus_beta = (torch.cat([f * g.flatten(1) for f in far], 1) for g in (slopes[:, 0], -slopes[:, 1]))
     pair, found = best_pair(alpha, minus_beta, more == 1)
     picked = torch.zeros_like(alpha, dtype=torch.bool).scatter_(1, pair, True) & found[:, None]
@@ -101,11 +119,14 @@ def _moved(active: Problem, x: Tensor, slopes: Tensor, more: Tensor, options: JS
 
 
 def best_pair(a: Tensor, b: Tensor, alone: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, n) twice, and (B,) where one value moves alone -> (B, 2) the two with the largest (a_p + a_q) * (b_p + b_q), both sums positive,
-    or else with the largest sum of all four, if that is positive; and (B,) whether there are such. Of a value alone both are the same, and
-    so where there is no second. Values with a = b = 0 take no part."""
+    """(B, n) twice, and (B,) where one value moves alone -> (B, 2) the two with the largest (a_p + a_q) *
+    (b_p + b_q), both sums positive, or else with the largest sum of all four, if that is positive; and (B,)
+    whether there are such. Of a value alone both are the same, and so where there is no second. Values with a
+    = b = 0 take no part."""
     free, largest = (a != 0) | (b != 0), torch.maximum(a.abs().amax(1), b.abs().amax(1))
-    a, b = (torch.where(free, v * shares(torch.ones_like(largest), largest)[:, None], -torch.inf) for v in (a, b))
+    a, b = (
+        torch.where(free, v * shares(torch.ones_like(largest), largest)[:, None], -torch.inf) for v in (a, b)
+    )
     candidates = _fronts(a, b)
     width = min(MOST, max(1, int(candidates.sum(1).max())))
     places = torch.where(candidates, a.clamp_min(0) * b.clamp_min(0), -1).topk(width, dim=1).indices
@@ -118,12 +139,15 @@ def best_pair(a: Tensor, b: Tensor, alone: Tensor) -> tuple[Tensor, Tensor]:
         value, j = values.masked_fill(itself != alone, -torch.inf).max(1)
         better = value > score
         score = torch.where(better, value, score)
-        pair = torch.where(better[:, None], torch.stack([places.gather(1, j[:, None]).squeeze(1), places[:, k]], 1), pair)
+        pair = torch.where(
+            better[:, None], torch.stack([places.gather(1, j[:, None]).squeeze(1), places[:, k]], 1), pair
+        )
     return pair, score > -torch.inf
 
 
 def _score(a: Tensor, b: Tensor) -> Tensor:
-    """What raises the one logit and lowers the other, a and b positive, stands before what does more of the one than of the opposite."""
+    """What raises the one logit and lowers the other, a and b positive, stands before what does more of the
+    one than of the opposite."""
     return torch.where((a > 0) & (b > 0), a * b, torch.where(a + b > 0, -1 / (a + b), -torch.inf))
 
 

@@ -1,9 +1,12 @@
-r"""Spectral decimation: the weakest frequencies are dropped. Abdullah et al. 2019, https://arxiv.org/abs/1910.05262:
+r"""Spectral decimation: the weakest frequencies are dropped. Abdullah et al. 2019,
+https://arxiv.org/abs/1910.05262:
 
-    X = DFT(x),   X_k <- 0  for the bins of least |X_k|^2,  as many as the budget ||delta||^2 allows,   x_adv = DFT^{-1}(X)
+    X = DFT(x),   X_k <- 0  for the bins of least |X_k|^2,  as many as the budget ||delta||^2 allows,
+        x_adv = DFT^{-1}(X)
 
-No model is asked, unless `search` is. Departs from the paper: the budget is an energy and not a magnitude, and the last bin is only made
-weaker, so that the signal-to-noise ratio is the one asked for; the search of the authors keeps its last attempt, this one its best.
+No model is asked, unless `search` is. Departs from the paper: the budget is an energy and not a magnitude,
+and the last bin is only made weaker, so that the signal-to-noise ratio is the one asked for; the search of
+the authors keeps its last attempt, this one its best.
 """
 
 from collections.abc import Callable
@@ -22,22 +25,29 @@ QUIETEST_DB = 60.0
 
 class Kenansville(Options):
     segment: int | None = Field(default=None, ge=1)
-    """Samples of a stretch (Armory takes 500): the clip is cut into such stretches, each with its own spectrum; null: the whole clip."""
+    """Samples of a stretch (Armory takes 500): the clip is cut into such stretches, each with its own
+    spectrum; null: the whole clip."""
     probability: float = Field(default=0.5, gt=0, le=1)
-    """Of stretches: that one is attacked. The attacked ones lose the same share of their energy, the clip as much as the budget says."""
+    """Of stretches: that one is attacked. The attacked ones lose the same share of their energy, the clip as
+    much as the budget says."""
     search: int = Field(default=0, ge=0)
-    """Halvings by which the smallest change that reaches the goal is sought (15 is the authors'), asking the model; 0: fill the budget."""
+    """Halvings by which the smallest change that reaches the goal is sought (15 is the authors'), asking the
+    model; 0: fill the budget."""
 
 
 @torch.no_grad()
 def kenansville(problem: Problem, options: Kenansville) -> Tensor:
     energy = torch.tensor(energies(problem, "kenansville"), dtype=torch.float64)
-    remove = [_remover(samples(problem, row), problem.generators[row], options) for row in range(len(problem))]
+    remove = [
+        _remover(samples(problem, row), problem.generators[row], options) for row in range(len(problem))
+    ]
 
     def at(rows: Tensor, db: Tensor) -> Tensor:
         """The clips of some rows, so many decibels below the budget."""
         asked = (energy[rows] * 10 ** (-db / 10)).tolist()
-        return torch.stack([without(problem, row, e, remove[row]) for row, e in zip(rows.tolist(), asked, strict=True)])
+        return torch.stack(
+            [without(problem, row, e, remove[row]) for row, e in zip(rows.tolist(), asked, strict=True)]
+        )
 
     everyone = torch.arange(len(problem))
     x_adv = at(everyone, torch.zeros(len(problem), dtype=torch.float64))
@@ -56,7 +66,8 @@ def kenansville(problem: Problem, options: Kenansville) -> Tensor:
 
 
 def _remover(x: Tensor, generator: torch.Generator, options: Kenansville) -> Callable[[float], Tensor]:
-    """From an energy to the clip (n,) without it, taken from the attacked stretches, from each the same share of its own."""
+    """From an energy to the clip (n,) without it, taken from the attacked stretches, from each the same share
+    of its own."""
     parts = x.split(options.segment or max(len(x), 1))
     whole = [float(p.square().sum()) for p in parts]
     attacked = [options.segment is None] * len(parts)
@@ -65,12 +76,18 @@ def _remover(x: Tensor, generator: torch.Generator, options: Kenansville) -> Cal
         # where the draw leaves out all that can be heard, it is the loudest stretch
         if not any(e > 0 and a for e, a in zip(whole, attacked, strict=True)):
             attacked[max(range(len(parts)), key=lambda i: whole[i])] = True
-    spectra = [Spectrum.of(p) if a and e > 0 else None for p, e, a in zip(parts, whole, attacked, strict=True)]
+    spectra = [
+        Spectrum.of(p) if a and e > 0 else None for p, e, a in zip(parts, whole, attacked, strict=True)
+    ]
     at_stake = sum(e for e, spectrum in zip(whole, spectra, strict=True) if spectrum is not None)
 
     def remove(energy: float) -> Tensor:
         share = min(1.0, energy / at_stake)
-        return torch.cat([p if spectrum is None else decimated(spectrum, share * e).clip()
-                          for p, e, spectrum in zip(parts, whole, spectra, strict=True)])  # fmt: skip
+        return torch.cat(
+            [
+                p if spectrum is None else decimated(spectrum, share * e).clip()
+                for p, e, spectrum in zip(parts, whole, spectra, strict=True)
+            ]
+        )
 
     return remove

@@ -1,17 +1,20 @@
-r"""L-BFGS attack, the first of all: a penalty on the size of the change, quasi-Newton steps within the range, a search over the penalty.
-Szegedy et al. 2014, section 4.1, https://arxiv.org/abs/1312.6199:
+r"""L-BFGS attack, the first of all: a penalty on the size of the change, quasi-Newton steps within the range,
+a search over the penalty. Szegedy et al. 2014, section 4.1, https://arxiv.org/abs/1312.6199:
 
-    minimise  c' * |r| + loss(x + r)    subject to  low <= x + r <= high,    with the c' at which the minimiser just reaches the goal
+    minimise  c' * |r| + loss(x + r)    subject to  low <= x + r <= high,
+        with the c' at which the minimiser just reaches the goal
 
-Here it is  ||r||_2^2 + c * loss  and the smallest such c. The inverse Hessian H, from the last pairs (s, y) of each sample, is that of the
-two-loop recursion of Nocedal 1980, https://doi.org/10.2307/2006193, over the values that the range does not stop; a step goes from x to the
-point of the range nearest to x - t * H * grad, t halved until the objective falls by a share of what the slope promises.
+Here it is  ||r||_2^2 + c * loss  and the smallest such c. The inverse Hessian H, from the last pairs (s, y)
+of each sample, is that of the two-loop recursion of Nocedal 1980, https://doi.org/10.2307/2006193, over the
+values that the range does not stop; a step goes from x to the point of the range nearest to x - t * H * grad,
+t halved until the objective falls by a share of what the slope promises.
 
-Departs from the paper: the norm is squared, which makes it smooth. The loss is the cross-entropy at a temperature T, a share of the clean
-margin, because that of a sure model has no gradient; away from class y it is -log(1 - p_y), which has a minimum. Of y only the loss's part
-is kept, so that pairs outlive a change of c, and the next search begins at the last minimiser. Any point that was looked at on the way may
-be the smallest that is kept. On 32 digits and a small network that is mean L2 1.32 after 57 gradients, where cw_l2 finds 1.35 after 531.
-With a budget, a sample leaves once it is inside.
+Departs from the paper: the norm is squared, which makes it smooth. The loss is the cross-entropy at a
+temperature T, a share of the clean margin, because that of a sure model has no gradient; away from class y it
+is -log(1 - p_y), which has a minimum. Of y only the loss's part is kept, so that pairs outlive a change of c,
+and the next search begins at the last minimiser. Any point that was looked at on the way may be the smallest
+that is kept. On 32 digits and a small network that is mean L2 1.32 after 57 gradients, where cw_l2 finds 1.35
+after 531. With a budget, a sample leaves once it is inside.
 """
 
 from collections.abc import Callable
@@ -34,7 +37,8 @@ from limen.goals.base.goal import Goal
 ARMIJO = 1e-4
 """Share of the promised fall of the objective that a step must bring."""
 CONVERGED = 1e-4
-"""A minimum is found when the objective falls by less than this share of itself, or when t is smaller than this."""
+"""A minimum is found when the objective falls by less than this share of itself, or when t is smaller than
+this."""
 
 
 class LBFGS(Options):
@@ -48,10 +52,11 @@ class LBFGS(Options):
     history: int = Field(default=5, ge=1)
     """Pairs of steps and changes of the gradient that are remembered."""
     temperature: float = Field(default=0.1, gt=0)
-    """T, as a share of the margin of the clean sample: the larger, the more all classes count and not only the nearest."""
+    """T, as a share of the margin of the clean sample: the larger, the more all classes count and not only
+    the nearest."""
     c_init: float = Field(default=1.0, gt=0)
-    """First c, as a multiple of the one that would do if the model were linear; ten times more after a failure, halfway between failure
-    and success afterwards."""
+    """First c, as a multiple of the one that would do if the model were linear; ten times more after a
+    failure, halfway between failure and success afterwards."""
 
 
 def cost(options: LBFGS) -> float:
@@ -88,7 +93,10 @@ class _Pairs:
 
     def __init__(self, like: Tensor, history: int):
         self.s = like.new_zeros(history, *like.flatten(1).shape)
-        self.dg, self.made = torch.zeros_like(self.s), torch.zeros(len(like), dtype=torch.long, device=like.device)
+        self.dg, self.made = (
+            torch.zeros_like(self.s),
+            torch.zeros(len(like), dtype=torch.long, device=like.device),
+        )
 
     def add(self, who: Tensor, s: Tensor, dg: Tensor) -> None:
         rows = who.nonzero().squeeze(1)
@@ -97,7 +105,8 @@ class _Pairs:
         self.made[rows] += 1
 
     def times(self, g: Tensor, free: Tensor, c: Tensor) -> Tensor:
-        """(B, n) H * g over the values that are free, with y = 2 * s + c * dg. Pairs without curvature are left out."""
+        """(B, n) H * g over the values that are free, with y = 2 * s + c * dg. Pairs without curvature are
+        left out."""
         rows = torch.arange(len(g), device=g.device)
         pairs = []
         for age in range(1, len(self.s) + 1):
@@ -105,7 +114,9 @@ class _Pairs:
             s = self.s[at, rows] * free
             y = 2 * s + c[:, None] * self.dg[at, rows] * free
             sy, yy = (s * y).sum(1), y.square().sum(1)
-            pairs.append((s, y, shares(torch.ones_like(sy), torch.where(sy > 1e-10 * yy, sy, 0)), shares(sy, yy)))
+            pairs.append(
+                (s, y, shares(torch.ones_like(sy), torch.where(sy > 1e-10 * yy, sy, 0)), shares(sy, yy))
+            )
         q, parts = g * free, []
         for s, y, rho, _ in pairs:
             parts.append(rho * (s * q).sum(1))
@@ -144,22 +155,28 @@ def lbfgs(problem: Problem, options: LBFGS) -> Tensor:
 
 
 def _started(gradient: Tensor, margin: Tensor, x: Tensor, options: LBFGS) -> _Walk:
-    """At the clean samples, with the loss between the two leading classes alone: that is what the margin tells."""
+    """At the clean samples, with the loss between the two leading classes alone: that is what the margin
+    tells."""
     zero, nowhere = torch.zeros_like(margin), torch.zeros_like(x)
     temperature = (options.temperature * -margin).nan_to_num(1.0).clamp_min(torch.finfo(margin.dtype).tiny)
     slope = -gradient * expand((-margin / temperature).sigmoid() / temperature, gradient).nan_to_num(0.0)
-    return _Walk(x, F.softplus(-margin / temperature), slope, zero > 0, nowhere, zero, temperature, zero, zero)
+    return _Walk(
+        x, F.softplus(-margin / temperature), slope, zero > 0, nowhere, zero, temperature, zero, zero
+    )
 
 
 def _cross_entropy(goal: Goal, temperature: Tensor, margins: list[Tensor]) -> Callable[[Outputs], Tensor]:
-    """The loss that is lowered; on the way it writes down the margins, which say more surely than the loss who has arrived."""
+    """The loss that is lowered; on the way it writes down the margins, which say more surely than the loss
+    who has arrived."""
 
     def measure(logits: Outputs) -> Tensor:
         assert isinstance(logits, Tensor)
         margin = clear_margin(goal)(logits)
         margins.append(margin.detach())
         if type(goal) is not Goal:
-            return F.softplus(-margin / temperature)  # a goal that compares something else than one class with the others
+            return F.softplus(
+                -margin / temperature
+            )  # a goal that compares something else than one class with the others
         z, reference = logits / temperature[:, None], goal.reference[:, None]
         mine, others = z.gather(1, reference).squeeze(1), z.scatter(1, reference, -torch.inf).logsumexp(1)
         return F.softplus(others - mine if goal.targeted else mine - others)
@@ -172,7 +189,8 @@ def _objective(active: Problem, x: Tensor, loss: Tensor, c: Tensor) -> Tensor:
 
 
 def _aim(active: Problem, walk: _Walk, pairs: _Pairs, c: Tensor, who: Tensor) -> None:
-    """A new direction for the samples `who`; where the recursion gives none that goes down, half the slope."""
+    """A new direction for the samples `who`; where the recursion gives none that goes down, half the
+    slope."""
     g = 2 * (walk.x - active.x) + expand(c, walk.x) * walk.slope
     free = (active.movable(walk.x, -g) != 0).flatten(1).to(g)
     flat = g.flatten(1)
@@ -181,9 +199,19 @@ def _aim(active: Problem, walk: _Walk, pairs: _Pairs, c: Tensor, who: Tensor) ->
     walk.d, walk.t = torch.where(expand(who, d), d, walk.d), torch.where(who, 1, walk.t)
 
 
-def _move(active: Problem, walk: _Walk, pairs: _Pairs, weights: Weights, x: Tensor, loss: Tensor, slope: Tensor, success: Tensor,
-          options: LBFGS) -> None:  # fmt: skip
-    """Accepts the points that are low enough, shortens the steps of the others, and goes on to the next c at a minimum."""
+def _move(
+    active: Problem,
+    walk: _Walk,
+    pairs: _Pairs,
+    weights: Weights,
+    x: Tensor,
+    loss: Tensor,
+    slope: Tensor,
+    success: Tensor,
+    options: LBFGS,
+) -> None:
+    """Accepts the points that are low enough, shortens the steps of the others, and goes on to the next c at
+    a minimum."""
     before, after = _objective(active, walk.x, walk.loss, weights.c), _objective(active, x, loss, weights.c)
     g = 2 * (walk.x - active.x) + expand(weights.c, x) * walk.slope
     promised = (g * (x - walk.x)).flatten(1).sum(1)
@@ -193,7 +221,9 @@ def _move(active: Problem, walk: _Walk, pairs: _Pairs, weights: Weights, x: Tens
     walk.x, walk.slope = torch.where(take, x, walk.x), torch.where(take, slope, walk.slope)
     walk.loss, walk.reached = torch.where(accept, loss, walk.loss), torch.where(accept, success, walk.reached)
     walk.t, walk.k = walk.t / 2, walk.k + 1
-    over = (walk.k >= options.steps) | torch.where(accept, before - after <= CONVERGED * before, walk.t < CONVERGED)
+    over = (walk.k >= options.steps) | torch.where(
+        accept, before - after <= CONVERGED * before, walk.t < CONVERGED
+    )
     rows = over.nonzero().squeeze(1)
     weights.judge(walk.reached[rows], rows)
     walk.k, walk.tried = torch.where(over, 0, walk.k), walk.tried + over

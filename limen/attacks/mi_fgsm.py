@@ -28,12 +28,17 @@ class MIFGSM(Options):
     decay: float = Field(default=1.0, ge=0)
     """Share mu of the last direction that is kept."""
     early_stop: bool = True
-    """A sample leaves the batch as soon as it reaches the goal. If false, every step is made, as in the paper."""
+    """A sample leaves the batch as soon as it reaches the goal. If false, every step is made, as in the
+    paper."""
 
 
 @torch.no_grad()
 def mi_fgsm(problem: Problem, options: MIFGSM) -> Tensor:
-    alpha, active, found = problem.ball.radius * (options.step_size or 1 / options.steps), problem, problem.x.clone()
+    alpha, active, found = (
+        problem.ball.radius * (options.step_size or 1 / options.steps),
+        problem,
+        problem.x.clone(),
+    )
     x_adv, g = problem.x, torch.zeros_like(problem.x)
     left = torch.arange(len(problem), device=problem.x.device)
     for _ in range(options.steps):
@@ -41,7 +46,14 @@ def mi_fgsm(problem: Problem, options: MIFGSM) -> Tensor:
         if options.early_stop and active.certain and bool(reached.any()):
             found[left[reached]] = x_adv[reached]
             stay = ~reached
-            active, left, x_adv, gradient, g, alpha = active.rows(stay), left[stay], x_adv[stay], gradient[stay], g[stay], alpha[stay]
+            active, left, x_adv, gradient, g, alpha = (
+                active.rows(stay),
+                left[stay],
+                x_adv[stay],
+                gradient[stay],
+                g[stay],
+                alpha[stay],
+            )
             if not len(left):
                 break
         norm = gradient.flatten(1).norm(p=1, dim=1).clamp_min(torch.finfo(g.dtype).tiny)

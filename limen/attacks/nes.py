@@ -1,10 +1,12 @@
-r"""Gradients estimated by natural evolution strategies, from scores alone. Ilyas et al. 2018, https://arxiv.org/abs/1804.08598:
+r"""Gradients estimated by natural evolution strategies, from scores alone. Ilyas et al. 2018,
+https://arxiv.org/abs/1804.08598:
 
     g = 1 / (2 sigma n) sum_j ( f(x + sigma u_j) - f(x - sigma u_j) ) u_j,    u_j ~ N(0, I)
     x_{t+1} = Proj_B( x_t + alpha * steepest_B( m_t ) ),    m_t = momentum * m_{t-1} + g / mean|g|
 
-f is the margin of a classifier or the loss of the goal. Departs from the paper: probes keep budget and range, so that one which reaches the
-goal ends the search; alpha shrinks linearly instead of falling on plateaus; no look is spent on the point itself.
+f is the margin of a classifier or the loss of the goal. Departs from the paper: probes keep budget and range,
+so that one which reaches the goal ends the search; alpha shrinks linearly instead of falling on plateaus; no
+look is spent on the point itself.
 """
 
 import torch
@@ -21,7 +23,8 @@ class NES(Options):
     queries: int = Field(default=5000, ge=3)
     """Most looks at the model's scores, of each sample."""
     directions: int = Field(default=5, ge=1)
-    """Random directions n of a step; each costs two looks. The paper takes 25 to 50 and less momentum, which uses looks less well."""
+    """Random directions n of a step; each costs two looks. The paper takes 25 to 50 and less momentum, which
+    uses looks less well."""
     sigma: float = Field(default=0.01, gt=0)
     """Length of a probe per pixel or sample, in input units. The paper takes 0.001."""
     step_size: float = Field(default=0.5, gt=0)
@@ -48,7 +51,9 @@ def nes(problem: Problem, options: NES) -> Tensor:
                 break
         found = probed(active, x_adv[left], gaussian, directions, options.sigma)
         reached, g = found.reached, found.gradient
-        m = options.momentum * m + g / expand(g.flatten(1).abs().mean(1).clamp_min(torch.finfo(g.dtype).tiny), g)
+        m = options.momentum * m + g / expand(
+            g.flatten(1).abs().mean(1).clamp_min(torch.finfo(g.dtype).tiny), g
+        )
         x = active.step(x_adv[left], m, alpha[left] * (1 - step / steps))
         x_adv[left] = torch.where(expand(reached, x), found.x, x)
     return x_adv

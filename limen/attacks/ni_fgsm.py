@@ -4,10 +4,11 @@ r"""Nesterov iterative fast gradient sign method. Lin et al. 2020, https://arxiv
     g_{t+1} = mu * g_t + grad_x L(theta, x_t^nes, y) / || grad_x L(theta, x_t^nes, y) ||
     x_{t+1} = x_t + alpha * sign( g_{t+1} ),    alpha = eps / T
 
-Like momentum (mi_fgsm), but the gradient is taken where the momentum leads. The norm is the mean magnitude, as in the authors' code: with
-the sum, as the paper has it, x^nes would hardly differ from x. For other budgets than linf the sign becomes the steepest step of that norm,
-and gradients are divided by it. Departs from the paper: x^nes is brought into budget and range, so that it can be the result of a sample
-that is fooled there, and no pass but the gradient's is needed.
+Like momentum (mi_fgsm), but the gradient is taken where the momentum leads. The norm is the mean magnitude,
+as in the authors' code: with the sum, as the paper has it, x^nes would hardly differ from x. For other
+budgets than linf the sign becomes the steepest step of that norm, and gradients are divided by it. Departs
+from the paper: x^nes is brought into budget and range, so that it can be the result of a sample that is
+fooled there, and no pass but the gradient's is needed.
 """
 
 import torch
@@ -27,7 +28,8 @@ class NIFGSM(Options):
     decay: float = Field(default=1.0, ge=0)
     """Share mu of the last direction that is kept."""
     early_stop: bool = True
-    """A sample leaves the batch as soon as it reaches the goal. If false, every step is made, as in the paper."""
+    """A sample leaves the batch as soon as it reaches the goal. If false, every step is made, as in the
+    paper."""
 
 
 @torch.no_grad()
@@ -44,7 +46,11 @@ def ni_fgsm(problem: Problem, options: NIFGSM) -> Tensor:
             active, left, gradient, g = active.rows(stay), left[stay], gradient[stay], g[stay]
             if not len(left):
                 break
-        size = gradient.flatten(1).abs().mean(1) if isinstance(active.ball, LinfBall) else active.ball.norm(gradient)
+        size = (
+            gradient.flatten(1).abs().mean(1)
+            if isinstance(active.ball, LinfBall)
+            else active.ball.norm(gradient)
+        )
         g = options.decay * g + gradient / expand(size.clamp_min(torch.finfo(g.dtype).tiny), g)
         x_adv[left] = active.step(x_adv[left], g, alpha[left])
     return x_adv

@@ -1,11 +1,14 @@
-r"""One-pixel attack: differential evolution over where and what. Su et al. 2019, https://arxiv.org/abs/1710.08864:
+r"""One-pixel attack: differential evolution over where and what. Su et al. 2019,
+https://arxiv.org/abs/1710.08864:
 
-    member = (place, colour) of each changed pixel;   child_i = member_r1 + 0.5 ( member_r2 - member_r3 ),   r2, r3 drawn at random;
+    member = (place, colour) of each changed pixel;   child_i = member_r1 + 0.5 ( member_r2 - member_r3 ),
+        r2, r3 drawn at random;
     child i takes the place of member i where it scores higher
 
-The score is the margin of a classifier, which orders members as the paper's probability does and does not flatten out, or the goal's loss.
-r1 is the best member (`base: random`, also drawn, is the paper). Of a clip, single samples are changed. With a budget every member is
-projected into it. A sample leaves with the first member that reaches the goal.
+The score is the margin of a classifier, which orders members as the paper's probability does and does not
+flatten out, or the goal's loss. r1 is the best member (`base: random`, also drawn, is the paper). Of a clip,
+single samples are changed. With a budget every member is projected into it. A sample leaves with the first
+member that reaches the goal.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +36,8 @@ class OnePixel(Options):
     population: int = Field(default=50, ge=4)
     """Members of a population, one population per sample. The paper takes 400."""
     base: Literal["best", "random"] = "best"
-    """What a child is made from: the best member, which takes fewer looks, or a random one, as in the paper."""
+    """What a child is made from: the best member, which takes fewer looks, or a random one, as in the
+    paper."""
     queries: int = Field(default=5000, ge=1)
     """Most looks at the model's scores, of each sample; the paper: 400 members and 100 generations."""
 
@@ -51,14 +55,17 @@ class Population:
     rows: Tensor
     """(B,) which samples they are."""
     members: Tensor
-    """(B, P, pixels, 2 + colours), all in [0, 1]: height, width (or time), colour from the lower to the upper end of the range."""
+    """(B, P, pixels, 2 + colours), all in [0, 1]: height, width (or time), colour from the lower to the upper
+    end of the range."""
     score: Tensor
     """(B, P)."""
     reached: Tensor
     """(B, P) bool."""
 
     def those(self, keep: Tensor) -> "Population":
-        return Population(self.problem.rows(keep), *(t[keep] for t in (self.rows, self.members, self.score, self.reached)))
+        return Population(
+            self.problem.rows(keep), *(t[keep] for t in (self.rows, self.members, self.score, self.reached))
+        )
 
     def best(self) -> Tensor:
         """(B, 1, ...) the best member of each sample: one that reaches the goal, or the highest score."""
@@ -98,13 +105,19 @@ def _next(herd: Population, options: OnePixel) -> Population:
     row = torch.arange(b, device=one.device)[:, None]
     of = lambda i: herd.members[row, i]  # noqa: E731
     children = of(one) + DIFFERENTIAL * (of(two) - of(three))
-    # what leaves the picture or the range comes back somewhere: pressed to the edge, whole populations would end there
+    # what leaves the picture or the range comes back somewhere: pressed to the edge, whole populations would
+    # end there
     fresh = uniform_like(children, herd.problem.generators)
     children = torch.where((children < 0) | (children > 1), fresh, children)
     score, reached = scored(herd.problem, _painted(herd.problem, children))
     better = (score > herd.score) | reached
     pick = lambda new, old: torch.where(better.view(b, p, *[1] * (old.dim() - 2)), new, old)  # noqa: E731
-    return replace(herd, members=pick(children, herd.members), score=pick(score, herd.score), reached=pick(reached, herd.reached))
+    return replace(
+        herd,
+        members=pick(children, herd.members),
+        score=pick(score, herd.score),
+        reached=pick(reached, herd.reached),
+    )
 
 
 def _painted(problem: Problem, members: Tensor) -> Tensor:
@@ -116,7 +129,10 @@ def _painted(problem: Problem, members: Tensor) -> Tensor:
     across = torch.minimum(across, extent.long().view(-1, 1, 1) - 1)
     place = down.clamp_max(height - 1) * width + across  # (B, P, pixels)
     flat = x.view(b, 1, -1, height * width).repeat(1, p, 1, 1)
-    low, high = (torch.as_tensor(end).to(x).expand(x.shape[1:]).reshape(-1, height * width) for end in (problem.low, problem.high))
+    low, high = (
+        torch.as_tensor(end).to(x).expand(x.shape[1:]).reshape(-1, height * width)
+        for end in (problem.low, problem.high)
+    )
     for k in range(pixels):  # one after the other: two on the same spot must not race
         at = place[..., k, None, None].expand(-1, -1, flat.shape[2], 1)
         dark, light = (end.expand(b, p, -1, -1).gather(3, at).squeeze(3) for end in (low, high))

@@ -1,14 +1,18 @@
-r"""Adversarial sticker: a disc that fools wherever it is put. Brown et al. 2017, https://arxiv.org/abs/1712.09665:
+r"""Adversarial sticker: a disc that fools wherever it is put. Brown et al. 2017,
+https://arxiv.org/abs/1712.09665:
 
-    p = argmax_p  E_{x, t}[ L( A(p, x, t) ) ],    t: random place, size, rotation and print noise;  A lays the sticker on the picture
+    p = argmax_p  E_{x, t}[ L( A(p, x, t) ) ],    t: random place, size, rotation and print noise;
+        A lays the sticker on the picture
 
-found as CrAdv's adversarial_sticker finds it: for every picture not yet fooled, `iter_per_img` momentum sign steps on `transforms_per_img`
-copies of the sticker, which are then averaged:
+found as CrAdv's adversarial_sticker finds it: for every picture not yet fooled, `iter_per_img` momentum sign
+steps on `transforms_per_img` copies of the sticker, which are then averaged:
 
-    g_t <- mu * (2/3 g_t + 1/3 mean_t g_t) + sign(grad_t) / ||sign(grad_t)||_1,    p_t <- p_t + alpha * sign(g_t)
+    g_t <- mu * (2/3 g_t + 1/3 mean_t g_t) + sign(grad_t) / ||sign(grad_t)||_1,
+        p_t <- p_t + alpha * sign(g_t)
 
-Departs from CrAdv: `at_once` pictures are worked on side by side (1 is its order); a picture counts as fooled by the goal, not by the
-five best classes; sizes are shares of the picture, so it serves any resolution; rotation is offered.
+Departs from CrAdv: `at_once` pictures are worked on side by side (1 is its order); a picture counts as fooled
+by the goal, not by the five best classes; sizes are shares of the picture, so it serves any resolution;
+rotation is offered.
 """
 
 from dataclasses import dataclass
@@ -70,7 +74,9 @@ class Patch(Options):
     @model_validator(mode="after")
     def _scales_in_order(self) -> "Patch":
         if self.min_scale > self.max_scale:
-            raise ValueError(f"min_scale must not exceed max_scale, but {self.min_scale:g} > {self.max_scale:g} came.")
+            raise ValueError(
+                f"min_scale must not exceed max_scale, but {self.min_scale:g} > {self.max_scale:g} came."
+            )
         return self
 
 
@@ -141,23 +147,30 @@ def _place(problem: Problem, options: Patch, side: int) -> _Placement:
     height, width = x.shape[2:]
     u = uniform_like(x.new_zeros(len(x), 7), problem.generators)
     diameter = (options.min_scale + (options.max_scale - options.min_scale) * u[:, 0]) * min(height, width)
-    middle_y, middle_x = (diameter / 2 + (extent - diameter) * u[:, 1 + k] for k, extent in enumerate((height, width)))
+    middle_y, middle_x = (
+        diameter / 2 + (extent - diameter) * u[:, 1 + k] for k, extent in enumerate((height, width))
+    )
     angle = (2 * u[:, 3] - 1) * torch.pi * options.rotation_deg / 180
     dy = torch.arange(height, device=x.device, dtype=x.dtype)[None, :, None] + 0.5 - middle_y[:, None, None]
     dx = torch.arange(width, device=x.device, dtype=x.dtype)[None, None, :] + 0.5 - middle_x[:, None, None]
     cos, sin, radius = (v[:, None, None] for v in (angle.cos(), angle.sin(), diameter / 2))
-    grid = torch.stack([(cos * dx + sin * dy) / radius, (cos * dy - sin * dx) / radius], -1)  # (x, y) in [-1, 1] on the sticker
+    grid = torch.stack(
+        [(cos * dx + sin * dy) / radius, (cos * dy - sin * dx) / radius], -1
+    )  # (x, y) in [-1, 1] on the sticker
     disc = (dx.square() + dy.square() <= radius.square())[:, None]
     return _Placement(grid, disc, _print_noise(problem, options, side, u[:, 4:]))
 
 
 def _print_noise(problem: Problem, options: Patch, side: int, u: Tensor) -> Tensor:
-    """Of seven placements two have light falling off (one across, one down), three uniform noise, two none; u (B, 3) decides."""
+    """Of seven placements two have light falling off (one across, one down), three uniform noise, two none; u
+    (B, 3) decides."""
     kind = (u[:, 0] * 7).long().view(-1, 1, 1, 1)
     ramp = torch.linspace(0, 1, side, device=u.device, dtype=u.dtype)
     a, b = ((2 * u[:, k] - 1).view(-1, 1, 1, 1) * options.gradient_noise for k in (1, 2))
     across = (a + (b - a) * ramp).expand(-1, 1, side, side)
-    grain = (2 * uniform_like(problem.x.new_zeros(len(u), problem.x.shape[1], side, side), problem.generators) - 1) * options.random_noise
+    grain = (
+        2 * uniform_like(problem.x.new_zeros(len(u), problem.x.shape[1], side, side), problem.generators) - 1
+    ) * options.random_noise
     light = torch.where(kind == 0, across, across.transpose(2, 3))
     return torch.where(kind < 2, light, torch.where(kind < 5, grain, 0.0))
 
@@ -166,7 +179,8 @@ def _need_pictures(problem: Problem) -> None:
     need_classes(problem, "patch")
     if problem.x.dim() != 4:
         raise UserError(
-            "The attack patch lays a sticker on pictures, but these samples are clips. Use uap for one perturbation of all clips."
+            "The attack patch lays a sticker on pictures, but these samples are clips. Use uap for one "
+            "perturbation of all clips."
         )
 
 

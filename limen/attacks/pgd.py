@@ -2,10 +2,10 @@ r"""Projected gradient descent. Madry et al. 2018, https://arxiv.org/abs/1706.06
 
     x^{t+1} = Proj_{B(x)} ( x^t + alpha * steepest_B( grad_x L(theta, x^t, y) ) )
 
-Departs from the paper: alpha shrinks linearly to nothing (on the networks of docs/benchmarks.md that fools more and sooner than constant
-steps, under linf and under l2, with the same calls; `shrink: false` is the paper); the first point that reaches the goal is returned, and
-without early stop the one of highest loss; momentum is offered (Dong et al. 2018); a restart only takes up the samples that have not
-been fooled yet.
+Departs from the paper: alpha shrinks linearly to nothing (on the networks of docs/benchmarks.md that fools
+more and sooner than constant steps, under linf and under l2, with the same calls; `shrink: false` is the
+paper); the first point that reaches the goal is returned, and without early stop the one of highest loss;
+momentum is offered (Dong et al. 2018); a restart only takes up the samples that have not been fooled yet.
 """
 
 import torch
@@ -22,7 +22,8 @@ class PGD(Options):
     steps: int = Field(default=40, ge=1)
     """Gradient steps of one run."""
     step_size: float = Field(default=0.0, ge=0)
-    """Length of the first step as a share of the budget's radius; 0 means 10 / steps but at most 2, or 2.5 / steps without shrink."""
+    """Length of the first step as a share of the budget's radius; 0 means 10 / steps but at most 2, or 2.5 /
+    steps without shrink."""
     shrink: bool = True
     """Steps get shorter and shorter, linearly down to nothing; if false all are alike, as in the paper."""
     random_start: bool = True
@@ -32,8 +33,8 @@ class PGD(Options):
     momentum: float = Field(default=0.0, ge=0)
     """Share of the last direction that is kept, gradients being scaled to mean magnitude 1."""
     early_stop: bool = True
-    """A sample leaves the batch as soon as it reaches the goal (never where the model draws at random). If false, every step is made and
-    the highest loss is kept."""
+    """A sample leaves the batch as soon as it reaches the goal (never where the model draws at random). If
+    false, every step is made and the highest loss is kept."""
 
 
 @torch.no_grad()
@@ -50,7 +51,9 @@ def pgd(problem: Problem, options: PGD) -> Tensor:
 
 def _run(active: Problem, options: PGD, best: Best, rows: Tensor, last: bool) -> None:
     """One run over the samples `rows`."""
-    alpha = active.ball.radius * (options.step_size or (min(2.0, 10 / options.steps) if options.shrink else 2.5 / options.steps))
+    alpha = active.ball.radius * (
+        options.step_size or (min(2.0, 10 / options.steps) if options.shrink else 2.5 / options.steps)
+    )
     x_adv = active.start() if options.random_start else active.x.clone()
     velocity = torch.zeros_like(x_adv) if options.momentum else None
     early_stop = options.early_stop and active.certain
@@ -62,13 +65,23 @@ def _run(active: Problem, options: PGD, best: Best, rows: Tensor, last: bool) ->
             best.take(rows[reached], x_adv[reached], loss[reached], reached[reached])
             if not len(stay):
                 return
-            active, rows, x_adv, gradient, alpha = active.rows(stay), rows[stay], x_adv[stay], gradient[stay], alpha[stay]
+            active, rows, x_adv, gradient, alpha = (
+                active.rows(stay),
+                rows[stay],
+                x_adv[stay],
+                gradient[stay],
+                alpha[stay],
+            )
             velocity = None if velocity is None else velocity[stay]
         if velocity is not None:
-            velocity = options.momentum * velocity + gradient / expand(gradient.flatten(1).abs().mean(1).clamp_min(1e-30), gradient)
+            velocity = options.momentum * velocity + gradient / expand(
+                gradient.flatten(1).abs().mean(1).clamp_min(1e-30), gradient
+            )
             gradient = velocity
         x_adv = active.step(x_adv, gradient, alpha * (1 - step / options.steps) if options.shrink else alpha)
     if early_stop and last:
-        best.x[rows] = x_adv  # whether it reaches the goal is for the judge to say: no pass is spent on it here
+        best.x[rows] = (
+            x_adv  # whether it reaches the goal is for the judge to say: no pass is spent on it here
+        )
     else:
         best.take(rows, x_adv, *active.evaluate(x_adv, confirm=early_stop))

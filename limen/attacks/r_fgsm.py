@@ -2,8 +2,8 @@ r"""Random step, then fast gradient sign. Tramer et al. 2018, https://arxiv.org/
 
     x' = x + alpha * sign( N(0, I) ),    x_adv = x' + (eps - alpha) * sign( grad_{x'} L(theta, x', y) )
 
-The random step leaves the neighbourhood in which a defence may have flattened the loss. For other budgets than linf both signs become
-the steepest step of that norm.
+The random step leaves the neighbourhood in which a defence may have flattened the loss. For other budgets
+than linf both signs become the steepest step of that norm.
 """
 
 import torch

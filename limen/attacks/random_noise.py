@@ -1,7 +1,7 @@
 """Noise that fills the budget: the control that every attack must beat.
 
-No gradient is used. The draw is scaled to have exactly the norm of the budget (a quieter one would be no fair control), then cut to the
-range of the samples.
+No gradient is used. The draw is scaled to have exactly the norm of the budget (a quieter one would be no fair
+control), then cut to the range of the samples.
 """
 
 from typing import ClassVar, Literal

@@ -1,4 +1,5 @@
-r"""Sigma-zero: the fewest changed values, through a smooth count of them. Cinà et al. 2025, https://arxiv.org/abs/2402.01879:
+r"""Sigma-zero: the fewest changed values, through a smooth count of them. Cinà et al. 2025,
+https://arxiv.org/abs/2402.01879:
 
     minimise  max( -margin(x + delta), 0 ) + 1/d * sum_i delta_i^2 / (delta_i^2 + sigma)
     v_k         = gradient / || gradient ||_inf,    delta_{k+1} = clip( Adam(delta_k, v_k, eta_k) )
@@ -7,12 +8,12 @@ r"""Sigma-zero: the fewest changed values, through a smooth count of them. Cinà
 
 sigma, tau and eta are in units of the range; eta falls to a tenth along half a cosine.
 
-Departs from the paper: a value is set back where it gains too little, delta_i * (grad margin)_i < tau * (the largest such gain of the
-sample), and not where it is small itself: a small change of a value that counts is worth keeping; tau therefore moves faster (t = 0.2, the
-paper 0.01). The gradient of the margin is softened over the other classes (`smooth_margin`) and scaled to a largest entry of 1 before the
-smooth count is added, so that the scale of the logits does not matter.
-On 64 digits and two small networks (standard, adversarially trained), 100 steps, that is 6.4 and 6.8 changed pixels on average; 7.2 and
-9.9 as in the paper.
+Departs from the paper: a value is set back where it gains too little, delta_i * (grad margin)_i < tau * (the
+largest such gain of the sample), and not where it is small itself: a small change of a value that counts is
+worth keeping; tau therefore moves faster (t = 0.2, the paper 0.01). The gradient of the margin is softened
+over the other classes (`smooth_margin`) and scaled to a largest entry of 1 before the smooth count is added,
+so that the scale of the logits does not matter. On 64 digits and two small networks (standard, adversarially
+trained), 100 steps, that is 6.4 and 6.8 changed pixels on average; 7.2 and 9.9 as in the paper.
 """
 
 from typing import ClassVar
@@ -22,7 +23,14 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks.engine.problem import Problem, need_classes
-from limen.attacks.shared.smallest_change import annealed, first_look, shares, sizes, smooth_margin, temperatures
+from limen.attacks.shared.smallest_change import (
+    annealed,
+    first_look,
+    shares,
+    sizes,
+    smooth_margin,
+    temperatures,
+)
 from limen.budgets.families.balls import expand
 from limen.core.options import Options
 
@@ -66,7 +74,9 @@ def sigma_zero(problem: Problem, options: SigmaZero) -> Tensor:
         tau = (tau + torch.where(success, options.pace, -options.pace) * eta).clamp(0, 1)
         gain = _scaled(((there - active.x) * gradient).clamp_min(0))
         x_adv = torch.where(gain < expand(tau, gain), active.x, there)
-        gradient, margin, reached = active.gradient(x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps)))
+        gradient, margin, reached = active.gradient(
+            x_adv, loss=smooth_margin(active.goal, temperatures(clean, step, options.steps))
+        )
         success = reached & (margin > 0)
         best.take(left, x_adv, sizes(x_adv - active.x, "l0"), success)
     return problem.project(best.x)

@@ -1,18 +1,21 @@
-r"""Rotation and translation: the picture is turned and shifted, and no pixel is tampered with. Engstrom et al. 2019,
-https://arxiv.org/abs/1712.02779:
+r"""Rotation and translation: the picture is turned and shifted, and no pixel is tampered with. Engstrom et
+al. 2019, https://arxiv.org/abs/1712.02779:
 
-    max over (phi, du, dv) of  L( T(x) ),    T: pixel (u, v) goes to ( cos phi u - sin phi v + du,  sin phi u + cos phi v + dv )
+    max over (phi, du, dv) of  L( T(x) ),    T: pixel (u, v) goes to ( cos phi u - sin phi v + du,
+        sin phi u + cos phi v + dv )
 
-with |phi| <= max_rotation_deg and |du|, |dv| <= max_shift; what lies between pixels is interpolated, what comes from outside is black.
+with |phi| <= max_rotation_deg and |du|, |dv| <= max_shift; what lies between pixels is interpolated, what
+comes from outside is black.
 
-grid           every point of a grid: 31 rotations x 5 x 5 shifts in the paper, and the strongest of the three there
-worst_of_k     k points drawn at random
-first_order    projected gradient steps on the three parameters, from a random start
+grid           every point of a grid: 31 rotations x 5 x 5 shifts in the paper, and the strongest of the three
+there worst_of_k     k points drawn at random first_order    projected gradient steps on the three parameters,
+from a random start
 
-Departs from the paper: a sample leaves with the first point that reaches the goal, and the points of the grid are tried from the mildest to
-the strongest, so what is found is mild; the unchanged picture is always tried first; the margin of the logits is raised; gradient steps
-are signs of parameters scaled to [-1, 1] and shrink linearly to nothing. The attack has no L_p budget of its own; if one is given, moved
-pictures are projected into it.
+Departs from the paper: a sample leaves with the first point that reaches the goal, and the points of the grid
+are tried from the mildest to the strongest, so what is found is mild; the unchanged picture is always tried
+first; the margin of the logits is raised; gradient steps are signs of parameters scaled to [-1, 1] and shrink
+linearly to nothing. The attack has no L_p budget of its own; if one is given, moved pictures are projected
+into it.
 """
 
 from typing import ClassVar, Literal
@@ -42,7 +45,8 @@ class Spatial(Options):
     max_rotation_deg: float = Field(default=30.0, ge=0, le=180)
     """Largest rotation to either side."""
     max_shift: float = Field(default=0.1, ge=0, le=1)
-    """Largest shift in each direction, as a share of the picture's height or width (the paper: 3 of 28 or 32 pixels, 24 of 224)."""
+    """Largest shift in each direction, as a share of the picture's height or width (the paper: 3 of 28 or 32
+    pixels, 24 of 224)."""
     rotations: int = Field(default=31, ge=1)
     """Rotations of the grid, evenly spread."""
     shifts: int = Field(default=5, ge=1)
@@ -59,7 +63,11 @@ class Spatial(Options):
 
 def cost(options: Spatial) -> float:
     """In gradients: a forward pass is about a third of one."""
-    looks = {"grid": options.rotations * options.shifts**2, "worst_of_k": options.k, "first_order": 3 * options.steps * options.restarts}
+    looks = {
+        "grid": options.rotations * options.shifts**2,
+        "worst_of_k": options.k,
+        "first_order": 3 * options.steps * options.restarts,
+    }
     return looks[options.method] / 3
 
 
@@ -67,7 +75,10 @@ def cost(options: Spatial) -> float:
 def spatial(problem: Problem, options: Spatial) -> Tensor:
     need_classes(problem, "spatial")
     if problem.x.dim() != 4:
-        raise UserError("The attack spatial turns and shifts pictures, but these samples are clips. Use pgd or kenansville.")
+        raise UserError(
+            "The attack spatial turns and shifts pictures, but these samples are clips. Use pgd or "
+            "kenansville."
+        )
     best = Best.none(problem)
     everyone = torch.arange(len(problem), device=problem.x.device)
     best.take(everyone, problem.x, *problem.evaluate(problem.x, loss=problem.goal.margin))
@@ -80,7 +91,8 @@ def spatial(problem: Problem, options: Spatial) -> Tensor:
 
 
 def _try_all(problem: Problem, options: Spatial, best: Best) -> None:
-    """Looks at the points in their order; of those looked at together the first that reaches the goal counts, else the highest loss."""
+    """Looks at the points in their order; of those looked at together the first that reaches the goal counts,
+    else the highest loss."""
     points = _grid(options).to(problem.x).expand(len(problem), -1, -1)
     if options.method == "worst_of_k":
         points = 2 * uniform_like(problem.x.new_zeros(len(problem), options.k, 3), problem.generators) - 1
@@ -107,7 +119,9 @@ def _climb(problem: Problem, options: Spatial, best: Best) -> None:
     where = 2 * uniform_like(problem.x.new_zeros(len(left), 3), active.generators) - 1
     size = min(1.0, 5 / options.steps)
     for step in range(options.steps):
-        gradient, loss, reached = active.gradient(where, loss=active.goal.margin, through=lambda p: _moved(active, p, options))  # noqa: B023
+        gradient, loss, reached = active.gradient(
+            where, loss=active.goal.margin, through=lambda p: _moved(active, p, options)
+        )  # noqa: B023
         best.take(left, _moved(active, where, options), loss, reached)
         if problem.certain and bool(reached.any()):
             stay = ~reached
@@ -127,7 +141,10 @@ def _left(problem: Problem, best: Best) -> Tensor:
 def _grid(options: Spatial) -> Tensor:
     """(P, 3) points of [-1, 1]^3, the mildest first."""
     # not linspace, whose middle is not exactly 0
-    turns, shifts = ((2 * torch.arange(n, dtype=torch.float64) - (n - 1)) / max(n - 1, 1) for n in (options.rotations, options.shifts))
+    turns, shifts = (
+        (2 * torch.arange(n, dtype=torch.float64) - (n - 1)) / max(n - 1, 1)
+        for n in (options.rotations, options.shifts)
+    )
     points = torch.cartesian_prod(turns, shifts, shifts)
     points = points[(points != 0).any(1)]  # the unchanged picture has been looked at
     return points[points.square().sum(1).argsort(stable=True)]

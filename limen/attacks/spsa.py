@@ -1,10 +1,12 @@
-r"""Simultaneous perturbation stochastic approximation, from scores alone. Uesato et al. 2018, https://arxiv.org/abs/1802.05666:
+r"""Simultaneous perturbation stochastic approximation, from scores alone. Uesato et al. 2018,
+https://arxiv.org/abs/1802.05666:
 
     g = 1/n sum_j ( f(x + c u_j) - f(x - c u_j) ) / (2 c) * u_j,    u_j in {-1, +1}^d with even odds
     x_{t+1} = Proj_B( x_t + Adam(g) )
 
-f is the margin of a classifier, as in the paper, or the loss of the goal. Departs from the paper: probes keep budget and range, so that one
-which reaches the goal ends the search; the rate shrinks linearly and is a share of the budget; no look is spent on the point itself.
+f is the margin of a classifier, as in the paper, or the loss of the goal. Departs from the paper: probes keep
+budget and range, so that one which reaches the goal ends the search; the rate shrinks linearly and is a share
+of the budget; no look is spent on the point itself.
 """
 
 import torch
@@ -21,11 +23,13 @@ class SPSA(Options):
     queries: int = Field(default=5000, ge=3)
     """Most looks at the model's scores, of each sample."""
     directions: int = Field(default=5, ge=1)
-    """Random directions n of a step; each costs two looks. The paper takes 64 to 4096 and many more looks in all."""
+    """Random directions n of a step; each costs two looks. The paper takes 64 to 4096 and many more looks in
+    all."""
     c: float = Field(default=0.01, gt=0)
     """Length of a probe per pixel or sample, in input units."""
     learning_rate: float = Field(default=0.5, gt=0)
-    """Adam's first rate, as a share of the largest change of one pixel or sample that the budget allows when it is spread evenly."""
+    """Adam's first rate, as a share of the largest change of one pixel or sample that the budget allows when
+    it is spread evenly."""
 
 
 def cost(options: SPSA) -> float:
@@ -38,11 +42,20 @@ def spsa(problem: Problem, options: SPSA) -> Tensor:
     even = problem.ball.fill(torch.ones_like(problem.x) if problem.mask is None else problem.mask)
     rate = options.learning_rate * even.flatten(1).abs().amax(1)
     x_adv, active, reached = problem.x.clone(), problem, problem.reached(problem.x)
-    left, first, second = torch.arange(len(problem), device=x_adv.device), torch.zeros_like(x_adv), torch.zeros_like(x_adv)
+    left, first, second = (
+        torch.arange(len(problem), device=x_adv.device),
+        torch.zeros_like(x_adv),
+        torch.zeros_like(x_adv),
+    )
     directions, steps = planned(problem, options.queries, options.directions)
     for step in range(1, steps + 1):
         if problem.certain and bool(reached.any()):
-            active, left, first, second = active.rows(~reached), left[~reached], first[~reached], second[~reached]
+            active, left, first, second = (
+                active.rows(~reached),
+                left[~reached],
+                first[~reached],
+                second[~reached],
+            )
             if not len(left):
                 break
         found = probed(active, x_adv[left], signs, directions, options.c)

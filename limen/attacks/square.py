@@ -1,17 +1,21 @@
-r"""Square attack: random search that asks for answers only, no gradients. Andriushchenko et al. 2020, https://arxiv.org/abs/1912.00049:
+r"""Square attack: random search that asks for answers only, no gradients. Andriushchenko et al. 2020,
+https://arxiv.org/abs/1912.00049:
 
     x^{i+1} = z if margin(z) > margin(x^i) else x^i,    z = x^i changed inside a square at a random place
 
 linf    the square becomes x - eps or x + eps, one sign per channel; the search starts from vertical stripes
-l2      the square gets a pair of opposite pyramids added, and the budget that a second square gives up; it starts from 5 x 5 of them
-l1      the same in that norm, with the steeper pyramids of Croce & Hein 2021 (https://arxiv.org/abs/2103.01208)
-l0      the square goes to an end of the range, and a second one back to the clean sample (not in the paper)
+l2      the square gets a pair of opposite pyramids added, and the budget that a second square gives up; it
+starts from 5 x 5 of them l1      the same in that norm, with the steeper pyramids of Croce & Hein 2021
+(https://arxiv.org/abs/2103.01208) l0      the square goes to an end of the range, and a second one back to
+the clean sample (not in the paper)
 
-Squares become smaller as the search goes on. Clips have windows of time instead. A recogniser has no margin: its loss takes that place.
-Departs from the paper: three points of a sample are asked about at once, and the best one counts (`at_once`): one in seven succeeds, so
-that two rarely do, and a network answers three times as many in less than three times the time; a square that is at those ends already goes
-to the opposite ones (linf; of the small squares of a digit that is every second one), and a point that still differs in nothing from the
-best one so far is not asked about, because the answer is known; hopeless samples leave early (`give_up`).
+Squares become smaller as the search goes on. Clips have windows of time instead. A recogniser has no margin:
+its loss takes that place. Departs from the paper: three points of a sample are asked about at once, and the
+best one counts (`at_once`): one in seven succeeds, so that two rarely do, and a network answers three times
+as many in less than three times the time; a square that is at those ends already goes to the opposite ones
+(linf; of the small squares of a digit that is every second one), and a point that still differs in nothing
+from the best one so far is not asked about, because the answer is known; hopeless samples leave early
+(`give_up`).
 """
 
 from dataclasses import dataclass
@@ -28,35 +32,47 @@ from limen.core.options import Options
 from limen.core.seeds import uniform_like
 
 SHRINKS_AT = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
-"""Of 10,000 points, those after which the share of the sample that a square covers is halved. Section 4 of the paper."""
+"""Of 10,000 points, those after which the share of the sample that a square covers is halved. Section 4 of
+the paper."""
 BLOCK = 128
 """Points whose random numbers are drawn at once."""
 FIRST_LOOK = 100
 """Points after which `give_up` first looks at the margins."""
 FEW = 64
-"""Points that can always be asked about in one pass; more only up to two of each sample, because all of them need memory."""
+"""Points that can always be asked about in one pass; more only up to two of each sample, because all of them
+need memory."""
 
 
 class Square(Options):
     queries: int = Field(default=5000, ge=2)
-    """Points tried, the clean sample and the first pattern among them. The model is asked at most this often."""
+    """Points tried, the clean sample and the first pattern among them. The model is asked at most this
+    often."""
     share: float = Field(default=0.8, gt=0, le=1)
     """Share of the sample that the first squares cover."""
     at_once: int = Field(default=3, ge=1)
     """Points of a sample that the model is asked about at once; the best of them counts. 1 is the paper."""
     rescale: bool = True
-    """Shrink the squares over the points there are. If false, as in 10,000 points however few there are (so does AutoAttack)."""
+    """Shrink the squares over the points there are. If false, as in 10,000 points however few there are (so
+    does AutoAttack)."""
     give_up: float = Field(default=8.0, ge=0)
-    """Whenever the number of points has doubled, from 200 on, a sample leaves whose margin would not be gone at the end if each further
-    doubling gained this many times what the last one did; 0: never, as in the paper. Classifiers only."""
+    """Whenever the number of points has doubled, from 200 on, a sample leaves whose margin would not be gone
+    at the end if each further doubling gained this many times what the last one did; 0: never, as in the
+    paper. Classifiers only."""
 
 
 @torch.no_grad()
 def square(problem: Problem, options: Square) -> Tensor:
     found, active = problem.x.clone(), problem
     rows = torch.arange(len(problem), device=found.device)
-    x, loss, moves, ends = found.clone(), torch.full_like(problem.ball.radius, -torch.inf), None, _ends(problem)
-    hopeless = Hopeless(options.give_up, options.queries, [FIRST_LOOK * 2**k for k in range(options.queries.bit_length())])
+    x, loss, moves, ends = (
+        found.clone(),
+        torch.full_like(problem.ball.radius, -torch.inf),
+        None,
+        _ends(problem),
+    )
+    hopeless = Hopeless(
+        options.give_up, options.queries, [FIRST_LOOK * 2**k for k in range(options.queries.bit_length())]
+    )
     query, whole = 1, active  # whole: as many of each sample as there are points in a round
     _, reached = problem.evaluate(found)
     while query < options.queries:
@@ -66,7 +82,14 @@ def square(problem: Problem, options: Square) -> Tensor:
         if bool(done.any()):
             found[rows[done]] = x[done]
             stay = (~done).nonzero().squeeze(1)
-            active, rows, x, loss, ends, hopeless = active.rows(stay), rows[stay], x[stay], loss[stay], ends[stay], hopeless.rows(stay)
+            active, rows, x, loss, ends, hopeless = (
+                active.rows(stay),
+                rows[stay],
+                x[stay],
+                loss[stay],
+                ends[stay],
+                hopeless.rows(stay),
+            )
             whole, moves = active, None if moves is None else moves.rows(stay)
         if not len(rows):
             break
@@ -74,9 +97,15 @@ def square(problem: Problem, options: Square) -> Tensor:
             counts, whose, z = [len(rows)], torch.arange(len(rows), device=rows.device), _first(active)
         else:
             n = (query - 2) % BLOCK
-            share = options.share / 2 ** sum((query - 2) * (10000 / options.queries if options.rescale else 1) > k for k in SHRINKS_AT)
+            share = options.share / 2 ** sum(
+                (query - 2) * (10000 / options.queries if options.rescale else 1) > k for k in SHRINKS_AT
+            )
             if moves is None or n == 0:
-                moves = _moves(active, uniform_like(x.new_empty(len(x), BLOCK, 5 + grid(x).shape[1]), active.generators), share)
+                moves = _moves(
+                    active,
+                    uniform_like(x.new_empty(len(x), BLOCK, 5 + grid(x).shape[1]), active.generators),
+                    share,
+                )
             elif share != moves.share:
                 moves = _moves(active, moves.u, share)
             points = range(n, min(n + options.at_once, n + options.queries - query, BLOCK))
@@ -95,7 +124,9 @@ def square(problem: Problem, options: Square) -> Tensor:
         else:
             asked = whole = whole if len(whole) == len(whose) else active.rows(whose)
         value, there = _look(asked, z, max(2 * len(problem), FEW))
-        for who, changed, now, arrived in zip(*(t.split(counts) for t in (whose, z, value, there)), strict=True):
+        for who, changed, now, arrived in zip(
+            *(t.split(counts) for t in (whose, z, value, there)), strict=True
+        ):
             i = (((now > loss[who]) | arrived) & ~reached[who]).nonzero().squeeze(1)
             if len(i):  # late in a search nearly all points fail
                 x[who[i]], loss[who[i]], reached[who[i]] = changed[i], now[i], arrived[i]
@@ -132,9 +163,13 @@ class _Moves:
 
 def _moves(active: Problem, u: Tensor, share: float) -> _Moves:
     ball, (_, channels, high, wide), width = active.ball, grid(active.x).shape, widths(active)
-    side = (share * width).round() if high == 1 else torch.full_like(width, round((share * high * wide) ** 0.5))
+    side = (
+        (share * width).round() if high == 1 else torch.full_like(width, round((share * high * wide) ** 0.5))
+    )
     if isinstance(ball, L0Ball):  # no larger than the budget
-        side = side.minimum(ball.radius[:, None] if high == 1 else (ball.radius[:, None] / channels).sqrt().floor())
+        side = side.minimum(
+            ball.radius[:, None] if high == 1 else (ball.radius[:, None] / channels).sqrt().floor()
+        )
     elif not isinstance(ball, LinfBall):  # room for a pair of pyramids
         side = 2 * (side.clamp_min(3) // 2) + 1
     side = side.to(width).clamp_min(1).minimum(width if high == 1 else width.clamp_max(high))
@@ -152,8 +187,8 @@ def _ends(problem: Problem) -> Tensor:
 
 
 def _inside(x_adv: Tensor, moves: _Moves, points: range, ends: Tensor) -> tuple[list[int], Tensor, Tensor]:
-    """Samples with one square changed, for each of some points: how many samples each point has, whose they are, and they themselves. Those
-    that would stay as they are are left out."""
+    """Samples with one square changed, for each of some points: how many samples each point has, whose they
+    are, and they themselves. Those that would stay as they are are left out."""
     x, n = grid(x_adv).flatten(2), slice(points.start, points.stop)
     whole, ends = (t.expand(len(points), *t.shape) for t in (x, ends))  # (points, B, C, cells)
     cells = moves.one.corners[:, n].T[:, :, None, None] + moves.one.offsets[:, None]
@@ -163,7 +198,10 @@ def _inside(x_adv: Tensor, moves: _Moves, points: range, ends: Tensor) -> tuple[
     if not bool(changes.all()):  # the other way, then
         new = ends.gather(3, cells + (up ^ ~changes[:, :, None, None]) * x.shape[2])
         changes = (new != here).flatten(2).any(2)
-    z, i = whole.scatter(3, cells.expand_as(new), new).view(-1, *x_adv.shape[1:]), changes.flatten().nonzero().squeeze(1)
+    z, i = (
+        whole.scatter(3, cells.expand_as(new), new).view(-1, *x_adv.shape[1:]),
+        changes.flatten().nonzero().squeeze(1),
+    )
     return changes.sum(1).tolist(), i % len(x), z if len(i) == len(z) else z[i]
 
 
@@ -174,14 +212,24 @@ def _first(active: Problem) -> Tensor:
         u = uniform_like(x[:, :, :1], active.generators, None if active.mask is None else active.lengths)
         stripes = torch.where(u < 0.5, -1.0, 1.0).to(x).expand_as(x).reshape(active.x.shape)
         stripes = stripes if active.mask is None else stripes * active.mask
-        return active.project(active.clip(active.x + stripes * (expand(ball.radius, active.x) if isinstance(ball, LinfBall) else 1)))
+        return active.project(
+            active.clip(
+                active.x + stripes * (expand(ball.radius, active.x) if isinstance(ball, LinfBall) else 1)
+            )
+        )
     u = uniform_like(x.new_empty(len(x), x.shape[1], 25), active.generators)
     cells = torch.arange(x.shape[2] * x.shape[3], device=x.device)[None]
     i, j = cells // x.shape[3], cells % x.shape[3]
     side = (widths(active) // 5).clamp_min(1)
     tall = torch.full_like(side, max(1, x.shape[2] // 5))
     pattern = pyramids(
-        i % tall, j % side, tall, side, torch.zeros_like(side, dtype=torch.bool), 4 if isinstance(ball, L1Ball) else 2, x.dtype
+        i % tall,
+        j % side,
+        tall,
+        side,
+        torch.zeros_like(side, dtype=torch.bool),
+        4 if isinstance(ball, L1Ball) else 2,
+        x.dtype,
     )
     pattern = pattern * ((i < 5 * tall) & (j < 5 * side))
     tile = (i // tall).clamp_max(4) * 5 + (j // side).clamp_max(4)
@@ -197,17 +245,26 @@ def _changed(active: Problem, x_adv: Tensor, moves: _Moves, n: int) -> tuple[Ten
     delta, mine = x - clean, one.valid
     rest = delta.scatter(2, other, 0.0).scatter_(2, cells, 0.0)
     if isinstance(ball, L0Ball):
-        z = active.project(active.clip((clean + rest.scatter_add_(2, cells, signs * ball.reach * mine)).view_as(x_adv)))
+        z = active.project(
+            active.clip((clean + rest.scatter_add_(2, cells, signs * ball.reach * mine)).view_as(x_adv))
+        )
     else:
         p, tiny = 1 if isinstance(ball, L1Ball) else 2, torch.finfo(x.dtype).tiny
         mass = lambda t: t.abs().pow(p).sum(2, keepdim=True)  # noqa: E731
         before = mass(delta)
         free = (ball.radius**p - before.sum((1, 2))).clamp_min(0) / channels
-        pattern = pyramids(one.i, one.j, one.tall, one.side, moves.u[:, n, 4:5] < 0.5, 2 * (3 - p), x.dtype)[:, None] * mine
+        pattern = (
+            pyramids(one.i, one.j, one.tall, one.side, moves.u[:, n, 4:5] < 0.5, 2 * (3 - p), x.dtype)[
+                :, None
+            ]
+            * mine
+        )
         new = signs * pattern / mass(pattern).pow(1 / p).clamp_min(tiny)
         old = delta.gather(2, cells) * mine
         new = new + old / mass(old).pow(1 / p).clamp_min(tiny)
-        new = new * ((expand(free, x) + before - mass(rest)).clamp_min(0) / mass(new).clamp_min(tiny)).pow(1 / p)
+        new = new * ((expand(free, x) + before - mass(rest)).clamp_min(0) / mass(new).clamp_min(tiny)).pow(
+            1 / p
+        )
         z = active.clip(active.x + ball.fill(rest.scatter_add_(2, cells, new)).view_as(x_adv))
     i = (z != x_adv).flatten(1).any(1).nonzero().squeeze(1)
     return i, z if len(i) == len(z) else z[i]

@@ -1,10 +1,12 @@
-r"""Universal adversarial perturbation: one change for all samples. Moosavi-Dezfooli et al. 2017, https://arxiv.org/abs/1610.08401:
+r"""Universal adversarial perturbation: one change for all samples. Moosavi-Dezfooli et al. 2017,
+https://arxiv.org/abs/1610.08401:
 
-    for x_i with  f(x_i + v) = f(x_i):    dv_i = argmin_r ||r||  s.t.  f(x_i + v + r) != f(x_i),    v <- P_{p, xi}(v + dv_i)
+    for x_i with  f(x_i + v) = f(x_i):    dv_i = argmin_r ||r||  s.t.  f(x_i + v + r) != f(x_i),
+        v <- P_{p, xi}(v + dv_i)
 
-until the share of fooled samples is at least `rate`. With the goal target_class: one change that leads every sample to one class,
-f(x_i + v + r) = t. The inner search is any attack. Departs from the paper: the changes of `at_once` samples are found side by side and
-added together (1 is the paper's order).
+until the share of fooled samples is at least `rate`. With the goal target_class: one change that leads every
+sample to one class, f(x_i + v + r) = t. The inner search is any attack. Departs from the paper: the changes
+of `at_once` samples are found side by side and added together (1 is the paper's order).
 """
 
 from typing import Annotated, Any
@@ -21,8 +23,8 @@ from limen.core.options import Options
 
 class UAP(Options):
     inner: Annotated[dict[str, Any], named("attacks")] | None = None
-    """The attack on single samples: {name: ..., its options}. One that needs a budget gets this attack's own. Null: deepfool, as in the
-    paper, or ddn where the goal names a target, which deepfool cannot take."""
+    """The attack on single samples: {name: ..., its options}. One that needs a budget gets this attack's own.
+    Null: deepfool, as in the paper, or ddn where the goal names a target, which deepfool cannot take."""
     epochs: int = Field(default=5, ge=1)
     """Most passes over the samples."""
     rate: float = Field(default=0.8, gt=0, le=1)

@@ -1,10 +1,13 @@
-r"""Single-class universal perturbations, one for the samples of each true class, by hill climbing. Vadillo and Santana 2019, https://arxiv.org/abs/1911.10182:
+r"""Single-class universal perturbations, one for the samples of each true class, by hill climbing. Vadillo
+and Santana 2019, https://arxiv.org/abs/1911.10182:
 
-    for x_i of class c with f(x_i + v_c) = f(x_i):    v' = P_{2, eps}(v_c + DeepFool(x_i + v_c)),    v_c <- v' if FR(v') > FR(v_c)
+    for x_i of class c with f(x_i + v_c) = f(x_i):    v' = P_{2, eps}(v_c + DeepFool(x_i + v_c)),
+        v_c <- v' if FR(v') > FR(v_c)
 
-FR is the share of the class's samples that are fooled. The search stops after `epochs` passes, or after one that changed nothing, as in
-the authors' code. The defaults are those of Vadillo and Santana 2021, who bound the L2 norm by 0.1 for clips of 1 s. Departs from both:
-the changes of `at_once` samples are found side by side (1 is the paper's order) and then tried one by one.
+FR is the share of the class's samples that are fooled. The search stops after `epochs` passes, or after one
+that changed nothing, as in the authors' code. The defaults are those of Vadillo and Santana 2021, who bound
+the L2 norm by 0.1 for clips of 1 s. Departs from both: the changes of `at_once` samples are found side by
+side (1 is the paper's order) and then tried one by one.
 """
 
 import torch
@@ -44,8 +47,13 @@ def craft(problem: Problem, options: UAPHC) -> dict[str, Tensor]:
 
 
 def _climb(problem: Problem, options: UAPHC) -> tuple[Shape, Tensor]:
-    inner = {"name": "deepfool", "steps": options.steps, "overshoot": options.overshoot, "k_classes": options.k_classes,
-             "nearer": 0}  # fmt: skip
+    inner = {
+        "name": "deepfool",
+        "steps": options.steps,
+        "overshoot": options.overshoot,
+        "k_classes": options.k_classes,
+        "nearer": 0,
+    }
     shape = nothing(problem)
     now = fooled(problem, shape)
     assert now is not None
@@ -73,9 +81,16 @@ def uap_hc(problem: Problem, options: UAPHC, crafted: dict[str, Tensor]) -> Tens
     x_adv, y = problem.x.clone(), torch.as_tensor(problem.y)
     for c in y.unique().tolist():
         if f"perturbation_{c}" not in crafted:
-            known = sorted(int(k.removeprefix("perturbation_")) for k in crafted if k.startswith("perturbation_"))
-            raise UserError(f"uap_hc has no perturbation for class {c}: it was crafted on samples of the classes {known}. "
-                            "Craft it on samples of every class.")  # fmt: skip
+            known = sorted(
+                int(k.removeprefix("perturbation_")) for k in crafted if k.startswith("perturbation_")
+            )
+            raise UserError(
+                f"uap_hc has no perturbation for class {c}: it was crafted on samples of the classes "
+                f"{known}. "
+                "Craft it on samples of every class."
+            )
         rows = (y == c).nonzero().squeeze(1)
-        x_adv[rows] = Shape(crafted[f"perturbation_{c}"], crafted[f"radius_{c}"].to(problem.x)).on(problem.rows(rows))
+        x_adv[rows] = Shape(crafted[f"perturbation_{c}"], crafted[f"radius_{c}"].to(problem.x)).on(
+            problem.rows(rows)
+        )
     return x_adv

@@ -1,10 +1,13 @@
-r"""One perturbation for all clips of a recogniser, crafted by gradients. Neekhara et al. 2019, https://arxiv.org/abs/1905.03828:
+r"""One perturbation for all clips of a recogniser, crafted by gradients. Neekhara et al. 2019,
+https://arxiv.org/abs/1905.03828:
 
-    for x_i that is not yet garbled, CER(f(x_i), f(x_i + v)) < cer:    r <- r + alpha * steepest( grad_r L(x_i + v + r) ),   v <- P_B(v + r)
+    for x_i that is not yet garbled, CER(f(x_i), f(x_i + v)) < cer:
+        r <- r + alpha * steepest( grad_r L(x_i + v + r) ),   v <- P_B(v + r)
 
-and the v that did best on all crafting samples is kept. Any goal but that of wrong transcripts counts as done when it is reached. Departs
-from the paper: the r of `at_once` samples is one and the same, each sample's gradient counting alike; r is bounded instead of penalised.
-What is longer than v hears it again and again, or silence after its end; `over_time` lets every sample begin anywhere in it.
+and the v that did best on all crafting samples is kept. Any goal but that of wrong transcripts counts as done
+when it is reached. Departs from the paper: the r of `at_once` samples is one and the same, each sample's
+gradient counting alike; r is bounded instead of penalised. What is longer than v hears it again and again, or
+silence after its end; `over_time` lets every sample begin anywhere in it.
 """
 
 from dataclasses import dataclass, field, replace
@@ -31,7 +34,8 @@ class Universal(Options):
     tile: bool = True
     """What is longer than the perturbation hears it again and again; if false, nothing after its end."""
     over_time: bool = False
-    """The perturbation is a loop that a sample may begin anywhere in: at a random place at every step, and again when it is applied."""
+    """The perturbation is a loop that a sample may begin anywhere in: at a random place at every step, and
+    again when it is applied."""
     epochs: int = Field(default=10, ge=1)
     """Most passes over the crafting samples."""
     inner_steps: int = Field(default=20, ge=1)
@@ -43,7 +47,8 @@ class Universal(Options):
     at_once: int = Field(default=8, ge=1)
     """Samples of a mini-batch."""
     cer: float = Field(default=0.7, gt=0)
-    """Recognisers without a target: a sample is done at this character error rate against the model's own clean answer."""
+    """Recognisers without a target: a sample is done at this character error rate against the model's own
+    clean answer."""
     rate: float = Field(default=1.0, gt=0, le=1)
     """Share of samples done at which crafting stops."""
     samples: int | None = Field(default=200, ge=1)
@@ -79,7 +84,9 @@ class _Garbled(Goal):
 def craft(problem: Problem, options: Universal) -> dict[str, Tensor]:
     problem = replace(problem, goal=_goal(problem, options.cer))
     v = problem.x.new_zeros(*problem.x.shape[1:-1], _length(problem, options))
-    ball = replace(problem.ball, radius=problem.ball.norm(torch.ones_like(v)[None]))  # v is relative: at level 1 it fills each budget
+    ball = replace(
+        problem.ball, radius=problem.ball.norm(torch.ones_like(v)[None])
+    )  # v is relative: at level 1 it fills each budget
     best = v
     reports: list[tuple[float, float]] = []
     for _ in range(options.epochs):
@@ -137,7 +144,8 @@ def _success(problem: Problem, v: Tensor, options: Universal) -> tuple[float, fl
 
 
 def _goal(problem: Problem, cer: float) -> Goal:
-    """Without a target any wrong character would do, and a perturbation that stops there would fool few other clips."""
+    """Without a target any wrong character would do, and a perturbation that stops there would fool few other
+    clips."""
     goal = problem.goal
     if type(goal) is not Goal or goal.targeted or not isinstance(goal.reference, list):
         return goal
@@ -150,17 +158,24 @@ def _goal(problem: Problem, cer: float) -> Goal:
 
 def _length(problem: Problem, options: Universal) -> int:
     if problem.model.kind != "clip" and (options.seconds is not None or options.over_time):
-        raise UserError("universal: seconds and over_time are for clips, but this model takes pictures. Leave them out.")
+        raise UserError(
+            "universal: seconds and over_time are for clips, but this model takes pictures. Leave them out."
+        )
     if options.seconds is None:
         return problem.x.shape[-1]
     if problem.model.rate_hz is None:
-        raise UserError("universal: seconds needs clips of a known sample rate, but this model has none. Leave seconds out.")
+        raise UserError(
+            "universal: seconds needs clips of a known sample rate, but this model has none. Leave seconds "
+            "out."
+        )
     return max(1, round(options.seconds * problem.model.rate_hz))
 
 
 def _level(problem: Problem) -> Tensor:
     """(B,) how large a change of all samples alike may be."""
-    return problem.ball.radius / problem.ball.norm(torch.ones_like(problem.x) if problem.mask is None else problem.mask).clamp_min(1)
+    return problem.ball.radius / problem.ball.norm(
+        torch.ones_like(problem.x) if problem.mask is None else problem.mask
+    ).clamp_min(1)
 
 
 def _places(problem: Problem, length: int, options: Universal) -> Tensor:
@@ -173,7 +188,8 @@ def _places(problem: Problem, length: int, options: Universal) -> Tensor:
 
 
 def _on(problem: Problem, v: Tensor, places: Tensor) -> Tensor:
-    """The samples with the perturbation as loud as each one's budget allows, in range; padding is left alone."""
+    """The samples with the perturbation as loud as each one's budget allows, in range; padding is left
+    alone."""
     laid = torch.nn.functional.pad(v, (0, 1))[..., places].movedim(-2, 0)
     delta = laid * expand(_level(problem), problem.x)
     return problem.project(problem.x + (delta if problem.mask is None else delta * problem.mask))

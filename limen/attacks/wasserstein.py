@@ -1,17 +1,22 @@
-r"""Wasserstein attack: brightness is carried from pixel to pixel, and what counts is how much of it is carried how far. Wong et al. 2019,
-https://arxiv.org/abs/1902.07906, in the way of Wu et al. 2020, https://arxiv.org/abs/2008.02883 (Frank-Wolfe):
+r"""Wasserstein attack: brightness is carried from pixel to pixel, and what counts is how much of it is
+carried how far. Wong et al. 2019, https://arxiv.org/abs/1902.07906, in the way of Wu et al. 2020,
+https://arxiv.org/abs/2008.02883 (Frank-Wolfe):
 
-    x_adv = what arrives under a plan P >= 0:   sum_j P_ij = x_i,   x_adv_j = sum_i P_ij <= high,   sum_ij P_ij |i - j| <= eps * sum_i x_i
+    x_adv = what arrives under a plan P >= 0:   sum_j P_ij = x_i,   x_adv_j = sum_i P_ij <= high,
+        sum_ij P_ij |i - j| <= eps * sum_i x_i
     S     = the plan that raises the linearised loss most:  source i sends all it has to  argmax_j  g_j - mu_j - lambda |i - j|
     P     <- P + 2 / (t + 2) * (S - P),         t = 0, 1, ...
 
-|i - j| is the distance in pixels, g the gradient at x_adv and lambda the price at which S costs what is allowed, found by bisection: one
-plan on either side of it, mixed so that the budget is spent exactly. Brightness stays in its colour and within a window around its pixel.
+|i - j| is the distance in pixels, g the gradient at x_adv and lambda the price at which S costs what is
+allowed, found by bisection: one plan on either side of it, mixed so that the budget is spent exactly.
+Brightness stays in its colour and within a window around its pixel.
 
-Departs from the papers: S needs no entropy term, because its exact form is as cheap (Wong et al. project onto the ball instead). The price
-mu of a full pixel is not optimised within a step but rises from step to step while more is sent than fits; what does not fit stays where it
-was (Wong et al. cut it off, and with it the constraint). On 200 digits at eps 0.1 that is 87 % success, 69 % without mu. The margin
-of the logits is raised, and a sample leaves when it reaches the goal. A budget given besides is kept by projection, which no plan survives.
+Departs from the papers: S needs no entropy term, because its exact form is as cheap (Wong et al. project onto
+the ball instead). The price mu of a full pixel is not optimised within a step but rises from step to step
+while more is sent than fits; what does not fit stays where it was (Wong et al. cut it off, and with it the
+constraint). On 200 digits at eps 0.1 that is 87 % success, 69 % without mu. The margin of the logits is
+raised, and a sample leaves when it reaches the goal. A budget given besides is kept by projection, which no
+plan survives.
 """
 
 from dataclasses import dataclass
@@ -50,7 +55,9 @@ class Wasserstein(Options):
     @model_validator(mode="after")
     def _pixel_in_the_middle(self) -> "Wasserstein":
         if self.window % 2 == 0:
-            raise ValueError(f"window must be odd, so that a pixel stands in its middle, but {self.window} came.")
+            raise ValueError(
+                f"window must be odd, so that a pixel stands in its middle, but {self.window} came."
+            )
         return self
 
 
@@ -91,12 +98,17 @@ class _Ground:
 def wasserstein(problem: Problem, options: Wasserstein) -> Tensor:
     need_classes(problem, "wasserstein")
     if problem.x.dim() != 4:
-        raise UserError("The attack wasserstein carries brightness across pictures, but these samples are clips. Use pgd.")
+        raise UserError(
+            "The attack wasserstein carries brightness across pictures, but these samples are clips. Use pgd."
+        )
     ground, best = _Ground.of(problem.x, options.window), Best.none(problem)
     low, high = (problem.clip(torch.full_like(problem.x, end)) for end in (-torch.inf, torch.inf))
     active, left = problem, torch.arange(len(problem), device=problem.x.device)
     mass, space = (problem.x - low).flatten(2), high - low
-    plan = F.one_hot(torch.full_like(mass, ground.here, dtype=torch.long), options.window**2).movedim(3, 2) * mass[:, :, None]
+    plan = (
+        F.one_hot(torch.full_like(mass, ground.here, dtype=torch.long), options.window**2).movedim(3, 2)
+        * mass[:, :, None]
+    )
     x_adv, mu = problem.x, torch.zeros_like(problem.x)
     for step in range(options.steps):
         gradient, loss, reached = active.gradient(x_adv, loss=active.goal.margin)
@@ -104,7 +116,9 @@ def wasserstein(problem: Problem, options: Wasserstein) -> Tensor:
         if problem.certain and bool(reached.any()):
             stay = ~reached
             active = active.rows(stay)
-            left, gradient, plan, mass, space, low, mu = (t[stay] for t in (left, gradient, plan, mass, space, low, mu))
+            left, gradient, plan, mass, space, low, mu = (
+                t[stay] for t in (left, gradient, plan, mass, space, low, mu)
+            )
             if not len(left):
                 return best.x
         largest = expand(gradient.flatten(1).abs().amax(1), gradient)
@@ -126,26 +140,37 @@ def _steepest(gradient: Tensor, mass: Tensor, eps: float, ground: _Ground) -> Te
         pick = (gain - price.view(-1, 1, 1, 1) * ground.distance.view(1, 1, -1, 1)).argmax(2)
         return pick, (ground.distance[pick] * mass).sum((1, 2))
 
-    cheap, dear = torch.zeros_like(allowed), 2 * gradient.flatten(1).abs().amax(1) + torch.finfo(gradient.dtype).tiny
+    cheap, dear = (
+        torch.zeros_like(allowed),
+        2 * gradient.flatten(1).abs().amax(1) + torch.finfo(gradient.dtype).tiny,
+    )
     for _ in range(HALVINGS):
         price = (cheap + dear) / 2
         too_much = bought(price)[1] > allowed
         cheap, dear = torch.where(too_much, price, cheap), torch.where(too_much, dear, price)
     (wide, above), (narrow, below) = bought(cheap), bought(dear)
-    share = ((allowed - below) / (above - below).clamp_min(torch.finfo(mass.dtype).tiny)).clamp(0, 1).view(-1, 1, 1)
+    share = (
+        ((allowed - below) / (above - below).clamp_min(torch.finfo(mass.dtype).tiny))
+        .clamp(0, 1)
+        .view(-1, 1, 1)
+    )
     plan = torch.zeros_like(gain).scatter_(2, narrow[:, :, None], ((1 - share) * mass)[:, :, None])
     return plan.scatter_add_(2, wide[:, :, None], (share * mass)[:, :, None])
 
 
 def _fitted(plan: Tensor, space: Tensor, ground: _Ground) -> Tensor:
-    """The plan without what its targets have no room for: they send back the same share of all that came from elsewhere."""
+    """The plan without what its targets have no room for: they send back the same share of all that came from
+    elsewhere."""
     for _ in range(ROUNDS):
         arrived = ground.arrived(plan)
         excess = (arrived - space).clamp_min(0)
         if not bool((excess > 1e-6 * space).any()):
             break
         foreign = arrived - plan[:, :, ground.here].view_as(arrived)
-        taken = ground.seen(1 - torch.where(excess > 0, excess / foreign.clamp_min(torch.finfo(plan.dtype).tiny), 0).clamp(0, 1))
+        taken = ground.seen(
+            1
+            - torch.where(excess > 0, excess / foreign.clamp_min(torch.finfo(plan.dtype).tiny), 0).clamp(0, 1)
+        )
         taken[:, :, ground.here] = 1
         sent_back = (plan * (1 - taken)).sum(2)
         plan = plan * taken

@@ -1,13 +1,14 @@
-r"""Spectral decimation and clipping: the weakest frequencies are dropped, the strongest lowered to one magnitude.
+r"""Spectral decimation and clipping: the weakest frequencies are dropped, the strongest lowered to one
+magnitude.
 
-After the attack of that name in robust_speech, https://github.com/RaphaelOlivier/robust_speech, which drops as Abdullah et al. 2019 do
-(https://arxiv.org/abs/1910.05262):
+After the attack of that name in robust_speech, https://github.com/RaphaelOlivier/robust_speech, which drops
+as Abdullah et al. 2019 do (https://arxiv.org/abs/1910.05262):
 
     X_k <- 0  for the bins of least |X_k|^2,  an energy 10^(-decimation_db / 10) of the budget,
     X_k <- m X_k / |X_k|  where |X_k| > m,    m such that  sum |delta X_k|^2  is the budget.
 
-No model is asked. Departs from it: there the budget of the second step is a sum of differences of power, not the power of the difference,
-and the ratio asked for was missed by up to 14 dB; here it is met.
+No model is asked. Departs from it: there the budget of the second step is a sum of differences of power, not
+the power of the difference, and the ratio asked for was missed by up to 14 dB; here it is met.
 """
 
 from collections.abc import Callable
@@ -23,14 +24,19 @@ from limen.core.options import Options
 
 class Yeehaw(Options):
     decimation_db: float = Field(default=20.0, ge=0)
-    """How far below the budget the energy of the dropped frequencies lies; at 0 nothing is left to clip and the attack is kenansville."""
+    """How far below the budget the energy of the dropped frequencies lies; at 0 nothing is left to clip and
+    the attack is kenansville."""
 
 
 @torch.no_grad()
 def yeehaw(problem: Problem, options: Yeehaw) -> Tensor:
     share = 10 ** (-options.decimation_db / 10)
-    return torch.stack([without(problem, row, energy, _remover(samples(problem, row), share))
-                        for row, energy in enumerate(energies(problem, "yeehaw"))])  # fmt: skip
+    return torch.stack(
+        [
+            without(problem, row, energy, _remover(samples(problem, row), share))
+            for row, energy in enumerate(energies(problem, "yeehaw"))
+        ]
+    )
 
 
 def _remover(x: Tensor, share: float) -> Callable[[float], Tensor]:
@@ -44,7 +50,8 @@ def _remover(x: Tensor, share: float) -> Callable[[float], Tensor]:
         top = float(after.max())
 
         def change(lowered: float) -> float:
-            """Energy of all that changes when the highest magnitude is lowered by so much. Phases stay, so magnitudes tell it."""
+            """Energy of all that changes when the highest magnitude is lowered by so much. Phases stay, so
+            magnitudes tell it."""
             return float((spectrum.weight * (before - after.clamp_max(top - lowered)).square()).sum())
 
         m = top - solved(change, energy, 0.0, top)

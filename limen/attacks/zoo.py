@@ -1,15 +1,16 @@
-r"""Zeroth-order optimisation: Carlini and Wagner's L2 attack from scores alone. Chen et al. 2017, https://arxiv.org/abs/1708.03999:
+r"""Zeroth-order optimisation: Carlini and Wagner's L2 attack from scores alone. Chen et al. 2017,
+https://arxiv.org/abs/1708.03999:
 
     minimise  || delta ||_2^2 + c * max( kappa - margin(x + delta), 0 )
     by Adam on `coordinates` pixels at a time, whose slopes are ( f(x + h e_i) - f(x - h e_i) ) / (2 h)
 
-Pixels are drawn by importance: half of them anywhere, half where delta is large nearby. A recogniser has no margin: there the loss of the
-goal takes its place until the goal is reached.
-Departs from the authors' code, which spends a hundred times more looks: c is not searched by bisection but grows while no probe reaches the
-goal, the faster the fewer steps there are, and falls while one does; Adam's rate shrinks linearly after the first find; the slope of the
-norm is exact, only the other term is probed; the range is kept by projection, because tanh freezes pixels at the ends of it; a probe that
-reaches the goal is a find, so no look is spent on the point itself; the smallest find is moved straight towards the clean sample as far as
-it goes.
+Pixels are drawn by importance: half of them anywhere, half where delta is large nearby. A recogniser has no
+margin: there the loss of the goal takes its place until the goal is reached. Departs from the authors' code,
+which spends a hundred times more looks: c is not searched by bisection but grows while no probe reaches the
+goal, the faster the fewer steps there are, and falls while one does; Adam's rate shrinks linearly after the
+first find; the slope of the norm is exact, only the other term is probed; the range is kept by projection,
+because tanh freezes pixels at the ends of it; a probe that reaches the goal is a find, so no look is spent on
+the point itself; the smallest find is moved straight towards the clean sample as far as it goes.
 """
 
 from dataclasses import dataclass
@@ -27,8 +28,8 @@ from limen.core.options import Options
 from limen.core.seeds import uniform_like
 
 HASTE, CARE = 1e4, 1.05
-"""How much larger c has become after half of the steps if no probe has reached the goal until then (at least a fifth larger in a step);
-and by how much it grows or falls in a step afterwards."""
+"""How much larger c has become after half of the steps if no probe has reached the goal until then (at least
+a fifth larger in a step); and by how much it grows or falls in a step afterwards."""
 FEWEST = 8
 """Steps there are at least: with few looks, fewer coordinates are probed in each."""
 NEARBY = 3
@@ -40,8 +41,8 @@ class ZOO(Options):
     """Seeks the smallest change; needs no budget."""
 
     queries: int = Field(default=20000, ge=3)
-    """Most looks at the model's scores, of each sample. Eleven of them go to the clean sample and to the way back, so fewer than 13 change
-    nothing."""
+    """Most looks at the model's scores, of each sample. Eleven of them go to the clean sample and to the way
+    back, so fewer than 13 change nothing."""
     coordinates: int = Field(default=128, ge=1)
     """Most pixels (of one colour) or samples probed in one step; each costs two looks."""
     c_init: float = Field(default=1.0, gt=0)
@@ -84,7 +85,14 @@ def zoo(problem: Problem, options: ZOO) -> Tensor:
     if not len(left):
         return x_adv
     active, zero = problem.rows(left), torch.zeros_like(problem.x[left].flatten(1))
-    walk = _Walk(zero.clone(), zero.clone(), zero.clone(), zero.clone(), zero.new_full((len(left),), torch.inf), zero.clone())
+    walk = _Walk(
+        zero.clone(),
+        zero.clone(),
+        zero.clone(),
+        zero.clone(),
+        zero.new_full((len(left),), torch.inf),
+        zero.clone(),
+    )
     c = zero.new_full((len(left),), options.c_init)
     coordinates, steps = _plan(problem, options)
     found_at, haste = torch.zeros_like(c), max(1.2, HASTE ** (2 / max(steps, 1)))
@@ -94,7 +102,9 @@ def zoo(problem: Problem, options: ZOO) -> Tensor:
         seeking = walk.best == torch.inf
         found_at[seeking] = step + 1  # the rate shrinks only from the first find on
         c = c * torch.where(seeking, haste, torch.where(reached, 1 / CARE, CARE))
-    x_adv[left] = active.clip(active.x + torch.where((walk.best < torch.inf)[:, None], walk.found, walk.delta).view_as(active.x))
+    x_adv[left] = active.clip(
+        active.x + torch.where((walk.best < torch.inf)[:, None], walk.found, walk.delta).view_as(active.x)
+    )
     there = left[walk.best < torch.inf]
     if len(there):
         x_adv[there] = nearer(problem.rows(there), x_adv[there], "l2")
@@ -102,8 +112,8 @@ def zoo(problem: Problem, options: ZOO) -> Tensor:
 
 
 def _plan(problem: Problem, options: ZOO) -> tuple[int, int]:
-    """How many coordinates a step probes, and how many steps there are: few looks are not spent on one or two large steps, nor on probing a
-    coordinate of a small picture several times over."""
+    """How many coordinates a step probes, and how many steps there are: few looks are not spent on one or two
+    large steps, nor on probing a coordinate of a small picture several times over."""
     pairs = max(0, options.queries // problem.draws - 1 - BISECTIONS) // 2
     # of clips of different lengths none may count: a clip must get alone what it gets beside others
     there_are = problem.x[0].numel() if problem.lengths is None else options.coordinates
@@ -114,7 +124,11 @@ def _plan(problem: Problem, options: ZOO) -> tuple[int, int]:
 def _step(active: Problem, walk: _Walk, c: Tensor, rate: Tensor, coordinates: int, options: ZOO) -> Tensor:
     """One step of Adam on the coordinates drawn; says which samples were seen to succeed."""
     where = _drawn(active, walk.delta, coordinates, options.importance)
-    slope, seen, succeeded = torch.zeros_like(walk.delta), torch.zeros_like(walk.delta), torch.zeros_like(c, dtype=torch.bool)
+    slope, seen, succeeded = (
+        torch.zeros_like(walk.delta),
+        torch.zeros_like(walk.delta),
+        torch.zeros_like(c, dtype=torch.bool),
+    )
     for at in where.split(BLOCK, dim=1):
         ends = _ends(active, walk.delta, at, options.h)  # (B, 2 n, d) points
         n = at.shape[1]
@@ -126,7 +140,9 @@ def _step(active: Problem, walk: _Walk, c: Tensor, rate: Tensor, coordinates: in
         here = torch.cat([at, at], 1)[..., None]
         apart = ends.gather(2, here).squeeze(2)
         apart = apart[:, :n] - apart[:, n:]
-        along = ((short[:, :n] - short[:, n:]) / torch.where(apart > 0, apart, 1)).nan_to_num(0.0, 0.0, 0.0) * (apart > 0)
+        along = ((short[:, :n] - short[:, n:]) / torch.where(apart > 0, apart, 1)).nan_to_num(
+            0.0, 0.0, 0.0
+        ) * (apart > 0)
         slope.scatter_(1, at, along)
         seen.scatter_(1, at, 1.0)
         succeeded |= good.any(1)
@@ -143,12 +159,17 @@ def _step(active: Problem, walk: _Walk, c: Tensor, rate: Tensor, coordinates: in
 
 
 def _drawn(active: Problem, delta: Tensor, m: int, importance: bool) -> Tensor:
-    """(B, m) which coordinates: one from each of as many equal parts of the probability, so that few come twice."""
+    """(B, m) which coordinates: one from each of as many equal parts of the probability, so that few come
+    twice."""
     p = (torch.ones_like(delta) if active.mask is None else active.mask.flatten(1)).double()
     p = p / p.sum(1, keepdim=True)
     if importance:
         size = delta.abs().view_as(active.x)
-        pool = F.max_pool2d(size, NEARBY, 1, NEARBY // 2) if size.dim() == 4 else F.max_pool1d(size, NEARBY, 1, NEARBY // 2)
+        pool = (
+            F.max_pool2d(size, NEARBY, 1, NEARBY // 2)
+            if size.dim() == 4
+            else F.max_pool1d(size, NEARBY, 1, NEARBY // 2)
+        )
         near = pool.flatten(1).double() * (p > 0)
         total = near.sum(1, keepdim=True)
         p = torch.where(total > 0, 0.5 * p + 0.5 * near / torch.where(total > 0, total, 1), p)

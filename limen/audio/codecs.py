@@ -1,4 +1,5 @@
-"""What storing and sending does to sound: real MP3 and Vorbis encoders, mu-law, fewer bits. Outputs align with inputs to the sample."""
+"""What storing and sending does to sound: real MP3 and Vorbis encoders, mu-law, fewer bits. Outputs align
+with inputs to the sample."""
 
 import io
 import math
@@ -11,39 +12,69 @@ from torch import Tensor
 
 from limen.core.errors import UserError
 
-MP3_KBPS = {8000: (8, 64), 11025: (8, 64), 12000: (8, 64), 16000: (8, 160), 22050: (8, 160), 24000: (8, 160),
-            32000: (32, 320), 44100: (32, 320), 48000: (32, 320)}  # fmt: skip
+MP3_KBPS = {
+    8000: (8, 64),
+    11025: (8, 64),
+    12000: (8, 64),
+    16000: (8, 160),
+    22050: (8, 160),
+    24000: (8, 160),
+    32000: (32, 320),
+    44100: (32, 320),
+    48000: (32, 320),
+}
 """Sample rates that MP3 knows, with the lowest and highest bit rate of each."""
 
 _DELAY = 1105
-"""Samples that LAME and the decoder add in front: 576 of the encoder, 529 of the decoder. A stream whose frames are large enough carries a
-note about it and the decoder cuts them off by itself; below about 48 kbit/s it does not."""
+"""Samples that LAME and the decoder add in front: 576 of the encoder, 529 of the decoder. A stream whose
+frames are large enough carries a note about it and the decoder cuts them off by itself; below about 48 kbit/s
+it does not."""
 
 _GAIN = 0.95
 """LAME turns everything down by this factor at constant bit rate, to leave room for ringing."""
 
 
 def mp3(x: Tensor, rate_hz: int, bitrate_kbps: float = 64, lengths: Tensor | None = None) -> Tensor:
-    """(..., T) in [-1, 1] -> (..., T): encoded by LAME at the constant bit rate nearest to the one asked for, and decoded. No gradient."""
+    """(..., T) in [-1, 1] -> (..., T): encoded by LAME at the constant bit rate nearest to the one asked for,
+    and decoded. No gradient."""
     if rate_hz not in MP3_KBPS:
-        raise UserError(f"MP3 knows the sample rates {', '.join(map(str, MP3_KBPS))} Hz, but {rate_hz} came. Resample first.")
+        raise UserError(
+            f"MP3 knows the sample rates {', '.join(map(str, MP3_KBPS))} Hz, but {rate_hz} came. Resample "
+            "first."
+        )
     low, high = MP3_KBPS[rate_hz]
     if not low <= bitrate_kbps <= high:
-        raise UserError(f"MP3 at {rate_hz} Hz has bit rates from {low} to {high} kbit/s, but {bitrate_kbps:g} came.")
+        raise UserError(
+            f"MP3 at {rate_hz} Hz has bit rates from {low} to {high} kbit/s, but {bitrate_kbps:g} came."
+        )
     level = min((high - bitrate_kbps) / (high - low), 0.9999)  # libsndfile refuses 1
 
     def code(clip: np.ndarray) -> np.ndarray:
-        y = _through_file(clip, rate_hz, format="MP3", subtype="MPEG_LAYER_III", compression_level=level, bitrate_mode="CONSTANT")
+        y = _through_file(
+            clip,
+            rate_hz,
+            format="MP3",
+            subtype="MPEG_LAYER_III",
+            compression_level=level,
+            bitrate_mode="CONSTANT",
+        )
         return (y[_DELAY:] if len(y) > len(clip) else y) / _GAIN
 
     return _each(x, lengths, code)
 
 
 def vorbis(x: Tensor, rate_hz: int, compression: float = 0.6, lengths: Tensor | None = None) -> Tensor:
-    """(..., T) in [-1, 1] -> (..., T): through Ogg Vorbis, from compression 0 (best) to 1 (smallest). No gradient."""
+    """(..., T) in [-1, 1] -> (..., T): through Ogg Vorbis, from compression 0 (best) to 1 (smallest). No
+    gradient."""
     if not 0 <= compression <= 1:
         raise UserError(f"The compression of Vorbis lies between 0 and 1, but {compression:g} came.")
-    return _each(x, lengths, lambda clip: _through_file(clip, rate_hz, format="OGG", subtype="VORBIS", compression_level=compression))
+    return _each(
+        x,
+        lengths,
+        lambda clip: _through_file(
+            clip, rate_hz, format="OGG", subtype="VORBIS", compression_level=compression
+        ),
+    )
 
 
 def mu_law(x: Tensor, bits: int = 8) -> Tensor:
@@ -56,7 +87,8 @@ def mu_law(x: Tensor, bits: int = 8) -> Tensor:
 
 
 def quantise(x: Tensor, bits: int = 16) -> Tensor:
-    """(..., T) in [-1, 1] -> (..., T) on the grid of integers with so many bits; 16 is what a WAV file keeps."""
+    """(..., T) in [-1, 1] -> (..., T) on the grid of integers with so many bits; 16 is what a WAV file
+    keeps."""
     steps = 2.0 ** (bits - 1)
     return (x * steps).round().clamp(-steps, steps - 1) / steps
 

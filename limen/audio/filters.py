@@ -1,5 +1,6 @@
-r"""Low-pass, high-pass and band-pass filters without delay: a windowed sinc, symmetric about its middle, differentiable and batched.
-h[n] = 2 f_c sinc(2 f_c n) w[n] / sum,   n = -N..N,  f_c = cutoff / rate,  w a Blackman window (what should vanish is 74 dB down)"""
+r"""Low-pass, high-pass and band-pass filters without delay: a windowed sinc, symmetric about its middle,
+differentiable and batched. h[n] = 2 f_c sinc(2 f_c n) w[n] / sum,   n = -N..N,  f_c = cutoff / rate,  w a
+Blackman window (what should vanish is 74 dB down)"""
 
 import math
 
@@ -17,14 +18,17 @@ BLOCK = 1024
 
 
 def low_pass(x: Tensor, cutoff_hz: float, rate_hz: int, transition_hz: float | None = None) -> Tensor:
-    """(..., T) -> (..., T): what lies below the cutoff. Between cutoff - transition_hz / 2 and cutoff + transition_hz / 2 the gain falls
-    from 1 to 0, by default over a fifth of the cutoff.
+    """(..., T) -> (..., T): what lies below the cutoff. Between cutoff - transition_hz / 2 and cutoff +
+    transition_hz / 2 the gain falls from 1 to 0, by default over a fifth of the cutoff.
 
-    Around the clip there is silence: the ends of a clip in a padded batch come out as they would alone, and a little of them rings on into
-    the padding, which whoever keeps the padding silent sets back to zero.
+    Around the clip there is silence: the ends of a clip in a padded batch come out as they would alone, and a
+    little of them rings on into the padding, which whoever keeps the padding silent sets back to zero.
     """
     if not 0 < cutoff_hz < rate_hz / 2:
-        raise UserError(f"A filter's cutoff must lie between 0 and half the sample rate, {rate_hz / 2:g} Hz, but {cutoff_hz:g} Hz came.")
+        raise UserError(
+            f"A filter's cutoff must lie between 0 and half the sample rate, {rate_hz / 2:g} Hz, but "
+            f"{cutoff_hz:g} Hz came."
+        )
     h = _taps(cutoff_hz / rate_hz, (transition_hz or cutoff_hz / 5) / rate_hz).to(x)
     half, n = len(h) // 2, x.shape[-1]
     size = transform_size(n + len(h) - 1)
@@ -37,10 +41,14 @@ def high_pass(x: Tensor, cutoff_hz: float, rate_hz: int, transition_hz: float | 
     return x - low_pass(x, cutoff_hz, rate_hz, transition_hz)
 
 
-def band_pass(x: Tensor, low_hz: float, high_hz: float, rate_hz: int, transition_hz: float | None = None) -> Tensor:
+def band_pass(
+    x: Tensor, low_hz: float, high_hz: float, rate_hz: int, transition_hz: float | None = None
+) -> Tensor:
     """(..., T) -> (..., T): what lies between the two frequencies; 300 to 3400 Hz is a telephone."""
     if low_hz >= high_hz:
-        raise UserError(f"A band must run from a lower to a higher frequency, but {low_hz:g} to {high_hz:g} Hz came.")
+        raise UserError(
+            f"A band must run from a lower to a higher frequency, but {low_hz:g} to {high_hz:g} Hz came."
+        )
     width = transition_hz or low_hz / 5
     return low_pass(x, high_hz, rate_hz, width) - low_pass(x, low_hz, rate_hz, width)
 

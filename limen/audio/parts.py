@@ -1,6 +1,8 @@
-r"""The vocal part of a clip and the background around it. Vadillo & Santana 2022, https://arxiv.org/abs/2001.08444, equation 13:
+r"""The vocal part of a clip and the background around it. Vadillo & Santana 2022,
+https://arxiv.org/abs/2001.08444, equation 13:
     sum_{i=a}^{b} x_i^2 / sum_i x_i^2 ~ 0.95
-The paper leaves open which of the many such segments is meant; here it is the shortest that holds at least 95 %, the first of equals."""
+The paper leaves open which of the many such segments is meant; here it is the shortest that holds at least 95
+%, the first of equals."""
 
 import torch
 from torch import Tensor
@@ -9,10 +11,11 @@ SHARE = 0.95
 
 
 def vocal_part(x: Tensor, lengths: Tensor | None = None, share: float = SHARE) -> Tensor:
-    """(B, T) -> (B, 2): first sample of the vocal part and one past its last. (0, 0) for digital silence, which has none.
+    """(B, T) -> (B, 2): first sample of the vocal part and one past its last. (0, 0) for digital silence,
+    which has none.
 
-    With E[k] the energy of the first k samples, the shortest segment from a ends at the first b with E[b] >= E[a] + share E[T]:
-    one binary search per start, all starts at once.
+    With E[k] the energy of the first k samples, the shortest segment from a ends at the first b with E[b] >=
+    E[a] + share E[T]: one binary search per start, all starts at once.
     """
     energy = x.detach().double().square()
     if lengths is not None:

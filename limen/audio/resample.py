@@ -1,9 +1,10 @@
 r"""Change the sample rate with a windowed sinc, differentiable and batched.
 
-With up/down = to_hz/from_hz in lowest terms, insert up-1 zeros after each sample, low-pass with h, keep every down-th:
+With up/down = to_hz/from_hz in lowest terms, insert up-1 zeros after each sample, low-pass with h, keep every
+down-th:
     y[m] = sum_n x[n] h[m down - n up]
-Most of those products are with inserted zeros. Writing m = j up + p leaves, for each phase p, an ordinary convolution of x with stride
-down and the taps h[p down - k up]:
+Most of those products are with inserted zeros. Writing m = j up + p leaves, for each phase p, an ordinary
+convolution of x with stride down and the taps h[p down - k up]:
     y[j up + p] = sum_k x[j down + k] h[p down - k up]
 """
 
@@ -19,16 +20,17 @@ from limen.core.errors import UserError
 ZEROS = 32
 """Zero crossings of the sinc on each side, in samples of the lower rate."""
 ROLLOFF = 0.945
-"""Cutoff as a part of the lower Nyquist frequency; with BETA and ZEROS the stop band starts close to that frequency."""
+"""Cutoff as a part of the lower Nyquist frequency; with BETA and ZEROS the stop band starts close to that
+frequency."""
 BETA = 9.0
 """Of the Kaiser window: what should vanish is about 90 dB down."""
 PHASES = 256
-"""Phases per convolution. The taps of neighbouring phases overlap, so a group needs little more room than one, all of them a lot:
-44,099 Hz to 16 kHz would take 3 GB of taps in one piece."""
+"""Phases per convolution. The taps of neighbouring phases overlap, so a group needs little more room than
+one, all of them a lot: 44,099 Hz to 16 kHz would take 3 GB of taps in one piece."""
 
 LONGEST, FINEST = 2**27, 200_000
-"""Samples of the result, and parts of the finer of the two rates in lowest terms (its kernel has 64 taps per part). A damaged header can
-ask for more than any memory holds."""
+"""Samples of the result, and parts of the finer of the two rates in lowest terms (its kernel has 64 taps per
+part). A damaged header can ask for more than any memory holds."""
 
 
 def resample(x: Tensor, from_hz: int, to_hz: int) -> Tensor:
@@ -39,21 +41,27 @@ def resample(x: Tensor, from_hz: int, to_hz: int) -> Tensor:
     up, down = to_hz // common, from_hz // common
     frames = -(-x.shape[-1] * up // down)
     if max(up, down) > FINEST or frames > LONGEST:
-        raise UserError(f"A clip of {x.shape[-1]:,} samples at {from_hz:,} Hz cannot be brought to {to_hz:,} Hz: at most {LONGEST:,} "
-                        f"samples are made, and {from_hz} / {to_hz} in lowest terms must stay below {FINEST:,}.")  # fmt: skip
+        raise UserError(
+            f"A clip of {x.shape[-1]:,} samples at {from_hz:,} Hz cannot be brought to {to_hz:,} Hz: at "
+            f"most {LONGEST:,} "
+            f"samples are made, and {from_hz} / {to_hz} in lowest terms must stay below {FINEST:,}."
+        )
     blocks = -(-frames // up)
     rows = x.reshape(-1, 1, x.shape[-1])
     parts = []
     for first, taps in _taps(up, down):
         span = (blocks - 1) * down + taps.shape[-1]
-        piece = F.pad(rows, (max(0, -first), max(0, first + span - x.shape[-1])))[..., max(0, first) :][..., :span]
+        piece = F.pad(rows, (max(0, -first), max(0, first + span - x.shape[-1])))[..., max(0, first) :][
+            ..., :span
+        ]
         parts.append(F.conv1d(piece, taps.to(x), stride=down))
     y = torch.cat(parts, 1).transpose(1, 2)  # (rows, blocks, up)
     return y.reshape(*x.shape[:-1], blocks * up)[..., :frames]
 
 
 def kernel(up: int, down: int) -> Tensor:
-    """(2 half + 1,) float64: the low-pass h on the fine grid of rate up * from_hz, with gain up for the inserted zeros."""
+    """(2 half + 1,) float64: the low-pass h on the fine grid of rate up * from_hz, with gain up for the
+    inserted zeros."""
     widest = max(up, down)
     half = ZEROS * widest
     t = torch.arange(-half, half + 1, dtype=torch.float64)
@@ -69,7 +77,9 @@ def _taps(up: int, down: int) -> list[tuple[int, Tensor]]:
     half = len(h) // 2
     groups = []
     for p in torch.arange(up).split(PHASES):
-        first = -((half - int(p[0]) * down) // up)  # smallest k with p down - k up <= half for the first phase
+        first = -(
+            (half - int(p[0]) * down) // up
+        )  # smallest k with p down - k up <= half for the first phase
         last = (half + int(p[-1]) * down) // up
         at = p[:, None] * down - torch.arange(first, last + 1) * up + half
         taps = torch.where((at >= 0) & (at < len(h)), h[at.clamp(0, len(h) - 1)], 0.0)

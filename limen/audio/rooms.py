@@ -1,12 +1,14 @@
-r"""Shoebox rooms by image sources, batched and differentiable. Allen and Berkley 1979, https://doi.org/10.1121/1.382599:
+r"""Shoebox rooms by image sources, batched and differentiable. Allen and Berkley 1979,
+https://doi.org/10.1121/1.382599:
 
-    h(t) = sum_k  beta^(|k_x| + |k_y| + |k_z|)  delta(t - d_k / c) / (4 pi d_k),    d_k the distance from image k to the microphone
+    h(t) = sum_k  beta^(|k_x| + |k_y| + |k_z|)  delta(t - d_k / c) / (4 pi d_k),
+        d_k the distance from image k to the microphone
     image k of a source at s between walls at 0 and L:   k L + s  (k even),   k L + L - s  (k odd)
 
-beta^2 = exp(-24 ln(10) V / (c S RT60)) on every wall (Eyring), so that the sound decays by 60 dB in RT60. Departs from the paper: images
-are counted exactly for the first EARLY_S only; what comes later is so dense that it sounds like noise, and is noise, with the energy
-c / (4 pi V) 10^(-6 t / RT60) per second that the images would have. Time counts from the arrival of the direct sound, so words keep
-their place.
+beta^2 = exp(-24 ln(10) V / (c S RT60)) on every wall (Eyring), so that the sound decays by 60 dB in RT60.
+Departs from the paper: images are counted exactly for the first EARLY_S only; what comes later is so dense
+that it sounds like noise, and is noise, with the energy c / (4 pi V) 10^(-6 t / RT60) per second that the
+images would have. Time counts from the arrival of the direct sound, so words keep their place.
 """
 
 import math
@@ -19,10 +21,11 @@ from limen.audio.filters import transform_size
 
 SPEED_M_S = 343.0
 EARLY_S = 0.05
-"""Reflections that arrive this long after the direct sound are single ones; later ones are a tail of noise. In rooms where people live the
-ear no longer tells them apart after 10 to 30 ms."""
+"""Reflections that arrive this long after the direct sound are single ones; later ones are a tail of noise.
+In rooms where people live the ear no longer tells them apart after 10 to 30 ms."""
 FINE = 16
-"""Arrivals are placed on a grid this many times finer than samples (2 us at 32 kHz), then cut to the band of the samples."""
+"""Arrivals are placed on a grid this many times finer than samples (2 us at 32 kHz), then cut to the band of
+the samples."""
 AROUND = 64
 """Samples of silence around the early part: a band-limited arrival rings to both sides."""
 WALL_M = 0.3
@@ -61,12 +64,15 @@ class Rooms:
     def energy(self) -> Tensor:
         """(B,) expected energy of the response: the direct sound and the integral of all that follows."""
         decay = 6 * math.log(10) / self.rt60_s
-        after = SPEED_M_S / (4 * math.pi * self.volume * decay) * torch.exp(-decay * self.distance / SPEED_M_S)
+        after = (
+            SPEED_M_S / (4 * math.pi * self.volume * decay) * torch.exp(-decay * self.distance / SPEED_M_S)
+        )
         return (4 * math.pi * self.distance) ** -2 + after
 
 
 def placed(u: Tensor, size: Tensor, distance: Tensor, rt60_s: Tensor) -> Rooms:
-    """Rooms with source and microphone at that distance, or as far apart as they fit, anywhere else; u (B, 5) uniform numbers decide."""
+    """Rooms with source and microphone at that distance, or as far apart as they fit, anywhere else; u (B, 5)
+    uniform numbers decide."""
     free = size - 2 * WALL_M
     azimuth, up = 2 * math.pi * u[:, 0], 0.5 * u[:, 1] - 0.25  # people and loudspeakers stand about as high
     flat = (1 - up**2).sqrt()
@@ -78,7 +84,8 @@ def placed(u: Tensor, size: Tensor, distance: Tensor, rt60_s: Tensor) -> Rooms:
 
 
 def images(rooms: Rooms, until_s: float) -> tuple[Tensor, Tensor]:
-    """Delays (B, N) in seconds after the direct sound and amplitudes (B, N) of all images; what arrives after `until_s` has amplitude 0."""
+    """Delays (B, N) in seconds after the direct sound and amplitudes (B, N) of all images; what arrives after
+    `until_s` has amplitude 0."""
     reach = rooms.distance + until_s * SPEED_M_S
     squared, count = torch.zeros_like(reach)[:, None], torch.zeros_like(reach)[:, None]
     for axis in range(3):
@@ -96,7 +103,8 @@ def images(rooms: Rooms, until_s: float) -> tuple[Tensor, Tensor]:
 
 
 def arrivals(delay_s: Tensor, amplitude: Tensor, taps: int, rate_hz: int) -> Tensor:
-    """(B, N), (B, N) -> (B, taps): band-limited impulses of these amplitudes at these times, which need not be whole samples."""
+    """(B, N), (B, N) -> (B, taps): band-limited impulses of these amplitudes at these times, which need not
+    be whole samples."""
     n = taps + 2 * AROUND
     place = (FINE * (delay_s * rate_hz + AROUND)).round().long().clamp(0, FINE * n - 1)
     fine = amplitude.new_zeros(len(amplitude), FINE * n).scatter_add_(1, place, amplitude)
@@ -105,12 +113,15 @@ def arrivals(delay_s: Tensor, amplitude: Tensor, taps: int, rate_hz: int) -> Ten
 
 
 def response(rooms: Rooms, rate_hz: int, noise: Tensor, early_s: float = EARLY_S) -> Tensor:
-    """(B, T) impulse responses, the direct sound at 0. `noise` (B, T), standard normal, becomes the tail; after RT60 there is silence."""
+    """(B, T) impulse responses, the direct sound at 0. `noise` (B, T), standard normal, becomes the tail;
+    after RT60 there is silence."""
     early = min(round(early_s * rate_hz), noise.shape[1])
     h = arrivals(*images(rooms, early / rate_hz), early, rate_hz)
     after_s = torch.arange(early, noise.shape[1], device=noise.device, dtype=noise.dtype) / rate_hz
     t = after_s + (rooms.distance / SPEED_M_S)[:, None]
-    power = SPEED_M_S / (4 * math.pi * rooms.volume * rate_hz)[:, None] * 10 ** (-6 * t / rooms.rt60_s[:, None])
+    power = (
+        SPEED_M_S / (4 * math.pi * rooms.volume * rate_hz)[:, None] * 10 ** (-6 * t / rooms.rt60_s[:, None])
+    )
     return torch.cat([h, noise[:, early:] * (power * (after_s < rooms.rt60_s[:, None])).sqrt()], 1)
 
 
@@ -121,12 +132,15 @@ def convolved(x: Tensor, h: Tensor) -> Tensor:
 
 
 def measured_rt60_s(h: Tensor, rate_hz: int, low_db: float = -5.0, high_db: float = -35.0) -> Tensor:
-    """(B, T) -> (B,) seconds: Schroeder's backward integral, a line through it between two levels, drawn on to -60 dB."""
+    """(B, T) -> (B,) seconds: Schroeder's backward integral, a line through it between two levels, drawn on
+    to -60 dB."""
     left = h.square().flip(1).cumsum(1).flip(1)
     level = 10 * (left / left[:, :1]).clamp_min(1e-12).log10()
     inside = ((level <= low_db) & (level >= high_db)).to(h)
     t = torch.arange(h.shape[1], device=h.device, dtype=h.dtype) / rate_hz
     n = inside.sum(1)
     mean_t, mean_l = (inside * t).sum(1) / n, (inside * level).sum(1) / n
-    slope = (inside * (t - mean_t[:, None]) * (level - mean_l[:, None])).sum(1) / (inside * (t - mean_t[:, None]).square()).sum(1)
+    slope = (inside * (t - mean_t[:, None]) * (level - mean_l[:, None])).sum(1) / (
+        inside * (t - mean_t[:, None]).square()
+    ).sum(1)
     return -60 / slope

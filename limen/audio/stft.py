@@ -1,4 +1,5 @@
-"""Short-time Fourier transform in torch: windowed frames, no padding at the edges, differentiable everywhere."""
+"""Short-time Fourier transform in torch: windowed frames, no padding at the edges, differentiable
+everywhere."""
 
 from typing import Any
 
@@ -11,26 +12,31 @@ from limen.core.torchscript import scripted
 
 
 def frame_count(samples: int | Tensor, window: int, hop: int) -> int | Tensor:
-    """How many whole windows fit into so many samples; at least one, because a shorter clip is padded to one window."""
+    """How many whole windows fit into so many samples; at least one, because a shorter clip is padded to one
+    window."""
     if isinstance(samples, Tensor):
         return ((samples - window).clamp(min=0) // hop) + 1
     return max(samples - window, 0) // hop + 1
 
 
 def frames(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Tensor:
-    """(..., T) -> (..., frames, n_fft): weighted and, where n_fft is longer than the window, filled up with zeros. Samples after the last
-    whole window are left out."""
-    framed: Tensor = _Frames.apply(F.pad(x, (0, max(len(window) - x.shape[-1], 0))), window.to(x), hop, n_fft or len(window))
+    """(..., T) -> (..., frames, n_fft): weighted and, where n_fft is longer than the window, filled up with
+    zeros. Samples after the last whole window are left out."""
+    framed: Tensor = _Frames.apply(
+        F.pad(x, (0, max(len(window) - x.shape[-1], 0))), window.to(x), hop, n_fft or len(window)
+    )
     return framed
 
 
 def stft(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Tensor:
-    """(..., T) -> complex (..., frames, n_fft // 2 + 1). `window` holds the weights; a longer n_fft pads each frame with zeros."""
+    """(..., T) -> complex (..., frames, n_fft // 2 + 1). `window` holds the weights; a longer n_fft pads each
+    frame with zeros."""
     return torch.fft.rfft(frames(x, window, hop, n_fft))
 
 
 def power(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Tensor:
-    """(..., T) -> (..., frames, n_fft // 2 + 1): squared magnitudes of `stft`, with a gradient of zero at digital silence."""
+    """(..., T) -> (..., frames, n_fft // 2 + 1): squared magnitudes of `stft`, with a gradient of zero at
+    digital silence."""
     return framed_power(frames(x, window, hop, n_fft), n_fft or len(window))
 
 
@@ -41,8 +47,9 @@ def framed_power(framed: Tensor, n_fft: int) -> Tensor:
 
 
 class _Frames(torch.autograd.Function):
-    """Cut, weighted and filled up in one pass. The gradient adds up frames shifted against each other, hop by hop; torch's own goes from
-    sample to sample and takes most of a millisecond for seven seconds of speech."""
+    """Cut, weighted and filled up in one pass. The gradient adds up frames shifted against each other, hop by
+    hop; torch's own goes from sample to sample and takes most of a millisecond for seven seconds of
+    speech."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: Tensor, hop: int, n_fft: int) -> Tensor:
@@ -70,7 +77,8 @@ def _overlapped(framed: Tensor, window: Tensor, hop: int, samples: int) -> Tenso
 
 
 class _Power(torch.autograd.Function):
-    """|rfft|^2. The gradient goes back through a real transform of half the spectrum: with it, three times faster than autograd's way."""
+    """|rfft|^2. The gradient goes back through a real transform of half the spectrum: with it, three times
+    faster than autograd's way."""
 
     @staticmethod
     def forward(ctx: Any, framed: Tensor, n_fft: int) -> Tensor:
@@ -83,7 +91,11 @@ class _Power(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (spectrum,), (window, n_fft) = ctx.saved_tensors, ctx.size
-        slope = gradient * spectrum  # irfft takes the inner bins twice, which is the 2 of the square; those that stand alone need their own
+        slope = (
+            gradient * spectrum
+            # irfft takes the inner bins twice, which is the 2 of the square; those that stand alone need
+            # their own
+        )
         slope[..., 0] *= 2
         if n_fft % 2 == 0:
             slope[..., -1] *= 2

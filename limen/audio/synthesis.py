@@ -1,4 +1,5 @@
-"""Speech from text with eSpeak NG, whose library and voices come with the package espeakng-loader: the same call gives the same samples."""
+"""Speech from text with eSpeak NG, whose library and voices come with the package espeakng-loader: the same
+call gives the same samples."""
 
 import ctypes
 import math
@@ -17,8 +18,18 @@ import numpy as np
 
 from limen.core.errors import UserError
 
-ACCENTS = ("en", "en-us", "en-us-nyc", "en-029", "en-gb-scotland", "en-gb-x-rp", "en-gb-x-gbclan", "en-gb-x-gbcwmd")
-"""British, American, New York, Caribbean, Scottish, Received Pronunciation, Lancastrian and West Midlands English."""
+ACCENTS = (
+    "en",
+    "en-us",
+    "en-us-nyc",
+    "en-029",
+    "en-gb-scotland",
+    "en-gb-x-rp",
+    "en-gb-x-gbclan",
+    "en-gb-x-gbcwmd",
+)
+"""British, American, New York, Caribbean, Scottish, Received Pronunciation, Lancastrian and West Midlands
+English."""
 
 _SYNCHRONOUS, _DONT_EXIT, _UTF8 = 2, 0x8000, 1  # names and numbers of espeak-ng's speak_lib.h
 _RATE, _VOLUME, _PITCH, _RANGE, _WORD_GAP = 1, 2, 3, 4, 7
@@ -26,12 +37,21 @@ _RATE_HZ = 22_050  # of every voice of the library
 _one_at_a_time = Lock()  # the library keeps its state in globals
 
 
-def speak(text: str, voice: str = "en-us", *, speed_wpm: int = 160, pitch: int = 50, pitch_range: int = 50, word_gap: int = 0,
-          rate_hz: int = 16_000) -> np.ndarray:  # fmt: skip
+def speak(
+    text: str,
+    voice: str = "en-us",
+    *,
+    speed_wpm: int = 160,
+    pitch: int = 50,
+    pitch_range: int = 50,
+    word_gap: int = 0,
+    rate_hz: int = 16_000,
+) -> np.ndarray:
     """The text read aloud: float32 (T,) in [-1, 1], without silence added around it.
 
-    `voice` is an accent or "accent+variant" ("en-us+f3", see `ACCENTS` and `variants()`). `speed_wpm` is words per minute, 80 to 450;
-    `pitch` and `pitch_range` go from 0 to 99, 50 being the voice's own; `word_gap` is the pause between words in units of 10 ms.
+    `voice` is an accent or "accent+variant" ("en-us+f3", see `ACCENTS` and `variants()`). `speed_wpm` is
+    words per minute, 80 to 450; `pitch` and `pitch_range` go from 0 to 99, 50 being the voice's own;
+    `word_gap` is the pause between words in units of 10 ms.
     """
     pieces: list[np.ndarray] = []
 
@@ -47,7 +67,13 @@ def speak(text: str, voice: str = "en-us", *, speed_wpm: int = 160, pitch: int =
         _choose(library, voice)
         _seed(library)
         # volume 50: at 100 several voices clip
-        for parameter, value in ((_RATE, speed_wpm), (_VOLUME, 50), (_PITCH, pitch), (_RANGE, pitch_range), (_WORD_GAP, word_gap)):
+        for parameter, value in (
+            (_RATE, speed_wpm),
+            (_VOLUME, 50),
+            (_PITCH, pitch),
+            (_RANGE, pitch_range),
+            (_WORD_GAP, word_gap),
+        ):
             library.espeak_SetParameter(parameter, value, 0)
         words = text.encode()
         if library.espeak_Synth(words, len(words) + 1, 0, 0, 0, _UTF8, None, None) != 0:
@@ -89,8 +115,10 @@ def _package() -> tuple[str, Path]:
     try:
         import espeakng_loader
     except ImportError:
-        raise UserError("Speech synthesis needs the package espeakng-loader, which is not installed. "
-                        "Install it: pip install espeakng-loader") from None  # fmt: skip
+        raise UserError(
+            "Speech synthesis needs the package espeakng-loader, which is not installed. "
+            "Install it: pip install espeakng-loader"
+        ) from None
     return espeakng_loader.get_library_path(), Path(espeakng_loader.get_data_path())
 
 
@@ -98,8 +126,9 @@ def _package() -> tuple[str, Path]:
 def _fresh_library(data: Path) -> Iterator[ctypes.CDLL]:
     """The library as just loaded, and unloaded afterwards.
 
-    Glottal flutter, wave phases and echo survive from one utterance to the next and even espeak_Terminate keeps them, so what a voice says
-    would depend on what was said before. Unloading leaves no history and costs half a millisecond.
+    Glottal flutter, wave phases and echo survive from one utterance to the next and even espeak_Terminate
+    keeps them, so what a voice says would depend on what was said before. Unloading leaves no history and
+    costs half a millisecond.
     """
     import _ctypes
 
@@ -107,10 +136,14 @@ def _fresh_library(data: Path) -> Iterator[ctypes.CDLL]:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise UserError(f"The speech synthesiser {path} cannot be loaded: {error}. Reinstall the package espeakng-loader.") from None
+        raise UserError(
+            f"The speech synthesiser {path} cannot be loaded: {error}. Reinstall the package espeakng-loader."
+        ) from None
     try:
         if library.espeak_Initialize(_SYNCHRONOUS, 0, os.fsencode(data.parent), _DONT_EXIT) != _RATE_HZ:
-            raise UserError(f"eSpeak NG does not find its data in {data}. Reinstall the package espeakng-loader.")
+            raise UserError(
+                f"eSpeak NG does not find its data in {data}. Reinstall the package espeakng-loader."
+            )
         yield library
     finally:
         library.espeak_Terminate()
@@ -121,11 +154,14 @@ def _fresh_library(data: Path) -> Iterator[ctypes.CDLL]:
 def _english_data() -> Path:
     """A copy of the English part of the data, with one file per accent where the library looks first.
 
-    Given all its data, a fresh library opens some 250 voice files to find one, three times as long as it takes to speak a word.
+    Given all its data, a fresh library opens some 250 voice files to find one, three times as long as it
+    takes to speak a word.
     """
     data = _package()[1]
     folder = Path(tempfile.mkdtemp(prefix="limen-voices-")) / data.name
-    Finalize(None, shutil.rmtree, (folder.parent, True), exitpriority=0)  # unlike atexit: also in worker processes, and not by a fork
+    Finalize(
+        None, shutil.rmtree, (folder.parent, True), exitpriority=0
+    )  # unlike atexit: also in worker processes, and not by a fork
     shutil.copytree(data / "voices" / "!v", folder / "voices" / "!v")
     for name in ("phondata", "phonindex", "phontab", "intonations", "en_dict"):
         shutil.copy(data / name, folder)
@@ -136,13 +172,17 @@ def _english_data() -> Path:
 
 def _choose(library: ctypes.CDLL, voice: str) -> None:
     variant = voice.partition("+")[2]
-    # an unknown accent returns an error and leaves the previous voice on; an unknown variant is ignored without a word
+    # an unknown accent returns an error and leaves the previous voice on; an unknown variant is ignored
+    # without a word
     if library.espeak_SetVoiceByName(voice.encode()) != 0 or (variant and variant not in variants()):
-        raise UserError(f'eSpeak NG has no voice "{voice}". A voice is an accent such as {", ".join(ACCENTS)}, '
-                        f"optionally with a variant: \"en-us+f3\". Variants: {', '.join(variants())}.")  # fmt: skip
+        raise UserError(
+            f'eSpeak NG has no voice "{voice}". A voice is an accent such as {", ".join(ACCENTS)}, '
+            f'optionally with a variant: "en-us+f3". Variants: {", ".join(variants())}.'
+        )
 
 
 def _seed(library: ctypes.CDLL) -> None:
-    """Breath noise uses the library's generator, seeded by the clock when a voice is set; the Klatt voices use rand() of C."""
+    """Breath noise uses the library's generator, seeded by the clock when a voice is set; the Klatt voices
+    use rand() of C."""
     library.espeak_ng_SetRandSeed(ctypes.c_long(1))
     ctypes.CDLL(None if os.name == "posix" else "msvcrt").srand(1)

@@ -1,4 +1,5 @@
-"""What the attacker may change. `limen.budgets.snr(snr_db=30)` is the same as {"name": "snr", "snr_db": 30}."""
+"""What the attacker may change. `limen.budgets.snr(snr_db=30)` is the same as {"name": "snr", "snr_db":
+30}."""
 
 import sys
 

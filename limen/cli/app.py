@@ -31,18 +31,36 @@ app.add_typer(data_app, name="data")
 app.add_typer(listen_app, name="listen")
 out = Console(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else 110)
 
-File = Annotated[Path, typer.Argument(help="Experiment file (YAML or JSON); `run` also takes CrAdv's task files.")]
+File = Annotated[
+    Path, typer.Argument(help="Experiment file (YAML or JSON); `run` also takes CrAdv's task files.")
+]
 Folder = Annotated[Path | None, typer.Option("--out", help="Folder of the run; default runs/<name>-<time>.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where a stopped run was; without --out, the newest run of this name.")]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Go on where a stopped run was; without --out, the newest run of this name."
+    ),
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Take at most so many samples of every data set.")]
-Device = Annotated[str, typer.Option(help="Where models run: cpu, cuda, cuda:1. An absent device falls back to cpu with a notice.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        help="Where models run: cpu, cuda, cuda:1. An absent device falls back to cpu with a notice."
+    ),
+]
 Jobs = Annotated[int, typer.Option(min=0, help="Cells computed side by side; 0: one per core (on cpu).")]
 Map = Annotated[
-    list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Of CrAdv files: replace the start of paths. May be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--map", metavar="OLD=NEW", help="Of CrAdv files: replace the start of paths. May be repeated."
+    ),
 ]
 Exact = Annotated[
     bool,
-    typer.Option("--cradv-exact", help="Of CrAdv files: search and count as CrAdv itself does, its mistakes included (docs/cradv.md)."),
+    typer.Option(
+        "--cradv-exact",
+        help="Of CrAdv files: search and count as CrAdv itself does, its mistakes included (docs/cradv.md).",
+    ),
 ]
 Written = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
 
@@ -54,7 +72,8 @@ def main() -> None:
 
 @app.command()
 def demo(folder: Folder = None, resume: Resume = False, limit: Limit = None) -> None:
-    """Attack, defend and measure a spoken-command model, a picture model and a recogniser on embedded data; ends with a report."""
+    """Attack, defend and measure a spoken-command model, a picture model and a recogniser on embedded data;
+    ends with a report."""
     _run(Path(__file__).parent.parent / "experiments" / "demo.yaml", folder, resume, limit)
 
 
@@ -74,13 +93,18 @@ def run(
 
 
 @app.command()
-def train(file: File, folder: Folder = None, resume: Resume = False, limit: Limit = None, device: Device = "cpu") -> None:
-    """Train the nets of an experiment file; ends with the paths of the weights. Those of a single net stand in the run folder itself."""
+def train(
+    file: File, folder: Folder = None, resume: Resume = False, limit: Limit = None, device: Device = "cpu"
+) -> None:
+    """Train the nets of an experiment file; ends with the paths of the weights. Those of a single net stand
+    in the run folder itself."""
     from limen.experiments.file import load_file, read_experiment
 
     experiment = read_experiment(load_file(file), file, limit)
     if others := sorted({t.task["name"] for t in experiment.tasks} - {"train"}):
-        raise UserError(f"limen train runs tasks named train, but {file} has {', '.join(others)}. Use `limen run`.")
+        raise UserError(
+            f"limen train runs tasks named train, but {file} has {', '.join(others)}. Use `limen run`."
+        )
     where = _run(file, folder, resume, limit, device)
     trained = sorted(where.glob("cells/*/weights.safetensors"))
     if len(trained) == 1:  # a place that a second training can name
@@ -95,7 +119,9 @@ def plan(
     limit: Limit = None,
     device: Device = "cpu",
     jobs: Jobs = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Only list the cells; load no model to estimate the time.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only list the cells; load no model to estimate the time.")
+    ] = False,
     map: Map = None,
 ) -> None:
     """Show the cells of an experiment and about what they cost: each is tried on a few samples."""
@@ -116,7 +142,18 @@ def plan(
     _refuse_cradv(mapping)
     experiment = read_experiment(content, file, limit)
     cells = make_plan(experiment)
-    table = Table("task", "net", "defense", "attack", "varied", "samples", "gradients", "about", box=None, header_style="bold")
+    table = Table(
+        "task",
+        "net",
+        "defense",
+        "attack",
+        "varied",
+        "samples",
+        "gradients",
+        "about",
+        box=None,
+        header_style="bold",
+    )
     spans, failures = [], []
     there = _device(device)
     jobs = min(_jobs(jobs, there), len(cells))
@@ -131,19 +168,39 @@ def plan(
                 try:
                     n = samples_of(cell, workshop)
                     spans.append(estimate.seconds(cell))
-                    samples, gradients, about = str(n), f"{n * gradient_calls(cell.spec):,.0f}", str(spans[-1])
+                    samples, gradients, about = (
+                        str(n),
+                        f"{n * gradient_calls(cell.spec):,.0f}",
+                        str(spans[-1]),
+                    )
                 except UserError as error:
                     about = "fails"
                     failures.append(f"{cell.words}: {error}")
             task, labels = cell.spec["task"]["name"], cell.labels
-            table.add_row(task, labels["net"], labels["defense"], labels["attack"], _varied(cell.variable), samples, gradients, about)
+            table.add_row(
+                task,
+                labels["net"],
+                labels["defense"],
+                labels["attack"],
+                _varied(cell.variable),
+                samples,
+                gradients,
+                about,
+            )
     out.print(table)
     if quick:
         out.print(f"{len(cells)} cells")
         return
-    how = f"{jobs} job{'s' if jobs > 1 else ''} of {threads_of(jobs)} thread{'s' if threads_of(jobs) > 1 else ''}"
-    out.print(f"{len(cells)} cells, about {total(spans, jobs, start + estimate.opened)} on this machine with {how}, "
-              "metrics, audits and the report included", soft_wrap=True)  # fmt: skip
+    how = (
+        f"{jobs} job{'s' if jobs > 1 else ''} of {threads_of(jobs)} "
+        f"thread{'s' if threads_of(jobs) > 1 else ''}"
+    )
+    out.print(
+        f"{len(cells)} cells, about {total(spans, jobs, start + estimate.opened)} on this machine with "
+        f"{how}, "
+        "metrics, audits and the report included",
+        soft_wrap=True,
+    )
     for failure in failures:
         out.print(f"fails: {failure}", style="yellow", soft_wrap=True, markup=False)
     if failures:
@@ -164,7 +221,10 @@ def report(
 @app.command("list")
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help="data, models, defenses, goals, budgets, attacks, metrics or tasks; all if left out.")
+        str | None,
+        typer.Argument(
+            help="data, models, defenses, goals, budgets, attacks, metrics or tasks; all if left out."
+        ),
     ] = None,
 ) -> None:
     """List the components of a kind."""
@@ -179,7 +239,11 @@ def list_(
 
 
 @app.command()
-def describe(name: Annotated[str, typer.Argument(help="Name of a component, or kind/name where two kinds share it (metrics/l2).")]) -> None:
+def describe(
+    name: Annotated[
+        str, typer.Argument(help="Name of a component, or kind/name where two kinds share it (metrics/l2).")
+    ],
+) -> None:
     """Describe a component and its options."""
     from limen.cli.reference import describe as words
 
@@ -198,7 +262,9 @@ def schema() -> None:
 def new(
     kind: Annotated[str, typer.Argument(help="attack, defense, metric, data, model or task.")],
     name: str,
-    into: Annotated[Path | None, typer.Option(help="Folder to write to; default the folder of the kind.")] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="Folder to write to; default the folder of the kind.")
+    ] = None,
 ) -> None:
     """Write a commented template of a new component; it passes its contract test as it stands."""
     from limen.cli.templates import write
@@ -214,7 +280,9 @@ def measure(
     csv: Written = None,
     json: Written = None,
     html: Written = None,
-    align: Annotated[bool, typer.Option("--align", help="Shift the adversarial clip to where it fits best (codec delay).")] = False,
+    align: Annotated[
+        bool, typer.Option("--align", help="Shift the adversarial clip to where it fits best (codec delay).")
+    ] = False,
 ) -> None:
     """Measure what was changed between clean and adversarial files, audio or pictures, made by anyone."""
     from limen.measure.command import command
@@ -224,7 +292,10 @@ def measure(
 
 @data_app.command("get")
 def data_get(
-    name: str, source: Annotated[Path | None, typer.Option("--from", help="A folder that already holds the files.")] = None
+    name: str,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="A folder that already holds the files.")
+    ] = None,
 ) -> None:
     """Fetch a data set or published model and check it (sha256)."""
     from limen.data.fetch.get import get
@@ -257,7 +328,10 @@ def _mapping(pairs: list[str]) -> dict[str, str]:
 def _refuse_cradv(mapping: dict[str, str] | None, exact: bool = False) -> None:
     """Options of CrAdv's files mean nothing in our own."""
     if mapping or exact:
-        raise UserError(f"{'--map' if mapping else '--cradv-exact'} is for CrAdv task files; this is an experiment file of Limen.")
+        raise UserError(
+            f"{'--map' if mapping else '--cradv-exact'} is for CrAdv task files; this is an experiment file "
+            "of Limen."
+        )
 
 
 def _device(name: str) -> str:
@@ -267,7 +341,9 @@ def _device(name: str) -> str:
     try:
         torch.zeros(1, device=name)
     except (RuntimeError, AssertionError) as error:
-        out.print(f"device {name} is not available here, using cpu ({str(error).splitlines()[0]})", style="yellow")
+        out.print(
+            f"device {name} is not available here, using cpu ({str(error).splitlines()[0]})", style="yellow"
+        )
         return "cpu"
     return name
 
@@ -298,7 +374,15 @@ def _run(
     if is_cradv(content):
         with going_on_later(folder), Bar(out) as bar:
             where = run_cradv(
-                content, file, mapping=mapping or {}, out=folder, limit=limit, device=device, progress=bar, resume=resume, exact=cradv_exact
+                content,
+                file,
+                mapping=mapping or {},
+                out=folder,
+                limit=limit,
+                device=device,
+                progress=bar,
+                resume=resume,
+                exact=cradv_exact,
             )
         out.print(f"results: {where}", soft_wrap=True)
         return where
@@ -310,7 +394,9 @@ def _run(
     with going_on_later(where):
         with Bar(out) as bar:
             there = _device(device)
-            summary = run_experiment(experiment, where, resume=resume, device=there, jobs=_jobs(jobs, there), progress=bar)
+            summary = run_experiment(
+                experiment, where, resume=resume, device=there, jobs=_jobs(jobs, there), progress=bar
+            )
         page = build(where)
         _show(summary, where)
     out.print(f"finished in {_time(time.perf_counter() - begun)}")
@@ -322,36 +408,61 @@ def _folder(name: str, resume: bool) -> Path:
     if resume:
         runs = sorted(Path("runs").glob(f"{name}-*/config.json"), key=lambda p: p.stat().st_mtime)
         if not runs:
-            raise UserError(f"There is no run of {name} to resume in runs/. Start it without --resume, or name the folder with --out.")
+            raise UserError(
+                f"There is no run of {name} to resume in runs/. Start it without --resume, or name the "
+                "folder with --out."
+            )
         return runs[-1].parent
     return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def _show(summary: dict[str, Any], where: Path) -> None:
-    """A short table per net on the terminal, and a line per curve; all attacks of a budget together have their own."""
+    """A short table per net on the terminal, and a line per curve; all attacks of a budget together have
+    their own."""
     from limen.report import all_together
 
     unions = all_together(where)
     cells = [c for c in summary["cells"] if "values" not in c["summary"]["result"] and c["task"] != "audit"]
     for net in dict.fromkeys(c["labels"]["net"] for c in cells):
-        _show_net(net, [c for c in cells if c["labels"]["net"] == net], [u for u in unions if u["net"] == net and "values" not in u])
-    curves = [(c["labels"], c["summary"]["result"]) for c in summary["cells"] if "values" in c["summary"]["result"]]
+        _show_net(
+            net,
+            [c for c in cells if c["labels"]["net"] == net],
+            [u for u in unions if u["net"] == net and "values" not in u],
+        )
+    curves = [
+        (c["labels"], c["summary"]["result"]) for c in summary["cells"] if "values" in c["summary"]["result"]
+    ]
     for labels, curve in [*curves, *((u, u) for u in unions if "values" in u)]:
-        points = [f"{value:g}: {100 * accuracy:.0f} %" for value, accuracy in zip(curve["values"], curve["accuracy"], strict=True)]
+        points = [
+            f"{value:g}: {100 * accuracy:.0f} %"
+            for value, accuracy in zip(curve["values"], curve["accuracy"], strict=True)
+        ]
         who = " | ".join(labels[k] for k in ("net", "defense", "attack"))
         out.print(f"  {who}, accuracy by {curve['constraint']}  {'  '.join(points)}", soft_wrap=True)
 
 
 def _show_net(net: str, cells: list[dict[str, Any]], unions: list[dict[str, Any]]) -> None:
     recogniser = any("wer" in cell["summary"]["columns"] for cell in cells)
-    columns = ["correct", "success", *(["fooled", "wer"] if recogniser else []), "l2", "snr_db", "peak_db", "pesq"]
+    columns = [
+        "correct",
+        "success",
+        *(["fooled", "wer"] if recogniser else []),
+        "l2",
+        "snr_db",
+        "peak_db",
+        "pesq",
+    ]
     present = [c for c in columns if any(c in cell["summary"]["columns"] for cell in cells)]
     # of clips l2 and snr_db say the same, and a terminal is narrow
-    present = [c for c in present if not (c == "l2" and "snr_db" in present) and not (c == "peak_db" and recogniser)]
+    present = [
+        c for c in present if not (c == "l2" and "snr_db" in present) and not (c == "peak_db" and recogniser)
+    ]
     varied = any(cell["variable"] for cell in cells)
     table = Table(box=None, header_style="bold", title=net, title_justify="left", title_style="bold")
     for name in ["defense", "attack", *(["varied"] if varied else []), "n", *present]:
-        table.add_column(name, no_wrap=True, justify="left" if name in ("defense", "attack", "varied") else "right")
+        table.add_column(
+            name, no_wrap=True, justify="left" if name in ("defense", "attack", "varied") else "right"
+        )
     for cell in cells:
         for attack, n, values in _lines(cell):
             who = [cell["labels"]["defense"], attack, *([_varied(cell["variable"])] if varied else [])]
@@ -362,27 +473,46 @@ def _show_net(net: str, cells: list[dict[str, Any]], unions: list[dict[str, Any]
     for union in unions:
         under = "" if any("budget" in path for path in union["variable"]) else f", {union['budget']}"
         who = [union["defense"], union["attack"] + under, *([_varied(union["variable"])] if varied else [])]
-        table.add_row(*who, str(union["n"]), *(_number(c, _typical(union["columns"].get(c))) for c in present))
+        table.add_row(
+            *who, str(union["n"]), *(_number(c, _typical(union["columns"].get(c))) for c in present)
+        )
     out.print(table)
     medians = ", ".join(c for c in present if c not in COUNTED)
-    out.print(" " + "; ".join([*(f"{c}: {COUNTED[c]}" for c in present if c in COUNTED), *([f"{medians}: median"] if medians else [])]),
-              style="dim", soft_wrap=True)  # fmt: skip
+    out.print(
+        " "
+        + "; ".join(
+            [
+                *(f"{c}: {COUNTED[c]}" for c in present if c in COUNTED),
+                *([f"{medians}: median"] if medians else []),
+            ]
+        ),
+        style="dim",
+        soft_wrap=True,
+    )
 
 
 def _lines(cell: dict[str, Any]) -> list[tuple[str, int, dict[str, float | None]]]:
-    """Attack, number of samples and column -> number; of a transfer one line per victim, since each answers to all samples."""
+    """Attack, number of samples and column -> number; of a transfer one line per victim, since each answers
+    to all samples."""
     attack, summary = cell["labels"]["attack"], cell["summary"]
     victims = summary["result"].get("victims") or {}
     values = {name: _typical(column) for name, column in summary["columns"].items()}
     if len(victims) > 1:  # the change is the same for all of them, the answers are not
         change = {name: value for name, value in values.items() if name not in COUNTED}
-        return [(f"{attack} on {name}", v["n"], {**change, **v, "correct": v.get("accuracy")}) for name, v in victims.items()]
+        return [
+            (f"{attack} on {name}", v["n"], {**change, **v, "correct": v.get("accuracy")})
+            for name, v in victims.items()
+        ]
     # without an attack nothing was tried
     return [(attack, summary["n"], {k: v for k, v in values.items() if attack != "none" or k != "fooled"})]
 
 
-COUNTED = {"correct": "right, of all n", "success": "at the attack's goal, of those not there before",
-           "fooled": "answered otherwise, of all n", "wer": "all errors over all words"}  # fmt: skip
+COUNTED = {
+    "correct": "right, of all n",
+    "success": "at the attack's goal, of those not there before",
+    "fooled": "answered otherwise, of all n",
+    "wer": "all errors over all words",
+}
 """What the numbers of the short table are; the others are medians."""
 
 
@@ -403,7 +533,13 @@ def _number(name: str, value: float | None) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.1f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 if __name__ == "__main__":

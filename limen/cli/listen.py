@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from limen.listening.server.store import Store
     from limen.listening.study import Study
 
-app = typer.Typer(no_args_is_help=True, help="Listening studies: write, check, serve, watch, export and analyse one.")
+app = typer.Typer(
+    no_args_is_help=True, help="Listening studies: write, check, serve, watch, export and analyse one."
+)
 out = Console(highlight=False)
 
 SHORTEST_TOKEN = 16
@@ -27,28 +29,49 @@ Database = Annotated[
     str | None,
     typer.Option(
         envvar="LIMEN_DATABASE",
-        help="Where answers are kept: sqlite:///PATH or postgresql+psycopg://USER@HOST/NAME. Default: NAME.db beside the study file.",
+        help="Where answers are kept: sqlite:///PATH or postgresql+psycopg://USER@HOST/NAME. Default: "
+        "NAME.db beside the study file.",
     ),
 ]
 
 SimulatedOnes = Annotated[
-    bool, typer.Option("--simulated", help="Take the simulated answers (simulated.db beside the study file), not those of people.")
+    bool,
+    typer.Option(
+        "--simulated",
+        help="Take the simulated answers (simulated.db beside the study file), not those of people.",
+    ),
 ]
 
 
 @app.command()
 def new(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="Folder to write: study.yaml, items.csv, sources.csv and audio/.")],
+    study: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STUDY", help="Folder to write: study.yaml, items.csv, sources.csv and audio/."
+        ),
+    ],
     template: Annotated[str, typer.Option(help="What kind of study; `--template help` lists them.")] = "abx",
-    run: Annotated[Path | None, typer.Option("--from", help="Run folder whose clips are heard, for example runs/demo-...")] = None,
-    attack: Annotated[str | None, typer.Option(help="With --from: only clips of this attack, as labelled in the run.")] = None,
-    value: Annotated[str | None, typer.Option(help='With --from a sweep: only clips at this value, as "eps 0.05".')] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--from", help="Run folder whose clips are heard, for example runs/demo-..."),
+    ] = None,
+    attack: Annotated[
+        str | None, typer.Option(help="With --from: only clips of this attack, as labelled in the run.")
+    ] = None,
+    value: Annotated[
+        str | None, typer.Option(help='With --from a sweep: only clips at this value, as "eps 0.05".')
+    ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="Seed of the choice of clips and of the study. Default: one that cannot be guessed, as answers follow from it."),
+        typer.Option(
+            help="Seed of the choice of clips and of the study. Default: one that cannot be guessed, as "
+            "answers follow from it."
+        ),
     ] = None,
 ) -> None:
-    """Write a study that can be served at once: a commented study file with its audio, from a template and, with --from, a run."""
+    """Write a study that can be served at once: a commented study file with its audio, from a template and,
+    with --from, a run."""
     from limen.listening.new import new_study, templates
     from limen.listening.study import read_study
 
@@ -66,20 +89,30 @@ def new(
 @app.command()
 def check(
     place: Place,
-    icc: Annotated[float, typer.Option(min=0.0, max=0.9, help="Planned with: correlation of two answers of one listener.")] = ICC,
+    icc: Annotated[
+        float,
+        typer.Option(min=0.0, max=0.9, help="Planned with: correlation of two answers of one listener."),
+    ] = ICC,
     item_sd: Annotated[
         float,
-        typer.Option(min=0.0, max=3.0, help="Planned with: spread between items, in log odds of a right answer or of a rating's spread."),
+        typer.Option(
+            min=0.0,
+            max=3.0,
+            help="Planned with: spread between items, in log odds of a right answer or of a rating's spread.",
+        ),
     ] = ITEM_SD,
 ) -> None:
-    """Look for what would spoil the study: files, rates, loudness, clipping, balance, conditions that a word, speaker, loudness,
-    length, order or single clip gives away, pairs that come back, length, number of listeners. Exit code 2 if there are errors."""
+    """Look for what would spoil the study: files, rates, loudness, clipping, balance, conditions that a word,
+    speaker, loudness, length, order or single clip gives away, pairs that come back, length, number of
+    listeners. Exit code 2 if there are errors."""
     from limen.listening.checks.check import check_study
 
     findings = check_study(_file(place), icc, item_sd)
     colours = {"error": "red", "warning": "yellow", "note": ""}
     for finding in findings:
-        out.print(f"{finding.level:<8}{finding.text}", style=colours[finding.level], markup=False, soft_wrap=True)
+        out.print(
+            f"{finding.level:<8}{finding.text}", style=colours[finding.level], markup=False, soft_wrap=True
+        )
     if any(f.level == "error" for f in findings):
         raise typer.Exit(2)
 
@@ -90,27 +123,41 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for everybody.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
     database: Database = None,
-    token: Annotated[str | None, typer.Option(envvar="LIMEN_ADMIN_TOKEN", help="Opens /admin. Default: one of the database's own.")] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="LIMEN_ADMIN_TOKEN", help="Opens /admin. Default: one of the database's own."),
+    ] = None,
     per_address: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="How many may take part at once from one address: give the size of a classroom or laboratory that shares one. "
+            help="How many may take part at once from one address: give the size of a classroom or "
+            "laboratory that shares one. "
             "Default: a tenth of the study's listeners, at least 3.",
         ),
     ] = None,
     patience: Annotated[
-        float, typer.Option(min=1, help="Minutes without an answer or a sound fetched, after which a listener's place goes to another.")
+        float,
+        typer.Option(
+            min=1,
+            help="Minutes without an answer or a sound fetched, after which a listener's place goes to "
+            "another.",
+        ),
     ] = 60,
     begun: Annotated[
-        float, typer.Option(min=0.1, help="The same of one who has heard nothing yet: minutes after which they count as left.")
+        float,
+        typer.Option(
+            min=0.1, help="The same of one who has heard nothing yet: minutes after which they count as left."
+        ),
     ] = 10,
 ) -> None:
-    """Serve the study to listeners until Ctrl-C. Stopping, a crash or a restart loses no answer that a listener saw stored."""
+    """Serve the study to listeners until Ctrl-C. Stopping, a crash or a restart loses no answer that a
+    listener saw stored."""
     file = _file(place)
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise UserError(
-            f"--token: got {len(token)} characters, expected at least {SHORTEST_TOKEN}: anybody may try one at /admin. Without the option "
+            f"--token: got {len(token)} characters, expected at least {SHORTEST_TOKEN}: anybody may try one "
+            "at /admin. Without the option "
             "the database has a long one of its own."
         )
     _package("uvicorn")
@@ -132,19 +179,30 @@ def serve(
         if trouble := sessions.store.trouble():
             out.print(trouble, style="red", markup=False, soft_wrap=True)
 
-    run(file, database, host=host, port=port, announce=announce, token=token, patience_min=patience, begun_min=begun,
-        limits=Limits(begin_burst=per_address))  # fmt: skip
+    run(
+        file,
+        database,
+        host=host,
+        port=port,
+        announce=announce,
+        token=token,
+        patience_min=patience,
+        begun_min=begun,
+        limits=Limits(begin_burst=per_address),
+    )
 
 
 @app.command()
 def simulate(
     place: Place,
-    listeners: Annotated[int | None, typer.Option(min=1, help="How many; default: as many as the study wants.")] = None,
+    listeners: Annotated[
+        int | None, typer.Option(min=1, help="How many; default: as many as the study wants.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the listeners.")] = 0,
     database: Database = None,
 ) -> None:
-    """Let simulated listeners take the study, into simulated.db beside it, in place of earlier ones: every page, every rule and the
-    results can be tried."""
+    """Let simulated listeners take the study, into simulated.db beside it, in place of earlier ones: every
+    page, every rule and the results can be tried."""
     from limen.listening.simulation.simulate import forget
     from limen.listening.simulation.simulate import simulate as run
     from limen.listening.study import read_study
@@ -155,12 +213,17 @@ def simulate(
         forget(file)
     took = run(file, count, seed=seed, database_url=database)
     where = f"--database {database}" if database else "--simulated"
-    out.print(f"{len(took)} simulated listeners finished. Results: limen listen analyze {place} {where}", markup=False, soft_wrap=True)
+    out.print(
+        f"{len(took)} simulated listeners finished. Results: limen listen analyze {place} {where}",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 @app.command()
 def monitor(place: Place, database: Database = None, simulated: SimulatedOnes = False) -> None:
-    """How far the study is: listeners and answers by group, and which questions are answered already (tests that hold at any time)."""
+    """How far the study is: listeners and answers by group, and which questions are answered already (tests
+    that hold at any time)."""
     from limen.listening.analysis.export import rows
     from limen.listening.server.interim import interim
     from limen.listening.server.seats import STATES
@@ -181,12 +244,23 @@ def monitor(place: Place, database: Database = None, simulated: SimulatedOnes = 
         out.print(trouble, style="red", markup=False, soft_wrap=True)
     more = f", {progress['declined']} did not agree to take part" if progress["declined"] else ""
     closed = ", closed" if progress["closed"] else ""
-    out.print(f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners finished{more}{closed}", markup=False)
+    out.print(
+        f"{progress['answers']} answers, {progress['finished']} of {study.listeners} listeners "
+        f"finished{more}{closed}",
+        markup=False,
+    )
     for look in found:
         says = "answered with yes, listening may stop for it" if look.decided else "still open"
-        share = f"{look.right} of {look.n} right, {look.listeners} listeners, between {100 * look.low:.0f} and {100 * look.high:.0f} %"
+        share = (
+            f"{look.right} of {look.n} right, {look.listeners} listeners, between {100 * look.low:.0f} "
+            f"and {100 * look.high:.0f} %"
+        )
         may = "" if look.may_hear is None else f"; up to {100 * look.may_hear:.0f} % of listeners may hear it"
-        out.print(f"{look.hypothesis} {look.where}: {says} ({share}{may}; at all times, for these clips)", markup=False, soft_wrap=True)
+        out.print(
+            f"{look.hypothesis} {look.where}: {says} ({share}{may}; at all times, for these clips)",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 @app.command()
@@ -195,27 +269,36 @@ def export(
     to: Annotated[
         Path | None,
         typer.Argument(
-            help="File to write: .csv, .json, .jsonl or .parquet. Default: answers.csv, of simulated ones answers_simulated.csv."
+            help="File to write: .csv, .json, .jsonl or .parquet. Default: answers.csv, of simulated ones "
+            "answers_simulated.csv."
         ),
     ] = None,
     database: Database = None,
     simulated: SimulatedOnes = False,
     jnd: Annotated[
-        Path | None, typer.Option(help="Also write this folder: pairs of clips with their judgments, ready for training a metric.")
+        Path | None,
+        typer.Option(
+            help="Also write this folder: pairs of clips with their judgments, ready for training a metric."
+        ),
     ] = None,
     people: Annotated[
         Path | None,
         typer.Option(
-            help="Also write this file, of personal data: who took part, with recruitment parameters, completion codes, times, "
+            help="Also write this file, of personal data: who took part, with recruitment parameters, "
+            "completion codes, times, "
             "demographics and comments."
         ),
     ] = None,
     events: Annotated[
         Path | None,
-        typer.Option(help="Also write this file: what happened on listeners' pages, such as pages hidden and sounds that did not play."),
+        typer.Option(
+            help="Also write this file: what happened on listeners' pages, such as pages hidden and sounds "
+            "that did not play."
+        ),
     ] = None,
 ) -> None:
-    """Write the answers, one row each, with who is excluded and why, and a codebook beside them. No personal data but with --people."""
+    """Write the answers, one row each, with who is excluded and why, and a codebook beside them. No personal
+    data but with --people."""
     from limen.listening.analysis.columns import EVENTS, answer_columns, codebook_path, people_columns
     from limen.listening.analysis.export import write
     from limen.listening.analysis.jnd import TABLE, jnd_table
@@ -233,13 +316,25 @@ def export(
         if events is not None:
             tables.append((events, "events", page_events(store, study), EVENTS))
     judged = [] if jnd is None else [(jnd / TABLE, "judgments")]
-    refuse_clashes(with_codebooks([*((path, what) for path, what, _, _ in tables), *judged]), file, _database(file, study, database))
+    refuse_clashes(
+        with_codebooks([*((path, what) for path, what, _, _ in tables), *judged]),
+        file,
+        _database(file, study, database),
+    )
     for path, what, table, columns in tables:
         write(table, path, columns, private=path == people)
-        out.print(f"written: {path} ({len(table)} {what}), explained by {codebook_path(path).name}", markup=False, soft_wrap=True)
+        out.print(
+            f"written: {path} ({len(table)} {what}), explained by {codebook_path(path).name}",
+            markup=False,
+            soft_wrap=True,
+        )
     if jnd is not None:
         judgments = jnd_table(rows, jnd, study, file.parent)
-        out.print(f"written: {judgments}, explained by {codebook_path(judgments).name}", markup=False, soft_wrap=True)
+        out.print(
+            f"written: {judgments}, explained by {codebook_path(judgments).name}",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 @app.command()
@@ -248,7 +343,9 @@ def analyze(
     to: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="Page to write; default results.html beside the study file, of simulated answers results_simulated.html."
+            "--out",
+            help="Page to write; default results.html beside the study file, of simulated answers "
+            "results_simulated.html.",
         ),
     ] = None,
     database: Database = None,
@@ -263,10 +360,14 @@ def analyze(
     file = _file(place)
     study, rows, recorded = _rows(file, database, simulated)
     to = to or file.with_name(f"results{_suffix(rows)}.html")
-    refuse_clashes([(to, "the page"), (to.with_suffix(".json"), "its numbers")], file, _database(file, study, database))
+    refuse_clashes(
+        [(to, "the page"), (to.with_suffix(".json"), "its numbers")], file, _database(file, study, database)
+    )
     results = analyse(study, rows, seed=seed, recorded=recorded)
     page = build_study(results, rows, to)
-    write_atomic(page.with_suffix(".json"), json.dumps(results.as_dict(), indent=1, ensure_ascii=False).encode())
+    write_atomic(
+        page.with_suffix(".json"), json.dumps(results.as_dict(), indent=1, ensure_ascii=False).encode()
+    )
     for line in sentences(results):
         out.print(line, markup=False, soft_wrap=True)
     out.print(f"results: {page}", markup=False, soft_wrap=True)
@@ -278,9 +379,11 @@ def backup(
     to: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; it must not exist yet.")],
     database: Database = None,
 ) -> None:
-    """Copy the answers of a study, also while it is served, into a file that `--database sqlite:///FILE` opens. It holds personal data.
+    """Copy the answers of a study, also while it is served, into a file that `--database sqlite:///FILE`
+    opens. It holds personal data.
 
-    Never copy the database file itself while the study is served. Answers in PostgreSQL are copied with pg_dump.
+    Never copy the database file itself while the study is served. Answers in PostgreSQL are copied with
+    pg_dump.
     """
     _package("sqlalchemy")
     from limen.listening.server.backup import backup as run
@@ -288,7 +391,11 @@ def backup(
 
     file = _file(place)
     answers = run(_database(file, read_study(file), database), to)
-    out.print(f"written: {to} ({answers} answers; holds personal data, only you can read it)", markup=False, soft_wrap=True)
+    out.print(
+        f"written: {to} ({answers} answers; holds personal data, only you can read it)",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 @app.command()
@@ -313,7 +420,10 @@ def erase(
 
 def _told_code(code: str) -> str:
     """What to do about the completion code of a study."""
-    return f"{code}  (paste it into the recruitment site; listeners see it once every answer of theirs is stored)"
+    return (
+        f"{code}  (paste it into the recruitment site; listeners see it once every answer of theirs is "
+        "stored)"
+    )
 
 
 def _file(place: Path) -> Path:
@@ -342,13 +452,22 @@ def _store(file: Path, database: str | None, simulated: bool = False) -> "Iterat
     where = made_up if simulated else _database(file, study, database)
     if isinstance(where, Path) and not where.is_file():
         there = made_up.is_file()
-        hint = "--simulated takes the simulated ones that are there" if there else f"`limen listen simulate {file.parent}` makes some up"
-        raise UserError(f"{where}: there are no answers yet. `limen listen serve {file.parent}` takes those of people, {hint}.")
+        hint = (
+            "--simulated takes the simulated ones that are there"
+            if there
+            else f"`limen listen simulate {file.parent}` makes some up"
+        )
+        raise UserError(
+            f"{where}: there are no answers yet. `limen listen serve {file.parent}` takes those of people, "
+            f"{hint}."
+        )
     with database_errors(where), closing(Store(where)) as store:
         yield study, store
 
 
-def _rows(file: Path, database: str | None, simulated: bool) -> "tuple[Study, list[dict[str, Any]], str | None]":
+def _rows(
+    file: Path, database: str | None, simulated: bool
+) -> "tuple[Study, list[dict[str, Any]], str | None]":
     """The study, its answers as a table, and the fingerprint recorded before the first of them."""
     from limen.listening.analysis.export import rows
 

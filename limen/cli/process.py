@@ -1,4 +1,5 @@
-"""The process of a command: streams that bear what is printed, and an end with one message and an exit code."""
+"""The process of a command: streams that bear what is printed, and an end with one message and an exit
+code."""
 
 import atexit
 import io
@@ -38,8 +39,12 @@ def end(text: str, code: int) -> NoReturn:
     """One message on standard error, then the exit code."""
     from rich.console import Console
 
-    Console(stderr=True).print(f"limen: {text}", style="red" if code == 2 else None, highlight=False, soft_wrap=True, markup=False)
-    if code == STOPPED:  # at once: the interpreter would wait for threads that still compute, and may end by the signal itself
+    Console(stderr=True).print(
+        f"limen: {text}", style="red" if code == 2 else None, highlight=False, soft_wrap=True, markup=False
+    )
+    if (
+        code == STOPPED
+    ):  # at once: the interpreter would wait for threads that still compute, and may end by the signal itself
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -49,10 +54,12 @@ def end(text: str, code: int) -> NoReturn:
 
 @contextmanager
 def going_on_later(where: Path | None) -> Iterator[None]:
-    """A run that is interrupted, or that the system stops, ends with the command that goes on with it. Without a folder, --resume itself
-    finds the newest one."""
+    """A run that is interrupted, or that the system stops, ends with the command that goes on with it.
+    Without a folder, --resume itself finds the newest one."""
     words = sys.argv[1:]
-    words += [] if where is None or any(word.split("=")[0] == "--out" for word in words) else ["--out", str(where)]
+    words += (
+        [] if where is None or any(word.split("=")[0] == "--out" for word in words) else ["--out", str(where)]
+    )
     words += [] if "--resume" in words else ["--resume"]
     later = f"Finished cells are kept. Go on with:\n  {shlex.join(['limen', *words])}"
     try:
@@ -73,12 +80,16 @@ def _sentence(error: BaseException) -> str | None:
     if isinstance(error, OSError):
         return refused(error)
     if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
-        return "There is not enough memory. Take fewer or smaller samples (--limit, batch_size) or a smaller model."
+        return (
+            "There is not enough memory. Take fewer or smaller samples (--limit, batch_size) or a "
+            "smaller model."
+        )
     return None
 
 
 class _Pipe(io.FileIO):
-    """A standard stream whose reader may leave (`| head`): what is written then is lost, and the command goes on."""
+    """A standard stream whose reader may leave (`| head`): what is written then is lost, and the command goes
+    on."""
 
     def write(self, content: Any, /) -> int:
         try:
@@ -88,16 +99,28 @@ class _Pipe(io.FileIO):
 
 
 def _open_streams() -> None:
-    """Standard streams that take every character, and that no end of their reader breaks. Those of a program that calls us stay."""
+    """Standard streams that take every character, and that no end of their reader breaks. Those of a program
+    that calls us stay."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed, as in `limen version >&-`
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif stream is getattr(sys, f"__{name}__") and not stream.isatty():
             pipe = _Pipe(stream.fileno(), "w", closefd=False)
-            errors = "replace" if name == "stdout" else stream.errors  # in ASCII or Latin-1 an infinity sign becomes a question mark
-            setattr(sys, name, io.TextIOWrapper(pipe if stream.write_through else io.BufferedWriter(pipe), stream.encoding, errors,
-                                                line_buffering=stream.line_buffering, write_through=stream.write_through))  # fmt: skip
+            errors = (
+                "replace" if name == "stdout" else stream.errors
+            )  # in ASCII or Latin-1 an infinity sign becomes a question mark
+            setattr(
+                sys,
+                name,
+                io.TextIOWrapper(
+                    pipe if stream.write_through else io.BufferedWriter(pipe),
+                    stream.encoding,
+                    errors,
+                    line_buffering=stream.line_buffering,
+                    write_through=stream.write_through,
+                ),
+            )
         elif stream is getattr(sys, f"__{name}__"):
             stream.reconfigure(errors="replace")
 

@@ -3,7 +3,14 @@
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 class Bar:
@@ -28,7 +35,9 @@ class Bar:
         self.task = self.progress.add_task("starting")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.progress.stop()
 
     def begin(self, total: float) -> None:
@@ -37,7 +46,9 @@ class Bar:
     def cell(self, number: int, count: int, words: str) -> None:
         self.progress.update(self.task, description=f"cell {number}/{count}  {words}")
         if not self.console.is_terminal:
-            self.console.print(f"cell {number}/{count}  {words}", highlight=False, soft_wrap=True, markup=False)
+            self.console.print(
+                f"cell {number}/{count}  {words}", highlight=False, soft_wrap=True, markup=False
+            )
 
     def advance(self, units: float) -> None:
         self.progress.advance(self.task, units)

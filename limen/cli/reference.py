@@ -1,4 +1,5 @@
-"""The reference: what `limen describe` prints and the pages under docs/reference/ show, both read from the options classes."""
+"""The reference: what `limen describe` prints and the pages under docs/reference/ show, both read from the
+options classes."""
 
 from pathlib import Path
 
@@ -27,7 +28,12 @@ def describe(name: str) -> str:
 
 
 def _plain(component: Component) -> str:
-    lines = [f"{component.name} ({SINGULAR[component.kind]})", "", (component.module.__doc__ or "").strip(), ""]
+    lines = [
+        f"{component.name} ({SINGULAR[component.kind]})",
+        "",
+        (component.module.__doc__ or "").strip(),
+        "",
+    ]
     rows = option_rows(component.options)
     for row in rows:
         lines += [f"  {row['name']}: {row['type']} = {row['default']}", f"      {row['meaning']}"]
@@ -39,7 +45,8 @@ def page(kind: str) -> str:
     lines = [
         f"# {kind.capitalize()}",
         "",
-        f"Written from the options classes by `python -m limen.cli.reference`. `limen describe {kind}/NAME` prints the same.",
+        f"Written from the options classes by `python -m limen.cli.reference`. `limen describe {kind}/NAME` "
+        "prints the same.",
         "",
     ]
     for name in names(kind):
@@ -50,7 +57,9 @@ def page(kind: str) -> str:
             lines += ["No options.", ""]
             continue
         lines += ["| option | type | default | meaning |", "|---|---|---|---|"]
-        lines += [f"| `{r['name']}` | {_cell(r['type'])} | `{r['default']}` | {_cell(r['meaning'])} |" for r in rows]
+        lines += [
+            f"| `{r['name']}` | {_cell(r['type'])} | `{r['default']}` | {_cell(r['meaning'])} |" for r in rows
+        ]
         lines.append("")
     return "\n".join(lines)
 

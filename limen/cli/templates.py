@@ -1,4 +1,5 @@
-"""Commented templates of new components, one file each; every one passes the contract test of its kind as it stands."""
+"""Commented templates of new components, one file each; every one passes the contract test of its kind as it
+stands."""
 
 import keyword
 import re
@@ -9,8 +10,16 @@ from limen.core.atomic import write_atomic
 from limen.core.components import _modules, names
 from limen.core.errors import UserError
 
-FOLDERS = {"attack": "attacks", "defense": "defenses", "metric": "metrics", "data": "data", "model": "models", "task": "tasks",
-           "axis": "degradations", "trial": "trials"}  # fmt: skip
+FOLDERS = {
+    "attack": "attacks",
+    "defense": "defenses",
+    "metric": "metrics",
+    "data": "data",
+    "model": "models",
+    "task": "tasks",
+    "axis": "degradations",
+    "trial": "trials",
+}
 
 ATTACK = '''r"""One sentence that says what NAME does. Authors year, link:
 
@@ -199,8 +208,16 @@ def NAME(listener: Listener, options: CLASS) -> list[Screen]:
     return clips("NAME", listener, options, [widget], right)
 '''
 
-TEMPLATES = {"attack": ATTACK, "defense": DEFENSE, "metric": METRIC, "data": DATA, "model": MODEL, "task": TASK,
-             "axis": AXIS, "trial": TRIAL}  # fmt: skip
+TEMPLATES = {
+    "attack": ATTACK,
+    "defense": DEFENSE,
+    "metric": METRIC,
+    "data": DATA,
+    "model": MODEL,
+    "task": TASK,
+    "axis": AXIS,
+    "trial": TRIAL,
+}
 
 
 def write(kind: str, name: str, into: Path | None = None) -> list[Path]:
@@ -208,7 +225,10 @@ def write(kind: str, name: str, into: Path | None = None) -> list[Path]:
     if kind not in TEMPLATES:
         raise UserError(f'There is no template for "{kind}". Kinds: {", ".join(TEMPLATES)}.')
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise UserError(f"A component's name is its file name: lower-case letters, digits and underscores, but {name!r} came.")
+        raise UserError(
+            f"A component's name is its file name: lower-case letters, digits and underscores, but {name!r} "
+            "came."
+        )
     folder = FOLDERS[kind]
     if name in names(folder):
         raise UserError(f'There is already a component "{name}" in {folder}. Choose another name.')

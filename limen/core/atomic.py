@@ -11,7 +11,8 @@ from limen.core.errors import UserError
 
 
 def write_atomic(path: Path, content: bytes) -> Path:
-    """A reader, and a run that was killed, find the old file or the new one, never half of one. What could not be written is named."""
+    """A reader, and a run that was killed, find the old file or the new one, never half of one. What could
+    not be written is named."""
     with named(path):
         if path.exists() and not path.is_file():  # a pipe or a device is written to, not replaced
             path.write_bytes(content)
@@ -41,14 +42,20 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, shape: type = dict) -> Any:
-    """What `write_atomic` wrote as JSON; a UserError that names a file which is missing, cut short or something else."""
+    """What `write_atomic` wrote as JSON; a UserError that names a file which is missing, cut short or
+    something else."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} is missing. If the run was stopped, continue it with --resume.") from None
     except ValueError as error:  # no JSON, or no text
-        raise UserError(f"{path} is damaged: {error}. Delete it and run the experiment again with --resume: "
-                        "what is whole is kept.") from None  # fmt: skip
+        raise UserError(
+            f"{path} is damaged: {error}. Delete it and run the experiment again with --resume: "
+            "what is whole is kept."
+        ) from None
     if not isinstance(value, shape):
-        raise UserError(f"{path} must hold a JSON {'object' if shape is dict else 'list'}, but holds {type(value).__name__}.")
+        raise UserError(
+            f"{path} must hold a JSON {'object' if shape is dict else 'list'}, but holds "
+            f"{type(value).__name__}."
+        )
     return value

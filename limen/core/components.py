@@ -1,6 +1,8 @@
-"""The file name is the registry: `limen/attacks/pgd.py` holds the function `pgd`, which an experiment file calls "pgd".
+"""The file name is the registry: `limen/attacks/pgd.py` holds the function `pgd`, which an experiment file
+calls "pgd".
 
-Other packages add components through entry points: the group "limen.attacks" maps a name to a module that holds the function.
+Other packages add components through entry points: the group "limen.attacks" maps a name to a module that
+holds the function.
 """
 
 import difflib
@@ -20,7 +22,18 @@ from pydantic import AfterValidator
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options, shown
 
-KINDS = ("data", "models", "defenses", "goals", "budgets", "attacks", "metrics", "tasks", "degradations", "trials")
+KINDS = (
+    "data",
+    "models",
+    "defenses",
+    "goals",
+    "budgets",
+    "attacks",
+    "metrics",
+    "tasks",
+    "degradations",
+    "trials",
+)
 OF_STUDIES = ("degradations", "trials")
 """Kinds that stand in study files, not in experiment files."""
 SINGULAR = {
@@ -59,8 +72,11 @@ class Component:
         main = [name for name, field in fields.items() if field.is_required()] or list(fields)
         if len(main) != 1:
             some = f"{main[0]}: ..." if main else "..."
-            raise UserError(f'The {SINGULAR[self.kind]} {self.name} has {len(fields)} options, so "{self.name}:value" does not say '
-                            f"which one is meant. Write {{name: {self.name}, {some}}}.")  # fmt: skip
+            raise UserError(
+                f'The {SINGULAR[self.kind]} {self.name} has {len(fields)} options, so "{self.name}:value" '
+                "does not say "
+                f"which one is meant. Write {{name: {self.name}, {some}}}."
+            )
         return main[0]
 
     def parse(self, values: Mapping[str, Any]) -> Options:
@@ -71,7 +87,8 @@ class Component:
 def _modules(kind: str) -> dict[str, str]:
     """Component name -> module path: our own files, then the entry points of other packages.
 
-    A component with much machinery has a folder of its own: models/whisper/whisper.py. Other folders hold what components share.
+    A component with much machinery has a folder of its own: models/whisper/whisper.py. Other folders hold
+    what components share.
     """
     package = importlib.import_module(f"limen.{kind}")
     own = {}
@@ -105,7 +122,8 @@ def _unknown(kind: str, name: str) -> str:
 
 
 def parse(kind: str, spec: Any) -> tuple[Component, Options]:
-    """The component and its validated options, from "pgd", {"name": "pgd", "steps": 10}, "linf:0.03" or an options object."""
+    """The component and its validated options, from "pgd", {"name": "pgd", "steps": 10}, "linf:0.03" or an
+    options object."""
     if isinstance(spec, Options):
         return _of_options(kind, spec), spec
     if isinstance(spec, str):
@@ -127,11 +145,15 @@ def _of_options(kind: str, options: Options) -> Component:
     for name in names(kind):
         if (component := load(kind, name)).options is type(options):
             return component
-    raise UserError(f"{type(options).__name__} holds the options of no {SINGULAR[kind]}. There are: {', '.join(names(kind))}.")
+    raise UserError(
+        f"{type(options).__name__} holds the options of no {SINGULAR[kind]}. There are: "
+        f"{', '.join(names(kind))}."
+    )
 
 
 def named(kind: str) -> AfterValidator:
-    """Checks an option that names a component, when it is read: `inner: Annotated[dict[str, Any], named("attacks")]`."""
+    """Checks an option that names a component, when it is read: `inner: Annotated[dict[str, Any],
+    named("attacks")]`."""
 
     def check(value: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -146,23 +168,30 @@ def named(kind: str) -> AfterValidator:
 def from_path(path: str, who: str) -> Callable[..., Any]:
     """A function of the user's own, given as "package.module:function"; `who` asks for it."""
     place, _, name = path.partition(":")
-    sys.path.insert(0, os.getcwd())  # a console command does not look in the working folder, where users keep their code
+    sys.path.insert(
+        0, os.getcwd()
+    )  # a console command does not look in the working folder, where users keep their code
     try:
         return getattr(importlib.import_module(place), name)
     except (ImportError, AttributeError) as error:
-        raise UserError(f"{who} {path!r} was not found ({error}). Write it as package.module:function.") from None
+        raise UserError(
+            f"{who} {path!r} was not found ({error}). Write it as package.module:function."
+        ) from None
     finally:
         sys.path.remove(os.getcwd())
 
 
 class Makers(ModuleType):
-    """A package whose components make specs: `limen.budgets.snr(snr_db=30)` is {"name": "snr", "snr_db": 30}, and so is `snr(30)`."""
+    """A package whose components make specs: `limen.budgets.snr(snr_db=30)` is {"name": "snr", "snr_db": 30},
+    and so is `snr(30)`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         # the import system sets an imported file as an attribute of its package: put the maker in its place
         super().__setattr__(
             name,
-            partial(_spec, self.__name__.rpartition(".")[2], name) if isinstance(value, ModuleType) and not name.startswith("_") else value,
+            partial(_spec, self.__name__.rpartition(".")[2], name)
+            if isinstance(value, ModuleType) and not name.startswith("_")
+            else value,
         )
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
@@ -177,5 +206,7 @@ class Makers(ModuleType):
 def _spec(kind: str, component: str, /, *value: Any, **options: Any) -> dict[str, Any]:
     """{"name": component, ...}; a single value is that of its main option."""
     if len(value) > 1:
-        raise UserError(f"limen.{kind}.{component} takes one value, and options by name; got {len(value)} values.")
+        raise UserError(
+            f"limen.{kind}.{component} takes one value, and options by name; got {len(value)} values."
+        )
     return {"name": component, **({load(kind, component).main_option: value[0]} if value else {}), **options}

@@ -1,4 +1,5 @@
-"""Edit distance: the cheapest way to turn a hypothesis into a reference, word by word, and how many errors of each kind it holds."""
+"""Edit distance: the cheapest way to turn a hypothesis into a reference, word by word, and how many errors of
+each kind it holds."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ Costs = Literal["unit", "sclite"]
 Operation = Literal["correct", "substitution", "deletion", "insertion"]
 
 WEIGHTS: dict[str, tuple[int, int, int]] = {"unit": (1, 1, 1), "sclite": (4, 3, 3)}
-"""Cost of a substitution, a deletion, an insertion. With NIST sclite's weights an alignment may hold more errors than the fewest."""
+"""Cost of a substitution, a deletion, an insertion. With NIST sclite's weights an alignment may hold more
+errors than the fewest."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Edits:
 
 
 class Step(NamedTuple):
-    """One step of an alignment: where it stands in the reference and in the hypothesis; None where it has no place there."""
+    """One step of an alignment: where it stands in the reference and in the hypothesis; None where it has no
+    place there."""
 
     operation: Operation
     reference: int | None
@@ -41,7 +44,8 @@ def edits(reference: Sequence[str], hypothesis: Sequence[str], costs: Costs = "u
 
 
 def alignment(reference: Sequence[str], hypothesis: Sequence[str], costs: Costs = "unit") -> list[Step]:
-    """One cheapest alignment, first token first; ties as sclite breaks them: match or substitution first, then insertion, then deletion."""
+    """One cheapest alignment, first token first; ties as sclite breaks them: match or substitution first,
+    then insertion, then deletion."""
     substitute, delete, insert = WEIGHTS[costs]
     number = {token: i for i, token in enumerate({*reference, *hypothesis})}
     ref, hyp = (np.array([number[t] for t in tokens], dtype=np.int64) for tokens in (reference, hypothesis))

@@ -12,7 +12,8 @@ class UserError(Exception):
 
 
 class SampleError(UserError):
-    """A mistake in one sample of a batch, told by its row: who knows the ids of the batch names it by `named`."""
+    """A mistake in one sample of a batch, told by its row: who knows the ids of the batch names it by
+    `named`."""
 
     def __init__(self, row: int, message: str):
         super().__init__(f"sample number {row} of the batch: {message}")
@@ -31,13 +32,18 @@ def check_each(items: Iterable[T], check: Callable[[T], object]) -> None:
         except UserError as error:
             troubles[str(error)] = None
     if len(troubles) > 1:
-        raise UserError(f"Nothing was run, for {len(troubles)} things are missing or do not fit:\n" + "\n".join(f"- {t}" for t in troubles))
+        raise UserError(
+            f"Nothing was run, for {len(troubles)} things are missing or do not fit:\n"
+            + "\n".join(f"- {t}" for t in troubles)
+        )
     if troubles:
         raise UserError(next(iter(troubles)))
 
 
 def missing_package(who: str, package: str, extra: str) -> UserError:
-    return UserError(f"{who} needs the package {package}, which is not installed. Install it: pip install 'limen[{extra}]'")
+    return UserError(
+        f"{who} needs the package {package}, which is not installed. Install it: pip install 'limen[{extra}]'"
+    )
 
 
 REFUSED = {

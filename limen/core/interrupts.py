@@ -1,4 +1,5 @@
-"""Ctrl-C pressed twice is one wish to stop: the second one must not break off what the first one tidies up."""
+"""Ctrl-C pressed twice is one wish to stop: the second one must not break off what the first one tidies
+up."""
 
 import signal
 import threading
@@ -24,8 +25,12 @@ class _Handler:
 
 @contextmanager
 def one_interrupt() -> Iterator[None]:
-    """Several Ctrl-C within two seconds raise one KeyboardInterrupt. Where Ctrl-C is ignored or handled otherwise, nothing changes."""
-    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    """Several Ctrl-C within two seconds raise one KeyboardInterrupt. Where Ctrl-C is ignored or handled
+    otherwise, nothing changes."""
+    ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
     if not ours:
         yield
         return
@@ -38,7 +43,8 @@ def one_interrupt() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[Callable[[], None]]:
-    """A Ctrl-C in here is raised by the function that is yielded, to be called where no lock is held and nothing is half done."""
+    """A Ctrl-C in here is raised by the function that is yielded, to be called where no lock is held and
+    nothing is half done."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield lambda: None

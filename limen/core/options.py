@@ -1,7 +1,7 @@
 """Options are declared once, in a frozen class beside the function that takes them.
 
-Validation, `limen describe`, the JSON schema, the reference pages and the keys of an experiment file are all read from that class.
-A mistake becomes one sentence with the way out.
+Validation, `limen describe`, the JSON schema, the reference pages and the keys of an experiment file are all
+read from that class. A mistake becomes one sentence with the way out.
 """
 
 import difflib
@@ -18,7 +18,13 @@ T = TypeVar("T", bound=BaseModel)
 class Options(BaseModel):
     """Type, default, bounds and meaning of each option; the string under a field is its meaning."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+    )
 
 
 MOST_TOLD = 10
@@ -55,7 +61,9 @@ def _sentence(cls: type[BaseModel], error: Any) -> str:
         text = str(error["ctx"]["error"])
         return f"{place}: {text}" if place else text
     mapping = error["type"] in ("model_type", "dict_type")
-    message = "expected a mapping, {key: value, ...}" if mapping else error["msg"][0].lower() + error["msg"][1:]
+    message = (
+        "expected a mapping, {key: value, ...}" if mapping else error["msg"][0].lower() + error["msg"][1:]
+    )
     return f"{f'{place}: ' if place else ''}{message}, got {shown(error['input'])}."
 
 
@@ -63,7 +71,11 @@ def _owner(cls: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
     """The class, perhaps nested, whose option the error is about."""
     for part in loc[:-1]:
         field = cls.model_fields.get(str(part))
-        inside = [t for t in _types_in(field.annotation) if isinstance(t, type) and issubclass(t, BaseModel)] if field else []
+        inside = (
+            [t for t in _types_in(field.annotation) if isinstance(t, type) and issubclass(t, BaseModel)]
+            if field
+            else []
+        )
         cls = inside[0] if inside else cls
     return cls
 
@@ -78,13 +90,20 @@ def describe_field(cls: type[BaseModel], name: str) -> str:
 
 
 def option_rows(cls: type[BaseModel]) -> list[dict[str, str]]:
-    """One row per option: name, type, default, meaning. What `limen describe` prints and the reference pages show."""
+    """One row per option: name, type, default, meaning. What `limen describe` prints and the reference pages
+    show."""
     schema = cls.model_json_schema()
     rows = []
     for name, field in cls.model_fields.items():
         default = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
-        rows.append({"name": name, "type": _type_words(schema["properties"][name], schema), "default": default,
-                     "meaning": " ".join((field.description or "").split())})  # fmt: skip
+        rows.append(
+            {
+                "name": name,
+                "type": _type_words(schema["properties"][name], schema),
+                "default": default,
+                "meaning": " ".join((field.description or "").split()),
+            }
+        )
     return rows
 
 
@@ -97,10 +116,25 @@ def _type_words(schema: dict[str, Any], root: dict[str, Any]) -> str:
         return repr(schema["const"])
     if "enum" in schema:
         return " | ".join(repr(v) for v in schema["enum"])
-    words = {"number": "float", "integer": "int", "boolean": "bool", "string": "str", "null": "None", "object": "mapping"}
+    words = {
+        "number": "float",
+        "integer": "int",
+        "boolean": "bool",
+        "string": "str",
+        "null": "None",
+        "object": "mapping",
+    }
     kind = schema.get("type", "any")
     if kind == "array":
         return f"list[{_type_words(schema['items'], root)}]" if "items" in schema else "list"
-    bounds = [f"{sign} {schema[key]:g}" for key, sign in
-              (("exclusiveMinimum", ">"), ("minimum", ">="), ("exclusiveMaximum", "<"), ("maximum", "<=")) if key in schema]  # fmt: skip
+    bounds = [
+        f"{sign} {schema[key]:g}"
+        for key, sign in (
+            ("exclusiveMinimum", ">"),
+            ("minimum", ">="),
+            ("exclusiveMaximum", "<"),
+            ("maximum", "<="),
+        )
+        if key in schema
+    ]
     return words.get(kind, kind) + (f" ({', '.join(bounds)})" if bounds else "")

@@ -1,6 +1,7 @@
 """Randomness is an argument: one seed per run, one stream per sample id and purpose.
 
-A stream depends on nothing but the seed and the words that name it, so batch size, order, resuming and device cannot change a draw.
+A stream depends on nothing but the seed and the words that name it, so batch size, order, resuming and device
+cannot change a draw.
 """
 
 import hashlib
@@ -26,7 +27,8 @@ def generator(seed: int, *words: object) -> "torch.Generator":
 
 
 class Streams(Sequence["torch.Generator"]):
-    """One stream per sample, seeded when first drawn from: seeding hundreds that nobody draws from costs as much as a forward pass."""
+    """One stream per sample, seeded when first drawn from: seeding hundreds that nobody draws from costs as
+    much as a forward pass."""
 
     def __init__(self, make: Callable[[int], "torch.Generator"], numbers: Sequence[int]):
         self._make, self._numbers = make, numbers
@@ -47,21 +49,29 @@ def generators(seed: int, ids: Sequence[str], *words: object) -> Streams:
     return Streams(cache(lambda i: generator(seed, *words, ids[i])), range(len(ids)))
 
 
-def uniform_like(x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None" = None) -> "Tensor":
-    """(B, ...) numbers in [0, 1); row i comes from stream i alone. Of clips with `lengths`, padding draws nothing and stays 0."""
+def uniform_like(
+    x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None" = None
+) -> "Tensor":
+    """(B, ...) numbers in [0, 1); row i comes from stream i alone. Of clips with `lengths`, padding draws
+    nothing and stays 0."""
     import torch
 
     return _drawn(torch.rand, x, streams, lengths)
 
 
-def normal_like(x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None" = None) -> "Tensor":
-    """(B, ...) standard normal numbers; row i comes from stream i alone. Of clips with `lengths`, padding draws nothing and stays 0."""
+def normal_like(
+    x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None" = None
+) -> "Tensor":
+    """(B, ...) standard normal numbers; row i comes from stream i alone. Of clips with `lengths`, padding
+    draws nothing and stays 0."""
     import torch
 
     return _drawn(torch.randn, x, streams, lengths)
 
 
-def _drawn(draw: "Callable[..., Tensor]", x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None") -> "Tensor":
+def _drawn(
+    draw: "Callable[..., Tensor]", x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None"
+) -> "Tensor":
     import torch
 
     if lengths is None:

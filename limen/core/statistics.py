@@ -23,11 +23,15 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> tuple[float, float
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     # at 0 of n and n of n the bound is the share itself; rounding must not push it past
-    return (0.0 if successes == 0 else max(0.0, middle - half), 1.0 if successes == n else min(1.0, middle + half))
+    return (
+        0.0 if successes == 0 else max(0.0, middle - half),
+        1.0 if successes == n else min(1.0, middle + half),
+    )
 
 
 def clopper_pearson(successes: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Exact interval of a share, by quantiles of the beta distribution. Clopper and Pearson 1934, https://doi.org/10.1093/biomet/26.4.404."""
+    """Exact interval of a share, by quantiles of the beta distribution. Clopper and Pearson 1934,
+    https://doi.org/10.1093/biomet/26.4.404."""
     from scipy.stats import beta
 
     tail = (1 - level) / 2
@@ -36,7 +40,9 @@ def clopper_pearson(successes: int, n: int, level: float = LEVEL) -> tuple[float
     return low, high
 
 
-def t_interval(values: Sequence[float] | np.ndarray, level: float = LEVEL) -> tuple[float, float] | tuple[None, None]:
+def t_interval(
+    values: Sequence[float] | np.ndarray, level: float = LEVEL
+) -> tuple[float, float] | tuple[None, None]:
     """Student's interval of the mean; none from a single value."""
     from scipy.stats import t
 
@@ -48,8 +54,11 @@ def t_interval(values: Sequence[float] | np.ndarray, level: float = LEVEL) -> tu
     return mean - half, mean + half
 
 
-def pooled(errors: Sequence[float], totals: Sequence[float], level: float = LEVEL, seed: int = 0) -> dict[str, float | None]:
-    """Rate of a whole set, total errors / total words, with a percentile bootstrap over samples (Efron 1979)."""
+def pooled(
+    errors: Sequence[float], totals: Sequence[float], level: float = LEVEL, seed: int = 0
+) -> dict[str, float | None]:
+    """Rate of a whole set, total errors / total words, with a percentile bootstrap over samples (Efron
+    1979)."""
     e, n = np.asarray(errors, float), np.asarray(totals, float)
     if n.sum() == 0:
         return {"mean": None, "low": None, "high": None}

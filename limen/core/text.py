@@ -1,23 +1,57 @@
-"""Texts made comparable. What counts as the same text is an option everywhere, never a habit of one metric."""
+"""Texts made comparable. What counts as the same text is an option everywhere, never a habit of one
+metric."""
 
 import re
 import unicodedata
 from typing import Literal
 
 How = Literal["none", "words", "english"]
-""""none": as it stands, single spaces; "words": lower case, only letters, digits and apostrophes; "english": also numbers as words,
-14 as fourteen and 3rd as third."""
+""""none": as it stands, single spaces; "words": lower case, only letters, digits and apostrophes; "english":
+also numbers as words, 14 as fourteen and 3rd as third."""
 
-ONES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen",
-        "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")  # fmt: skip
-ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth", "twelve": "twelfth"}
+ONES = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+)
+ORDINALS = {
+    "one": "first",
+    "two": "second",
+    "three": "third",
+    "five": "fifth",
+    "eight": "eighth",
+    "nine": "ninth",
+    "twelve": "twelfth",
+}
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 
 
 def normalised(text: str, how: How) -> str:
     if how == "english":
         text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-        text = re.sub(r"(\d+)(st|nd|rd|th)\b", lambda found: f" {_ordinal(_number_words(found[1]))} ", text, flags=re.IGNORECASE)
+        text = re.sub(
+            r"(\d+)(st|nd|rd|th)\b",
+            lambda found: f" {_ordinal(_number_words(found[1]))} ",
+            text,
+            flags=re.IGNORECASE,
+        )
         text = re.sub(r"\d+", lambda digits: f" {_number_words(digits[0])} ", text)
     if how != "none":
         plain = unicodedata.normalize("NFC", text.lower().replace("’", "'"))
@@ -44,4 +78,6 @@ def _number_words(digits: str) -> str:
 def _ordinal(words: str) -> str:
     """ "twenty one" -> "twenty first"."""
     *before, last = words.split()
-    return " ".join([*before, ORDINALS.get(last) or (f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th")])
+    return " ".join(
+        [*before, ORDINALS.get(last) or (f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th")]
+    )

@@ -1,5 +1,5 @@
-"""Loops over frames that Python would be too slow for: compiled by torch, they run without Python's lock, so that two batches in two
-threads do not wait for each other at every step."""
+"""Loops over frames that Python would be too slow for: compiled by torch, they run without Python's lock, so
+that two batches in two threads do not wait for each other at every step."""
 
 import warnings
 from collections.abc import Callable
@@ -15,7 +15,9 @@ def scripted(function: Callable[..., Any]) -> Callable[..., Any]:
     @cache
     def compiled() -> Callable[..., Any]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch would have us move on to torch.compile, which needs a C++ compiler
+            warnings.simplefilter(
+                "ignore"
+            )  # torch would have us move on to torch.compile, which needs a C++ compiler
             return torch.jit.script(function)
 
     return wraps(function)(lambda *given: compiled()(*given))

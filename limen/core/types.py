@@ -1,4 +1,5 @@
-"""What flows from data to report: samples in their natural range, with ids and lengths, and what a model answers."""
+"""What flows from data to report: samples in their natural range, with ids and lengths, and what a model
+answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples side by side. Clips are padded with zeros at the end; `lengths` says how many samples are real."""
+    """Samples side by side. Clips are padded with zeros at the end; `lengths` says how many samples are
+    real."""
 
     kind: Kind
     ids: list[str]
@@ -41,8 +43,13 @@ class Batch:
 
     def rows(self, index: Tensor | Sequence[int]) -> "Batch":
         i = torch.as_tensor(index)
-        return replace(self, ids=[self.ids[k] for k in i.tolist()], x=select(self.x, i), y=select(self.y, i),
-                       lengths=None if self.lengths is None else select(self.lengths, i))  # fmt: skip
+        return replace(
+            self,
+            ids=[self.ids[k] for k in i.tolist()],
+            x=select(self.x, i),
+            y=select(self.y, i),
+            lengths=None if self.lengths is None else select(self.lengths, i),
+        )
 
     def to(self, device: torch.device | str) -> "Batch":
         move = lambda t: t.to(device) if isinstance(t, Tensor) else t  # noqa: E731
@@ -56,7 +63,9 @@ def collate(kind: Kind, samples: Sequence[Sample]) -> Batch:
     if kind == "picture":
         return Batch(kind, ids, torch.stack([s.x for s in samples]), y)
     lengths = torch.tensor([len(s.x) for s in samples])
-    return Batch(kind, ids, torch.nn.utils.rnn.pad_sequence([s.x for s in samples], batch_first=True), y, lengths)
+    return Batch(
+        kind, ids, torch.nn.utils.rnn.pad_sequence([s.x for s in samples], batch_first=True), y, lengths
+    )
 
 
 @runtime_checkable
@@ -65,18 +74,20 @@ class Transcripts(Protocol):
 
     @property
     def exact(self) -> bool:
-        """True if `would_transcribe` is what `texts` writes. Not with a beam search, nor if one text can be written in several sequences of tokens."""
+        """True if `would_transcribe` is what `texts` writes. Not with a beam search, nor if one text can be
+        written in several sequences of tokens."""
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
-        """(B,) negative log-likelihood of each text, differentiable. A decoder that writes token after token lets the first one count
-        1 + first_weight times and keeps the sum of the weights."""
+        """(B,) negative log-likelihood of each text, differentiable. A decoder that writes token after token
+        lets the first one count 1 + first_weight times and keeps the sum of the weights."""
 
     def texts(self) -> list[str]:
         """What was recognised, one string per sample."""
 
     def would_transcribe(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
-        """(B,) bool: would the likeliest token after each token give exactly these texts (or their `first` characters)? Searches ask it at
-        every step: after `nll` of the same texts it costs next to nothing, whatever decoding `texts` uses."""
+        """(B,) bool: would the likeliest token after each token give exactly these texts (or their `first`
+        characters)? Searches ask it at every step: after `nll` of the same texts it costs next to nothing,
+        whatever decoding `texts` uses."""
 
     def rows(self, index: Tensor) -> "Transcripts":
         """The answers of some of the samples."""
@@ -84,12 +95,15 @@ class Transcripts(Protocol):
 
 @dataclass(frozen=True)
 class EnsembleOutputs:
-    """The answers of several models to the same samples: an attack on all of them at once adds up their losses."""
+    """The answers of several models to the same samples: an attack on all of them at once adds up their
+    losses."""
 
     members: list["Tensor | Transcripts"]
 
     def rows(self, index: Tensor) -> "EnsembleOutputs":
-        return EnsembleOutputs([m[index.to(m.device)] if isinstance(m, Tensor) else m.rows(index) for m in self.members])
+        return EnsembleOutputs(
+            [m[index.to(m.device)] if isinstance(m, Tensor) else m.rows(index) for m in self.members]
+        )
 
 
 Outputs = Tensor | Transcripts | EnsembleOutputs
@@ -106,7 +120,11 @@ def predictions(outputs: Outputs) -> Tensor | list[str]:
 def select(values: Any, index: Tensor) -> Any:
     """Rows, by their numbers, of a tensor or of a list."""
     # index_select: values[index] takes up to five times as long
-    return values.index_select(0, index.to(values.device)) if isinstance(values, Tensor) else [values[i] for i in index.tolist()]
+    return (
+        values.index_select(0, index.to(values.device))
+        if isinstance(values, Tensor)
+        else [values[i] for i in index.tolist()]
+    )
 
 
 def different(a: Tensor | list[str], b: Tensor | list[str], device: torch.device | str = "cpu") -> Tensor:
@@ -138,7 +156,8 @@ class Samples:
     """None when samples are measured without a model."""
     extra: dict[str, Any] = field(default_factory=dict)
     target: Tensor | list[str] | None = None
-    """What the attack wanted the model to say: (B,) classes, B texts or (B, K) probabilities; None if anything wrong would do."""
+    """What the attack wanted the model to say: (B,) classes, B texts or (B, K) probabilities; None if
+    anything wrong would do."""
 
     def pair(self, i: int) -> tuple[Tensor, Tensor]:
         """Clean and adversarial sample i without padding."""

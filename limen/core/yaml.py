@@ -1,6 +1,8 @@
-"""YAML and JSON files as plain data: text, finite numbers, true, false, null, lists and mappings with text as keys; within limits.
+"""YAML and JSON files as plain data: text, finite numbers, true, false, null, lists and mappings with text as
+keys; within limits.
 
-A few lines of aliases can stand for gigabytes, so what a file holds is counted with every alias written out before anything is built.
+A few lines of aliases can stand for gigabytes, so what a file holds is counted with every alias written out
+before anything is built.
 """
 
 import json
@@ -30,15 +32,20 @@ _PLAIN = {_TAG + name for name in ("str", "int", "float", "bool", "null", "seq",
 
 
 class _Yaml(yaml.SafeLoader):
-    """YAML as 1.2 has it: only true and false are booleans (the words yes, no, on and off are spoken commands), 1e-3 is a number, a date
-    is text, and a key stands once."""
+    """YAML as 1.2 has it: only true and false are booleans (the words yes, no, on and off are spoken
+    commands), 1e-3 is a number, a date is text, and a key stands once."""
 
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise ConstructorError(None, None, f"lists and mappings are nested deeper than {DEEPEST}", self.peek_event().start_mark)
+            raise ConstructorError(
+                None,
+                None,
+                f"lists and mappings are nested deeper than {DEEPEST}",
+                self.peek_event().start_mark,
+            )
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -48,10 +55,14 @@ class _Yaml(yaml.SafeLoader):
         keys: set[str] = set()
         for key, _ in node.value:
             if key.tag not in (_TAG + "str", _TAG + "merge"):
-                wanted = f'text; put it in quotes: "{key.value}"' if isinstance(key, yaml.ScalarNode) else "text"
+                wanted = (
+                    f'text; put it in quotes: "{key.value}"' if isinstance(key, yaml.ScalarNode) else "text"
+                )
                 raise ConstructorError(None, None, f"a key must be {wanted}", key.start_mark)
             if key.value in keys:
-                raise ConstructorError(None, None, f"the key {key.value!r} stands twice in one mapping", key.start_mark)
+                raise ConstructorError(
+                    None, None, f"the key {key.value!r} stands twice in one mapping", key.start_mark
+                )
             keys.add(key.value)
         return node
 
@@ -59,27 +70,42 @@ class _Yaml(yaml.SafeLoader):
         try:
             return super().scan_flow_scalar_non_spaces(double, start_mark)
         except (OverflowError, ValueError):  # of chr()
-            raise ScannerError(None, None, "an escape (\\U...) goes beyond the last character, \\U0010FFFF", self.get_mark()) from None
+            raise ScannerError(
+                None, None, "an escape (\\U...) goes beyond the last character, \\U0010FFFF", self.get_mark()
+            ) from None
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep)
         except (ValueError, LookupError):  # !!int "", !!bool maybe, a number of 5,000 digits
-            raise ConstructorError(None, None, f"{str(node.value)[:40]!r} is no {node.tag.replace(_TAG, '!!')}", node.start_mark) from None
+            raise ConstructorError(
+                None, None, f"{str(node.value)[:40]!r} is no {node.tag.replace(_TAG, '!!')}", node.start_mark
+            ) from None
 
     def refuse(self, node: Any) -> Any:
         tag = str(node.tag).replace(_TAG, "!!")
-        raise ConstructorError(None, None, f"the tag {tag} is not for data; write text, a number, a list or a mapping", node.start_mark)
+        raise ConstructorError(
+            None,
+            None,
+            f"the tag {tag} is not for data; write text, a number, a list or a mapping",
+            node.start_mark,
+        )
 
 
-_Yaml.yaml_constructors = {tag: made for tag, made in yaml.SafeLoader.yaml_constructors.items() if tag in _PLAIN}
+_Yaml.yaml_constructors = {
+    tag: made for tag, made in yaml.SafeLoader.yaml_constructors.items() if tag in _PLAIN
+}
 _Yaml.add_constructor(None, _Yaml.refuse)  # type: ignore[type-var]
 _Yaml.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.removeprefix(_TAG) in ("int", "null", "merge")]
+    first: [
+        (tag, pattern) for tag, pattern in resolvers if tag.removeprefix(_TAG) in ("int", "null", "merge")
+    ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Yaml.add_implicit_resolver(_TAG + "bool", re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
-_Yaml.add_implicit_resolver(_TAG + "float", re.compile(r"^[-+]?(\.\d+|\d+\.\d*|\d+(?=[eE]))([eE][-+]?\d+)?$"), list("-+.0123456789"))
+_Yaml.add_implicit_resolver(
+    _TAG + "float", re.compile(r"^[-+]?(\.\d+|\d+\.\d*|\d+(?=[eE]))([eE][-+]?\d+)?$"), list("-+.0123456789")
+)
 
 
 def read_yaml(path: Path) -> Any:
@@ -92,11 +118,18 @@ def read_yaml(path: Path) -> Any:
         content = _from_json(text) if json_file else _from_yaml(text, path.name)
         _check(content)
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} cannot be read: it is not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8.") from None
+        raise UserError(
+            f"{path} cannot be read: it is not UTF-8 text ({error.reason} at byte {error.start}). Save it "
+            "as UTF-8."
+        ) from None
     except RecursionError:  # of the JSON reader, which counts a thousand brackets
-        raise UserError(f"{path} cannot be read: lists and mappings are nested deeper than {DEEPEST}.") from None
+        raise UserError(
+            f"{path} cannot be read: lists and mappings are nested deeper than {DEEPEST}."
+        ) from None
     except (OSError, yaml.YAMLError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as {'JSON' if json_file else 'YAML'}: {str(error).rstrip('.')}.") from None
+        raise UserError(
+            f"{path} cannot be read as {'JSON' if json_file else 'YAML'}: {str(error).rstrip('.')}."
+        ) from None
     return content
 
 
@@ -131,7 +164,11 @@ def _weigh(node: Any, depth: int, known: dict[int, tuple[int, int] | None]) -> t
         inside = node.value if isinstance(node, yaml.CollectionNode) else ()
         if depth > DEEPEST:
             raise ConstructorError(None, None, f"aliases (*name) nest deeper than {DEEPEST}", node.start_mark)
-        weights = [_weigh(part, depth + 1, known) for one in inside for part in (one if isinstance(one, tuple) else (one,))]
+        weights = [
+            _weigh(part, depth + 1, known)
+            for one in inside
+            for part in (one if isinstance(one, tuple) else (one,))
+        ]
         known[id(node)] = 1 + sum(w for w, _ in weights), 1 + max((h for _, h in weights), default=0)
     weight = known[id(node)]
     if weight is None:
@@ -139,8 +176,12 @@ def _weigh(node: Any, depth: int, known: dict[int, tuple[int, int] | None]) -> t
     if depth + weight[1] > DEEPEST + 1:
         raise ConstructorError(None, None, f"aliases (*name) nest deeper than {DEEPEST}", node.start_mark)
     if weight[0] > MOST_VALUES:
-        raise ConstructorError(None, None, f"with its aliases (*name) written out it holds more than {MOST_VALUES:,} values",
-                               node.start_mark)  # fmt: skip
+        raise ConstructorError(
+            None,
+            None,
+            f"with its aliases (*name) written out it holds more than {MOST_VALUES:,} values",
+            node.start_mark,
+        )
     return weight
 
 
@@ -152,8 +193,11 @@ def _check(content: Any) -> None:
         place, value, depth = waiting.pop()
         count += 1
         if depth > DEEPEST or count > MOST_VALUES:
-            raise ValueError(f"it holds more than {MOST_VALUES:,} values" if count > MOST_VALUES else
-                             f"lists and mappings are nested deeper than {DEEPEST}")  # fmt: skip
+            raise ValueError(
+                f"it holds more than {MOST_VALUES:,} values"
+                if count > MOST_VALUES
+                else f"lists and mappings are nested deeper than {DEEPEST}"
+            )
         if trouble := _trouble(value):
             raise ValueError(f"{place.lstrip('.') or 'the content'}: {trouble}")
         waiting += [(f"{place}{step}", part, depth + 1) for step, part in _parts(value)]

@@ -1,8 +1,9 @@
-"""Asterisk prompts: some 550 recorded telephone prompts with transcripts in each of English, Spanish, French, Italian and Russian.
+"""Asterisk prompts: some 550 recorded telephone prompts with transcripts in each of English, Spanish, French,
+Italian and Russian.
 
-One professional voice per language, 8 kHz: digits, letters, words and sentences. Fetch a language with `limen data get asterisk-en`
-(en, es, fr, it, ru). Prompts without words (tones, silence) or without a transcript are left out. Split by a hash of the name:
-about 70 % train, 10 % valid, 20 % test."""
+One professional voice per language, 8 kHz: digits, letters, words and sentences. Fetch a language with `limen
+data get asterisk-en` (en, es, fr, it, ru). Prompts without words (tones, silence) or without a transcript are
+left out. Split by a hash of the name: about 70 % train, 10 % valid, 20 % test."""
 
 import re
 from pathlib import Path
@@ -31,18 +32,23 @@ class Asterisk(FileOptions):
     longest_s: float | None = Field(default=None, gt=0)
     """Leave out longer prompts; null takes all."""
     normalise: How = "words"
-    """"words": lower case, only letters, digits, apostrophes and single spaces; "english": numbers as words too; "none": as it stands."""
+    """"words": lower case, only letters, digits, apostrophes and single spaces; "english": numbers as words
+    too; "none": as it stands."""
     rate_hz: int = Field(default=16000, ge=1)
     """Sample rate that clips are brought to; the recordings have 8 kHz."""
 
 
 def asterisk(options: Asterisk) -> Dataset:
-    folder = existing_folder(options.path, "asterisk") if options.path else fetched(f"asterisk-{options.language}")
+    folder = (
+        existing_folder(options.path, "asterisk") if options.path else fetched(f"asterisk-{options.language}")
+    )
     texts = _read_texts(folder / f"core-sounds-{options.language}.txt")
     prompts: list[tuple[Path, str, str]] = []
     for path in files_below(folder, (".wav",)):
         name = path.relative_to(folder).with_suffix("").as_posix()
-        text = normalised(REMARK.sub(" ", texts.get(name) or texts.get(name.lower()) or ""), options.normalise)
+        text = normalised(
+            REMARK.sub(" ", texts.get(name) or texts.get(name.lower()) or ""), options.normalise
+        )
         identity = f"{options.language}/{name}"
         if (
             text
@@ -52,19 +58,24 @@ def asterisk(options: Asterisk) -> Dataset:
         ):
             prompts.append((path, text, identity))
     if not prompts:
-        raise UserError(f"asterisk: {folder} holds no prompt with a transcript for the split {options.split}. "
-                        f"Fetch them: limen data get asterisk-{options.language}")  # fmt: skip
+        raise UserError(
+            f"asterisk: {folder} holds no prompt with a transcript for the split {options.split}. "
+            f"Fetch them: limen data get asterisk-{options.language}"
+        )
 
     def load(key: tuple[Path, str, str]) -> Sample:
         path, text, identity = key
         return Sample(identity, read_clip(path, options.rate_hz), text)
 
     keys = ordered(prompts, [identity for _, _, identity in prompts], options)
-    return Dataset("asterisk", "clip", keys, load, rate_hz=options.rate_hz, skip_bad=options.bad_files == "skip")
+    return Dataset(
+        "asterisk", "clip", keys, load, rate_hz=options.rate_hz, skip_bad=options.bad_files == "skip"
+    )
 
 
 def _read_texts(path: Path) -> dict[str, str]:
-    """Name -> text, from lines "name: text"; lines that begin with ; are comments. A name is also found in lower case."""
+    """Name -> text, from lines "name: text"; lines that begin with ; are comments. A name is also found in
+    lower case."""
     if not path.is_file():
         raise UserError(f"asterisk: {path} is not there; the transcripts of the prompts were expected in it.")
     try:
@@ -72,7 +83,9 @@ def _read_texts(path: Path) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: cannot be read as UTF-8 text ({error}).") from None
     pairs = [
-        (name.strip(), text.strip()) for name, colon, text in (line.partition(":") for line in lines) if colon and not name.startswith(";")
+        (name.strip(), text.strip())
+        for name, colon, text in (line.partition(":") for line in lines)
+        if colon and not name.startswith(";")
     ]
     return {**{name.lower(): text for name, text in pairs}, **dict(pairs)}
 

@@ -27,5 +27,13 @@ def clip_folder(options: ClipFolder) -> Dataset:
         return Sample(identity, x if frames is None else fit(x, frames), y)
 
     keys = ordered(found, [identity for _, _, identity in found], options)
-    return Dataset("clip_folder", "clip", keys, load, classes=classes, rate_hz=options.rate_hz, shape=None if frames is None else (frames,),
-                   skip_bad=options.bad_files == "skip")  # fmt: skip
+    return Dataset(
+        "clip_folder",
+        "clip",
+        keys,
+        load,
+        classes=classes,
+        rate_hz=options.rate_hz,
+        shape=None if frames is None else (frames,),
+        skip_bad=options.bad_files == "skip",
+    )

@@ -1,4 +1,5 @@
-"""Strings of one to five spoken digits with their transcripts, for speech recognisers, spoken by a synthesiser with many voices.
+"""Strings of one to five spoken digits with their transcripts, for speech recognisers, spoken by a
+synthesiser with many voices.
 
 Voices of the test split are heard nowhere else. Clip number i depends on the seed, the split and i alone.
 """
@@ -31,13 +32,28 @@ def digit_strings(options: DigitStrings) -> Dataset:
     n = options.size or SIZES[options.split]
     everything = [("string", i) for i in range(n)]
     keys = ordered(everything, [f"{options.split}/{i:05d}" for _, i in everything], options)
-    recipe = {"version": VERSION, "seed": options.corpus_seed, "split": options.split, "size": n, "longest": options.longest}
-    clips = Clips("digit_strings", recipe, everything, lambda key: make(options.corpus_seed, options.split, key[1], options.longest))
+    recipe = {
+        "version": VERSION,
+        "seed": options.corpus_seed,
+        "split": options.split,
+        "size": n,
+        "longest": options.longest,
+    }
+    clips = Clips(
+        "digit_strings",
+        recipe,
+        everything,
+        lambda key: make(options.corpus_seed, options.split, key[1], options.longest),
+    )
     clips.prepare(len(keys))
 
     def load(key: tuple[str, int]) -> Sample:
         x = waveform(clips.get(key), options.rate_hz)
-        return Sample(f"{options.split}/{key[1]:05d}", x, transcript(options.corpus_seed, options.split, key[1], options.longest))
+        return Sample(
+            f"{options.split}/{key[1]:05d}",
+            x,
+            transcript(options.corpus_seed, options.split, key[1], options.longest),
+        )
 
     return Dataset("digit_strings", "clip", keys, load, None, options.rate_hz)
 

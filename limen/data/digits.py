@@ -1,6 +1,7 @@
 """Digits: 1,797 handwritten digits, 8x8, that come with scikit-learn; needs no download.
 
-Alpaydin and Kaynak 1998, https://archive.ics.uci.edu/dataset/80. Split by a hash of the id: about 70 % train, 10 % valid, 20 % test."""
+Alpaydin and Kaynak 1998, https://archive.ics.uci.edu/dataset/80. Split by a hash of the id: about 70 % train,
+10 % valid, 20 % test."""
 
 import torch
 

@@ -1,7 +1,9 @@
-"""Foolbox samples: 20 pictures each of ImageNet, CIFAR-10, CIFAR-100, MNIST or Fashion-MNIST, enough to try a model that is ready-made.
+"""Foolbox samples: 20 pictures each of ImageNet, CIFAR-10, CIFAR-100, MNIST or Fashion-MNIST, enough to try a
+model that is ready-made.
 
-From the package foolbox (Rauber et al. 2020, https://doi.org/10.21105/joss.02607): fetch them with `limen data get foolbox_samples`.
-The class of a picture is the number at the end of its name, in the usual order of the data set."""
+From the package foolbox (Rauber et al. 2020, https://doi.org/10.21105/joss.02607): fetch them with `limen
+data get foolbox_samples`. The class of a picture is the number at the end of its name, in the usual order of
+the data set."""
 
 from pathlib import Path
 from typing import Literal
@@ -27,9 +29,14 @@ def foolbox_samples(options: FoolboxSamples) -> Dataset:
     folder = Path(options.path).expanduser() if options.path else fetched("foolbox_samples")
     if options.split != "test":
         raise UserError(f"foolbox_samples: all samples are in the split test; there is no {options.split}.")
-    files = sorted(path for path in folder.glob(f"{options.of}_*_*.*") if path.stem.rsplit("_", 1)[-1].isdigit())
+    files = sorted(
+        path for path in folder.glob(f"{options.of}_*_*.*") if path.stem.rsplit("_", 1)[-1].isdigit()
+    )
     if not files:
-        raise UserError(f"foolbox_samples: {folder} holds no files {options.of}_NN_CLASS. Fetch them: limen data get foolbox_samples")
+        raise UserError(
+            f"foolbox_samples: {folder} holds no files {options.of}_NN_CLASS. Fetch them: limen data get "
+            "foolbox_samples"
+        )
     side = SIDES[options.of]
     grey = options.of in ("mnist", "fashionMNIST")
 
@@ -38,5 +45,11 @@ def foolbox_samples(options: FoolboxSamples) -> Dataset:
         return Sample(path.name, x[:1] if grey else x, int(path.stem.rsplit("_", 1)[-1]))
 
     keys = ordered(files, [path.name for path in files], options)
-    return Dataset("foolbox_samples", "picture", keys, load, classes=[str(i) for i in range(CLASSES[options.of])],
-                   shape=(1 if grey else 3, side, side))  # fmt: skip
+    return Dataset(
+        "foolbox_samples",
+        "picture",
+        keys,
+        load,
+        classes=[str(i) for i in range(CLASSES[options.of])],
+        shape=(1 if grey else 3, side, side),
+    )

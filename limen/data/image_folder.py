@@ -1,6 +1,7 @@
 """Image folder: pictures in the layout of ImageNet, {train,val}/class/*.jpg, or one folder per class.
 
-As usual for ImageNet the shorter side is resized and the centre is cut out. Every colour mode becomes RGB; grey is repeated."""
+As usual for ImageNet the shorter side is resized and the centre is cut out. Every colour mode becomes RGB;
+grey is repeated."""
 
 from pathlib import Path
 from typing import Literal
@@ -37,8 +38,15 @@ def image_folder(options: ImageFolder) -> Dataset:
         return Sample(identity, read_square(path, options.size, options.resize, options.interpolation), y)
 
     keys = ordered(found, [identity for _, _, identity in found], options)
-    return Dataset("image_folder", "picture", keys, load, classes=classes, shape=(3, options.size, options.size),
-                   skip_bad=options.bad_files == "skip")  # fmt: skip
+    return Dataset(
+        "image_folder",
+        "picture",
+        keys,
+        load,
+        classes=classes,
+        shape=(3, options.size, options.size),
+        skip_bad=options.bad_files == "skip",
+    )
 
 
 def read_square(path: Path, size: int, resize: int, interpolation: str = "bilinear") -> Tensor:
@@ -52,4 +60,6 @@ def read_square(path: Path, size: int, resize: int, interpolation: str = "biline
     method = Image.Resampling.BICUBIC if interpolation == "bicubic" else Image.Resampling.BILINEAR
     left, top = round((wide - size) / 2), round((high - size) / 2)
     cut = picture.resize((wide, high), method).crop((left, top, left + size, top + size))
-    return pixels(cut, 3).clamp(0, 1)  # 16 bits of grey may overshoot where bicubic interpolation meets an edge
+    return pixels(cut, 3).clamp(
+        0, 1
+    )  # 16 bits of grey may overshoot where bicubic interpolation meets an edge

@@ -1,8 +1,10 @@
-"""Short sentences and digit strings with their transcripts, for recognisers that must spell more than ten words, spoken by a synthesiser.
+"""Short sentences and digit strings with their transcripts, for recognisers that must spell more than ten
+words, spoken by a synthesiser.
 
-Questions, commands and statements of two to seven words, put together from templates and some three hundred common words; a quarter are
-strings of spoken digits. Which split a text belongs to is decided by its own letters, so no text of one split is heard in another, whatever
-the seed. Voices of the test split are heard nowhere else. Clip number i depends on the seed, the split and i alone.
+Questions, commands and statements of two to seven words, put together from templates and some three hundred
+common words; a quarter are strings of spoken digits. Which split a text belongs to is decided by its own
+letters, so no text of one split is heard in another, whatever the seed. Voices of the test split are heard
+nowhere else. Clip number i depends on the seed, the split and i alone.
 """
 
 import re
@@ -24,50 +26,103 @@ VERSION = 1
 
 TEMPLATES = (
     # questions
-    "where is the {thing}", "where did {they} put the {thing}", "who {did} the {thing}", "what's in the {room}", "is the {thing} {state}",
-    "when does the {event} begin", "can you {do} the {thing}", "do you like {colour} {clothes}", "did {name} {do} the {thing}",
-    "why are {they} so {mood}", "would you like some {food}", "how far is the {place}", "what did {name} say", "is it {weather} in {city}",
-    "how many {plural} are there", "has {name} seen my {clothes}", "who wants {food} and {food}", "will the {event} be {quality}",
+    "where is the {thing}",
+    "where did {they} put the {thing}",
+    "who {did} the {thing}",
+    "what's in the {room}",
+    "is the {thing} {state}",
+    "when does the {event} begin",
+    "can you {do} the {thing}",
+    "do you like {colour} {clothes}",
+    "did {name} {do} the {thing}",
+    "why are {they} so {mood}",
+    "would you like some {food}",
+    "how far is the {place}",
+    "what did {name} say",
+    "is it {weather} in {city}",
+    "how many {plural} are there",
+    "has {name} seen my {clothes}",
+    "who wants {food} and {food}",
+    "will the {event} be {quality}",
     # commands
-    "{do} the {thing} {time}", "please {do} the {thing}", "don't {do} the {thing}", "turn on the {device}", "turn off the {device}",
-    "call {name} {time}", "send a {message} to {name}", "put the {thing} in the {room}", "play {music} in the {room}", "stop the {music}",
-    "let's go to the {place}", "bring {food} from the {place}", "wash the {colour} {clothes}", "tell {name} about the {event}",
-    "wake me up {time}", "take the {plural} to the {room}", "show me the {plural}", "never {do} the {thing} alone",
+    "{do} the {thing} {time}",
+    "please {do} the {thing}",
+    "don't {do} the {thing}",
+    "turn on the {device}",
+    "turn off the {device}",
+    "call {name} {time}",
+    "send a {message} to {name}",
+    "put the {thing} in the {room}",
+    "play {music} in the {room}",
+    "stop the {music}",
+    "let's go to the {place}",
+    "bring {food} from the {place}",
+    "wash the {colour} {clothes}",
+    "tell {name} about the {event}",
+    "wake me up {time}",
+    "take the {plural} to the {room}",
+    "show me the {plural}",
+    "never {do} the {thing} alone",
     # statements
-    "{they} {did} the {thing}", "{name} {did} the {thing} {time}", "the {colour} {thing} is {state}", "my {family} lives near the {place}",
-    "it's {weather} in {city} {time}", "i can't find my {clothes}", "{name} has {count} {plural}", "we'll meet at the {place}",
-    "i'm {mood} {time}", "there are {count} {plural} here", "the {event} was {quality}", "my {family} is {mood}", "{they} are in {city}",
-    "{they} don't like {food}", "{name} and {name} are {mood}", "her {family} made {food}", "his {clothes} are {colour}",
-    "the {family} {did} the {thing}", "{they} went to the {place} {time}", "that {event} is very {quality}", "{food} is {quality}",
-)  # fmt: skip
+    "{they} {did} the {thing}",
+    "{name} {did} the {thing} {time}",
+    "the {colour} {thing} is {state}",
+    "my {family} lives near the {place}",
+    "it's {weather} in {city} {time}",
+    "i can't find my {clothes}",
+    "{name} has {count} {plural}",
+    "we'll meet at the {place}",
+    "i'm {mood} {time}",
+    "there are {count} {plural} here",
+    "the {event} was {quality}",
+    "my {family} is {mood}",
+    "{they} are in {city}",
+    "{they} don't like {food}",
+    "{name} and {name} are {mood}",
+    "her {family} made {food}",
+    "his {clothes} are {colour}",
+    "the {family} {did} the {thing}",
+    "{they} went to the {place} {time}",
+    "that {event} is very {quality}",
+    "{food} is {quality}",
+)
 
-WORDS = {name: tuple(words.split()) for name, words in {
-    "thing": "door window box bottle book letter table garden bridge lamp kettle camera clock engine picture mirror ladder key wallet "
-             "basket blanket cupboard fence machine",
-    "do": "open close move check clean paint fix sell carry hide lift watch find bring keep",
-    "did": "opened closed moved checked cleaned painted fixed sold carried found dropped broke forgot wanted noticed",
-    "state": "open closed broken clean dirty empty ready heavy locked missing",
-    "they": "they we you children people visitors",
-    "name": "anna peter mary john sarah david maria thomas emma oliver lucy henry",
-    "family": "mother father brother sister daughter cousin uncle friend doctor teacher neighbour",
-    "room": "kitchen bedroom cellar office hall bathroom attic garage",
-    "place": "station airport school hospital market river church museum forest beach castle library harbour village",
-    "city": "london paris berlin madrid lisbon oslo vienna boston chicago dublin",
-    "event": "meeting concert wedding lesson party film game journey race holiday",
-    "quality": "good bad great boring wonderful terrible quiet expensive short strange",
-    "mood": "happy tired angry hungry busy late sad afraid proud alone",
-    "weather": "cold warm raining snowing windy cloudy foggy dark sunny",
-    "time": "now today tonight tomorrow again later yesterday soon early on_monday on_friday every_morning "
-            "after_lunch before_dinner",
-    "colour": "black white green yellow brown purple grey orange silver",
-    "clothes": "shoes gloves shirts socks glasses jackets boots trousers",
-    "food": "bread cheese coffee water milk sugar butter apples soup rice honey chicken salad chocolate potatoes",
-    "device": "light radio heating oven television fan computer alarm music",
-    "music": "music songs jazz news piano drums",
-    "message": "message picture letter card present",
-    "plural": "dogs cats horses birds cars trains tickets flowers pages letters people minutes windows stars boats",
-    "count": "two three four five six seven eight nine ten twelve twenty many some no",
-}.items()}  # fmt: skip
+WORDS = {
+    name: tuple(words.split())
+    for name, words in {
+        "thing": "door window box bottle book letter table garden bridge lamp kettle camera clock engine "
+        "picture mirror ladder key wallet "
+        "basket blanket cupboard fence machine",
+        "do": "open close move check clean paint fix sell carry hide lift watch find bring keep",
+        "did": "opened closed moved checked cleaned painted fixed sold carried found dropped broke forgot "
+        "wanted noticed",
+        "state": "open closed broken clean dirty empty ready heavy locked missing",
+        "they": "they we you children people visitors",
+        "name": "anna peter mary john sarah david maria thomas emma oliver lucy henry",
+        "family": "mother father brother sister daughter cousin uncle friend doctor teacher neighbour",
+        "room": "kitchen bedroom cellar office hall bathroom attic garage",
+        "place": "station airport school hospital market river church museum forest beach castle library "
+        "harbour village",
+        "city": "london paris berlin madrid lisbon oslo vienna boston chicago dublin",
+        "event": "meeting concert wedding lesson party film game journey race holiday",
+        "quality": "good bad great boring wonderful terrible quiet expensive short strange",
+        "mood": "happy tired angry hungry busy late sad afraid proud alone",
+        "weather": "cold warm raining snowing windy cloudy foggy dark sunny",
+        "time": "now today tonight tomorrow again later yesterday soon early on_monday on_friday "
+        "every_morning "
+        "after_lunch before_dinner",
+        "colour": "black white green yellow brown purple grey orange silver",
+        "clothes": "shoes gloves shirts socks glasses jackets boots trousers",
+        "food": "bread cheese coffee water milk sugar butter apples soup rice honey chicken salad chocolate "
+        "potatoes",
+        "device": "light radio heating oven television fan computer alarm music",
+        "music": "music songs jazz news piano drums",
+        "message": "message picture letter card present",
+        "plural": "dogs cats horses birds cars trains tickets flowers pages letters people minutes windows "
+        "stars boats",
+        "count": "two three four five six seven eight nine ten twelve twenty many some no",
+    }.items()
+}
 """An underscore stands for a space inside an entry."""
 
 
@@ -85,12 +140,16 @@ def short_sentences(options: ShortSentences) -> Dataset:
     everything = [("sentence", i) for i in range(n)]
     keys = ordered(everything, [f"{options.split}/{i:05d}" for _, i in everything], options)
     recipe = {"version": VERSION, "seed": options.corpus_seed, "split": options.split, "size": n}
-    clips = Clips("short_sentences", recipe, everything, lambda key: make(options.corpus_seed, options.split, key[1]))
+    clips = Clips(
+        "short_sentences", recipe, everything, lambda key: make(options.corpus_seed, options.split, key[1])
+    )
     clips.prepare(len(keys))
 
     def load(key: tuple[str, int]) -> Sample:
         x = waveform(clips.get(key), options.rate_hz)
-        return Sample(f"{options.split}/{key[1]:05d}", x, transcript(options.corpus_seed, options.split, key[1]))
+        return Sample(
+            f"{options.split}/{key[1]:05d}", x, transcript(options.corpus_seed, options.split, key[1])
+        )
 
     return Dataset("short_sentences", "clip", keys, load, None, options.rate_hz)
 

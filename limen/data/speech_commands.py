@@ -1,10 +1,13 @@
-"""Speech Commands: one-second words by thousands of speakers, in the usual task of twelve classes (ten words, unknown, silence).
+"""Speech Commands: one-second words by thousands of speakers, in the usual task of twelve classes (ten words,
+unknown, silence).
 
-Warden 2018, https://arxiv.org/abs/1804.03209; version 1 or 2, as unpacked. The split is the official one: a file belongs to valid if
+Warden 2018, https://arxiv.org/abs/1804.03209; version 1 or 2, as unpacked. The split is the official one: a
+file belongs to valid if
     sha1(name before _nohash_) mod 2^27 * 100 / (2^27 - 1) < 10,
-to test if it is below 20, else to train, so that a speaker is in one split only. To the files of the ten words in a split are added, for
-each class, 10 % of their number: of unknown, files of other words; of silence, seconds of the recordings in _background_noise_ at a random
-volume. Departs from the authors' program, which draws both anew in each run: here a hash picks them, always the same."""
+to test if it is below 20, else to train, so that a speaker is in one split only. To the files of the ten
+words in a split are added, for each class, 10 % of their number: of unknown, files of other words; of
+silence, seconds of the recordings in _background_noise_ at a random volume. Departs from the authors'
+program, which draws both anew in each run: here a hash picks them, always the same."""
 
 import hashlib
 import math
@@ -45,21 +48,34 @@ def speech_commands(options: SpeechCommands) -> Dataset:
     folder = existing_folder(options.path, "speech_commands")
     wanted: list[tuple[Path, int]] = []
     others: list[tuple[Path, int]] = []
-    for word in sorted(sub.name for sub in folder.iterdir() if sub.is_dir() and not sub.name.startswith(("_", "."))):
-        files = [path for path in files_below(folder / word, (".wav",)) if official_split(path.stem) == options.split]
+    for word in sorted(
+        sub.name for sub in folder.iterdir() if sub.is_dir() and not sub.name.startswith(("_", "."))
+    ):
+        files = [
+            path
+            for path in files_below(folder / word, (".wav",))
+            if official_split(path.stem) == options.split
+        ]
         if word in options.words:
             wanted += [(path, 2 + options.words.index(word)) for path in files]
         else:
             others += [(path, 1) for path in files]
     if not wanted:
-        raise UserError(f"speech_commands: {folder} holds no file of the words {', '.join(options.words)} for the split {options.split}; "
-                        "folders named after words, with .wav files, were expected.")  # fmt: skip
+        raise UserError(
+            f"speech_commands: {folder} holds no file of the words {', '.join(options.words)} for the split "
+            f"{options.split}; "
+            "folders named after words, with .wav files, were expected."
+        )
     unknown = math.ceil(len(wanted) * options.unknown_percent / 100)
     others = sorted(others, key=lambda pair: seeds.number(0, "unknown", _identity(pair[0])))[:unknown]
     noises = files_below(folder / NOISE_FOLDER, SUFFIXES)
     silence = math.ceil(len(wanted) * options.silence_percent / 100)
     if silence and not noises:
-        warnings.warn(f"speech_commands: {folder} has no recordings in {NOISE_FOLDER}; there are no samples of silence.", stacklevel=2)
+        warnings.warn(
+            f"speech_commands: {folder} has no recordings in {NOISE_FOLDER}; there are no samples of "
+            "silence.",
+            stacklevel=2,
+        )
         silence = 0
 
     def load(key: tuple[Path, int] | int) -> Sample:
@@ -70,9 +86,19 @@ def speech_commands(options: SpeechCommands) -> Dataset:
         return Sample(_identity(path), fit(read_clip(path, options.rate_hz), options.rate_hz), y)
 
     keys: list[tuple[Path, int] | int] = [*wanted, *others, *range(silence)]
-    ids = [f"silence/{options.split}_{key:05d}" if isinstance(key, int) else _identity(key[0]) for key in keys]
-    return Dataset("speech_commands", "clip", ordered(keys, ids, options), load, classes=["silence", "unknown", *options.words],
-                   rate_hz=options.rate_hz, shape=(options.rate_hz,), skip_bad=options.bad_files == "skip")  # fmt: skip
+    ids = [
+        f"silence/{options.split}_{key:05d}" if isinstance(key, int) else _identity(key[0]) for key in keys
+    ]
+    return Dataset(
+        "speech_commands",
+        "clip",
+        ordered(keys, ids, options),
+        load,
+        classes=["silence", "unknown", *options.words],
+        rate_hz=options.rate_hz,
+        shape=(options.rate_hz,),
+        skip_bad=options.bad_files == "skip",
+    )
 
 
 def official_split(stem: str) -> str:

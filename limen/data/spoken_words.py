@@ -1,20 +1,58 @@
-"""Ten spoken commands, other words and background noise, one second each, spoken by a synthesiser with many voices.
+"""Ten spoken commands, other words and background noise, one second each, spoken by a synthesiser with many
+voices.
 
-Made in the likeness of Speech Commands (Warden 2018, https://arxiv.org/abs/1804.03209): the same twelve classes. Voices of the test split
-are heard nowhere else. Clip number i of a class depends on the seed, the split, the class and i alone.
+Made in the likeness of Speech Commands (Warden 2018, https://arxiv.org/abs/1804.03209): the same twelve
+classes. Voices of the test split are heard nowhere else. Clip number i of a class depends on the seed, the
+split, the class and i alone.
 """
 
 import numpy as np
 from pydantic import Field
 
 from limen.core.types import Sample
-from limen.data.base.corpus import NOISES, RATE_HZ, Clips, at_level, loudness_db, mix, noise, say, stream, waveform
+from limen.data.base.corpus import (
+    NOISES,
+    RATE_HZ,
+    Clips,
+    at_level,
+    loudness_db,
+    mix,
+    noise,
+    say,
+    stream,
+    waveform,
+)
 from limen.data.base.dataset import DataOptions, Dataset, ordered
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 CLASSES = ("silence", "unknown", *COMMANDS)
-OTHERS = ("backward", "bed", "bird", "cat", "dog", "eight", "five", "follow", "forward", "four", "happy", "house", "learn", "marvin",
-          "nine", "one", "seven", "sheila", "six", "three", "tree", "two", "visual", "wow", "zero")  # fmt: skip
+OTHERS = (
+    "backward",
+    "bed",
+    "bird",
+    "cat",
+    "dog",
+    "eight",
+    "five",
+    "follow",
+    "forward",
+    "four",
+    "happy",
+    "house",
+    "learn",
+    "marvin",
+    "nine",
+    "one",
+    "seven",
+    "sheila",
+    "six",
+    "three",
+    "tree",
+    "two",
+    "visual",
+    "wow",
+    "zero",
+)
 """The other words of Speech Commands: the class "unknown"."""
 
 PER_CLASS = {"train": 400, "valid": 60, "test": 60}
@@ -37,7 +75,9 @@ def spoken_words(options: SpokenWords) -> Dataset:
     ids = [f"{options.split}/{word}/{i:04d}" for word, i in everything]
     keys = ordered(everything, ids, options)
     recipe = {"version": VERSION, "seed": options.corpus_seed, "split": options.split, "per_class": n}
-    clips = Clips("spoken_words", recipe, everything, lambda key: make(options.corpus_seed, options.split, *key))
+    clips = Clips(
+        "spoken_words", recipe, everything, lambda key: make(options.corpus_seed, options.split, *key)
+    )
     clips.prepare(len(keys))
 
     def load(key: tuple[str, int]) -> Sample:
@@ -56,4 +96,6 @@ def make(seed: int, split: str, word: str, i: int) -> np.ndarray:
     speech = say(str(rng.choice(OTHERS)) if word == "unknown" else word, split, rng)[:RATE_HZ]
     free = RATE_HZ - len(speech)
     shift = int(rng.integers(-1600, 1601))  # up to 100 ms off the middle
-    return at_level(mix(speech, min(max(free // 2 + shift, 0), free), RATE_HZ, seed, split, rng), loudness_db(rng))
+    return at_level(
+        mix(speech, min(max(free // 2 + shift, 0), free), RATE_HZ, seed, split, rng), loudness_db(rng)
+    )

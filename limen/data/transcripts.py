@@ -1,9 +1,11 @@
-"""Transcripts: speech with what was said, from a table (CSV or TSV, Common Voice included) or from folders with .txt beside the audio.
+"""Transcripts: speech with what was said, from a table (CSV or TSV, Common Voice included) or from folders
+with .txt beside the audio.
 
-A folder may hold `name.txt` beside `name.wav`, or LibriSpeech's `*.trans.txt` with a line "name TEXT" per file. Splits: folders train,
-valid, test; or tables of those names (train.tsv, dev.tsv, test.tsv); else a hash of the name by the two fractions, all test by default.
-Ids are the column `id` of a table if it has one, else the paths. A set of adversarial clips that others made is data too: name the column
-with their paths as `audio_column` and judge it without an attack."""
+A folder may hold `name.txt` beside `name.wav`, or LibriSpeech's `*.trans.txt` with a line "name TEXT" per
+file. Splits: folders train, valid, test; or tables of those names (train.tsv, dev.tsv, test.tsv); else a hash
+of the name by the two fractions, all test by default. Ids are the column `id` of a table if it has one, else
+the paths. A set of adversarial clips that others made is data too: name the column with their paths as
+`audio_column` and judge it without an attack."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,13 +43,16 @@ class Transcripts(SplitOptions):
     audio_column: str | None = None
     """Column with the path of the audio; null: the first of the usual names (path, audio, wav, file, ...)."""
     text_column: str | None = None
-    """Column with what was said; null: the first of the usual names (sentence, text, transcript, words, ...)."""
+    """Column with what was said; null: the first of the usual names (sentence, text, transcript, words,
+    ...)."""
     normalise: How = "words"
-    """"words": lower case, only letters, digits, apostrophes and single spaces; "english": numbers as words too; "none": as it stands."""
+    """"words": lower case, only letters, digits, apostrophes and single spaces; "english": numbers as words
+    too; "none": as it stands."""
     rate_hz: int = Field(default=16000, ge=1)
     """Sample rate that clips are brought to."""
     valid_fraction: float = Field(default=0.0, ge=0, le=1)
-    """Part that a hash of the file's name puts in the valid split, where no folder or table names the splits."""
+    """Part that a hash of the file's name puts in the valid split, where no folder or table names the
+    splits."""
     test_fraction: float = Field(default=1.0, ge=0, le=1)
     """The same for the test split; the rest is train."""
 
@@ -66,13 +71,21 @@ def transcripts(options: Transcripts) -> Dataset:
     path = Path(options.path).expanduser()
     if not path.exists():
         raise UserError(f"transcripts: {path} is not there; a folder or a .csv or .tsv file was expected.")
-    lines, already_split = _folder_lines(path, options) if path.is_dir() else (_table_lines(path, options), False)
+    lines, already_split = (
+        _folder_lines(path, options) if path.is_dir() else (_table_lines(path, options), False)
+    )
     if not already_split:
-        lines = [line for line in lines if split_of(line.id, options.valid_fraction, options.test_fraction) == options.split]
+        lines = [
+            line
+            for line in lines
+            if split_of(line.id, options.valid_fraction, options.test_fraction) == options.split
+        ]
     if not lines:
         raise UserError(
-            f"transcripts: nothing for the split {options.split} was found in {path}. In a folder, audio with a .txt of the same name "
-            "beside it or *.trans.txt files were expected; valid_fraction and test_fraction say what goes where."
+            f"transcripts: nothing for the split {options.split} was found in {path}. In a folder, audio "
+            "with a .txt of the same name "
+            "beside it or *.trans.txt files were expected; valid_fraction and test_fraction say what goes "
+            "where."
         )
 
     def load(line: Line) -> Sample:
@@ -85,8 +98,14 @@ def transcripts(options: Transcripts) -> Dataset:
             raise UserError(f"{line.audio}: the transcript is empty ({line.where}).")
         return Sample(line.id, read_clip(line.audio, options.rate_hz), text)
 
-    return Dataset("transcripts", "clip", ordered(lines, [line.id for line in lines], options), load, rate_hz=options.rate_hz,
-                   skip_bad=options.bad_files == "skip")  # fmt: skip
+    return Dataset(
+        "transcripts",
+        "clip",
+        ordered(lines, [line.id for line in lines], options),
+        load,
+        rate_hz=options.rate_hz,
+        skip_bad=options.bad_files == "skip",
+    )
 
 
 def _folder_lines(folder: Path, options: Transcripts) -> tuple[list[Line], bool]:
@@ -97,7 +116,10 @@ def _folder_lines(folder: Path, options: Transcripts) -> tuple[list[Line], bool]
                 return _table_lines(folder / f"{name}{ending}", options), True
     splits = split_folders(folder)
     if splits and options.split not in splits:
-        raise UserError(f"transcripts: {folder} has the splits {', '.join(sorted(splits))}, but no folder for the split {options.split}.")
+        raise UserError(
+            f"transcripts: {folder} has the splits {', '.join(sorted(splits))}, but no folder for the split "
+            f"{options.split}."
+        )
     texts: dict[Path, tuple[str | None, str]] = {}
     top = splits.get(options.split, folder)
     for table in files_below(top, (".txt",)):
@@ -109,11 +131,16 @@ def _folder_lines(folder: Path, options: Transcripts) -> tuple[list[Line], bool]
             texts[table.with_suffix("")] = (read_text(table), str(table))
     lines = []
     for audio in files_below(top, SUFFIXES):
-        text, where = texts.get(audio.with_suffix(""), (None, f"{audio.with_suffix('.txt').name} is not beside it"))
+        text, where = texts.get(
+            audio.with_suffix(""), (None, f"{audio.with_suffix('.txt').name} is not beside it")
+        )
         lines.append(Line(audio.relative_to(folder).as_posix(), audio, text, where))
     if lines and all(line.text is None for line in lines):
-        raise UserError(f"transcripts: {top} holds {len(lines)} audio files, but no transcript: a .txt of the same name beside each, "
-                        "or *.trans.txt files, were expected. If a table has the texts, name it as path.")  # fmt: skip
+        raise UserError(
+            f"transcripts: {top} holds {len(lines)} audio files, but no transcript: a .txt of the same name "
+            "beside each, "
+            "or *.trans.txt files, were expected. If a table has the texts, name it as path."
+        )
     return lines, bool(splits)
 
 
@@ -128,8 +155,14 @@ def _table_lines(table: Path, options: Transcripts) -> list[Line]:
         if not name:
             raise UserError(f"{table}: line {number} has nothing in the column {audio_column}.")
         identity = row.get("id") or name
-        lines.append(Line(f"{identity}#{number}" if identity in seen else identity, _audio_path(table.parent, name), row[text_column],
-                          f"line {number} of {table}"))  # fmt: skip
+        lines.append(
+            Line(
+                f"{identity}#{number}" if identity in seen else identity,
+                _audio_path(table.parent, name),
+                row[text_column],
+                f"line {number} of {table}",
+            )
+        )
         seen.add(identity)
     if not lines:
         raise UserError(f"{table}: has no rows below its header.")
@@ -142,4 +175,6 @@ def _audio_path(folder: Path, name: str) -> Path:
     try:
         return clips if not beside.is_file() and clips.is_file() else beside
     except OSError as error:  # a name too long for any file
-        raise UserError(f"{folder / name[:80]}...: {error.strerror}; the path of an audio file was expected.") from None
+        raise UserError(
+            f"{folder / name[:80]}...: {error.strerror}; the path of an audio file was expected."
+        ) from None

@@ -1,12 +1,14 @@
-r"""Any transform of yours before the model, and what an attacker differentiates in its place. Athalye et al. 2018,
-https://arxiv.org/abs/1802.00420:
+r"""Any transform of yours before the model, and what an attacker differentiates in its place. Athalye et al.
+2018, https://arxiv.org/abs/1802.00420:
 
-    forward pass  f(t(x)),    backward pass  grad f at t(x), through a stand-in g for t:   d t(x) / dx  is taken for  d g(x) / dx
+    forward pass  f(t(x)),    backward pass  grad f at t(x), through a stand-in g for t:
+        d t(x) / dx  is taken for  d g(x) / dx
 
-Without a stand-in, t is taken for the identity (straight-through), which serves transforms whose output is near their input. Rounding,
-codecs and argmax have no gradient of use: an attack that differentiates them is blind, and the model looks robust. Every attack follows
-this one. The other defences that cannot be differentiated (bit_depth, jpeg, mp3, quantisation) say so themselves and need no `bpda`.
-Your own code is run: name only modules that you trust.
+Without a stand-in, t is taken for the identity (straight-through), which serves transforms whose output is
+near their input. Rounding, codecs and argmax have no gradient of use: an attack that differentiates them is
+blind, and the model looks robust. Every attack follows this one. The other defences that cannot be
+differentiated (bit_depth, jpeg, mp3, quantisation) say so themselves and need no `bpda`. Your own code is
+run: name only modules that you trust.
 """
 
 from collections.abc import Callable
@@ -26,10 +28,11 @@ PLACE = r"^[\w.]+:\w+$"
 
 class Bpda(Options):
     transform: str = Field(pattern=PLACE)
-    """A function from samples (B, C, H, W) or (B, T) to samples of the same shape and range, as "package.module:function". It is looked for
-    in the working folder too."""
+    """A function from samples (B, C, H, W) or (B, T) to samples of the same shape and range, as
+    "package.module:function". It is looked for in the working folder too."""
     gradient: str | None = Field(default=None, pattern=PLACE)
-    """A function like it whose gradient is taken instead, as "package.module:function"; null: that of the identity."""
+    """A function like it whose gradient is taken instead, as "package.module:function"; null: that of the
+    identity."""
 
 
 class Replaced(Defended):

@@ -1,7 +1,8 @@
-"""Random square crops, each stretched to the full size, and the model's answers averaged. Guo et al. 2018, https://arxiv.org/abs/1711.00117.
+"""Random square crops, each stretched to the full size, and the model's answers averaged. Guo et al. 2018,
+https://arxiv.org/abs/1711.00117.
 
-Crops are drawn anew at every call, so an attacker follows the mean over crops: the gradient goes through all of them, and may be averaged
-over several calls (EOT, Athalye et al. 2018, https://arxiv.org/abs/1707.07397).
+Crops are drawn anew at every call, so an attacker follows the mean over crops: the gradient goes through all
+of them, and may be averaged over several calls (EOT, Athalye et al. 2018, https://arxiv.org/abs/1707.07397).
 """
 
 from collections.abc import Sequence
@@ -42,18 +43,27 @@ class Cropped(Defended):
         shorter = min(shape[-2:])
         side = self.options.crop_size or max(1, int(shorter * self.options.crop_size_factor))
         if side > shorter:
-            raise UserError(f"The defense crop_rescale was asked for crops of {side} pixels, but the pictures have only {shorter}. "
-                            f"Choose crop_size at most {shorter}, or leave it out.")  # fmt: skip
+            raise UserError(
+                f"The defense crop_rescale was asked for crops of {side} pixels, but the pictures have only "
+                f"{shorter}. "
+                f"Choose crop_size at most {shorter}, or leave it out."
+            )
         return side
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Tensor:
         side, size, n = self.side(x.shape), tuple(x.shape[-2:]), self.options.num_samples
         streams = streams_of(x, generators, "crop_rescale")
-        corners = [torch.stack([torch.randint(room - side + 1, (n,), generator=g) for room in size], 1).tolist() for g in streams]
+        corners = [
+            torch.stack([torch.randint(room - side + 1, (n,), generator=g) for room in size], 1).tolist()
+            for g in streams
+        ]
         answers = []
         for k in range(n):
             crops = [
-                picture[:, top : top + side, left : left + side] for picture, (top, left) in zip(x, (c[k] for c in corners), strict=True)
+                picture[:, top : top + side, left : left + side]
+                for picture, (top, left) in zip(x, (c[k] for c in corners), strict=True)
             ]
             stretched = F.interpolate(torch.stack(crops), size, mode="bilinear", align_corners=False)
             answers.append(self.inner(stretched, lengths, generators))

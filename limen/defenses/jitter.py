@@ -1,8 +1,9 @@
 """Small random changes that a sample meets on its way to the model, drawn anew at every call.
 
-Pictures are moved, turned, scaled, lit otherwise and get noise, like a photograph of the picture (Athalye et al. 2018,
-https://arxiv.org/abs/1707.07397). Clips begin a little earlier or later, louder or softer, with noise. All of it can be differentiated; an
-attack that is to survive follows the mean over draws (EOT): `through: [{name: jitter}]`.
+Pictures are moved, turned, scaled, lit otherwise and get noise, like a photograph of the picture (Athalye et
+al. 2018, https://arxiv.org/abs/1707.07397). Clips begin a little earlier or later, louder or softer, with
+noise. All of it can be differentiated; an attack that is to survive follows the mean over draws (EOT):
+`through: [{name: jitter}]`.
 """
 
 import math
@@ -22,7 +23,8 @@ from limen.models.base.model import Model
 
 class Jitter(Options):
     shift: float = Field(default=0.05, ge=0, lt=1)
-    """Pictures: moved by up to this share of their side, each way for itself; what was outside is the nearest edge."""
+    """Pictures: moved by up to this share of their side, each way for itself; what was outside is the nearest
+    edge."""
     rotation_deg: float = Field(default=5.0, ge=0, le=180)
     """Pictures: turned by up to this angle, either way."""
     scale: float = Field(default=0.05, ge=0, lt=1)
@@ -53,9 +55,14 @@ class Jittered(Defended):
         angle, size = turn * math.radians(o.rotation_deg), 1 + zoom * o.scale
         cos, sin = angle.cos() / size, angle.sin() / size
         # in coordinates that run from -1 to 1 along both sides a turn must know the sides' ratio
-        rows = torch.stack([cos, -sin * height / width, 2 * o.shift * across, sin * width / height, cos, 2 * o.shift * down], 1)
+        rows = torch.stack(
+            [cos, -sin * height / width, 2 * o.shift * across, sin * width / height, cos, 2 * o.shift * down],
+            1,
+        )
         grid = F.affine_grid(rows.view(-1, 2, 3), list(x.shape), align_corners=False)
-        y = F.grid_sample(x, grid, padding_mode="border", align_corners=False) * (1 + o.brightness * light).view(-1, 1, 1, 1)
+        y = F.grid_sample(x, grid, padding_mode="border", align_corners=False) * (
+            1 + o.brightness * light
+        ).view(-1, 1, 1, 1)
         return (y + o.noise * normal_like(x, generators) if o.noise else y).clamp(0, 1)
 
     def clip(self, x: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator]) -> Tensor:
@@ -70,7 +77,9 @@ class Jittered(Defended):
             y = y + at_snr(normal_like(x, generators, lengths), y, y.new_full((len(y),), self.options.snr_db))
         return y.clamp(-1, 1)
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Outputs:
         streams = streams_of(x, generators, "jitter")
         y = self.picture(x, streams) if self.kind == "picture" else self.clip(x, lengths, streams)
         return self.inner(y, lengths, generators)

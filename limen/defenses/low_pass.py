@@ -1,4 +1,5 @@
-"""High frequencies taken away before the model hears the clip: voices carry their words below 4 kHz, perturbations do not keep to that.
+"""High frequencies taken away before the model hears the clip: voices carry their words below 4 kHz,
+perturbations do not keep to that.
 
 The filter is a windowed sinc without delay; it is linear, so the attacker differentiates the defence itself.
 """
@@ -18,7 +19,8 @@ class LowPass(Options):
     cutoff_hz: float = Field(default=3000, gt=0)
     """Frequencies above this are removed; at most half the sample rate."""
     transition_hz: float | None = Field(default=None, gt=0)
-    """Width of the band around the cutoff in which the gain falls from 1 to 0; null takes a fifth of the cutoff."""
+    """Width of the band around the cutoff in which the gain falls from 1 to 0; null takes a fifth of the
+    cutoff."""
 
 
 class Filtered(Defended):

@@ -1,4 +1,5 @@
-r"""Amplitudes rounded to multiples of q on the 16-bit scale. Yang et al. 2018, https://arxiv.org/abs/1809.10875:
+r"""Amplitudes rounded to multiples of q on the 16-bit scale. Yang et al. 2018,
+https://arxiv.org/abs/1809.10875:
 
     x' = q round(x / q),  x the 16-bit sample
 
@@ -17,7 +18,8 @@ FULL_SCALE = 32768
 
 class Quantisation(Options):
     q: int = Field(default=256, ge=1, le=FULL_SCALE)
-    """Step of the amplitudes that are left, in units of a 16-bit sample; the paper tries 128, 256, 512 and 1024."""
+    """Step of the amplitudes that are left, in units of a 16-bit sample; the paper tries 128, 256, 512 and
+    1024."""
 
 
 class Quantised(Defended):
@@ -26,7 +28,8 @@ class Quantised(Defended):
         self.step = options.q / FULL_SCALE
 
     def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        # zero is a multiple of q, so padding stays zero; 1 may round up to the next multiple, out of the range
+        # zero is a multiple of q, so padding stays zero; 1 may round up to the next multiple, out of the
+        # range
         return straight_through(x, ((x / self.step).round() * self.step).clamp(-1, 1))
 
 

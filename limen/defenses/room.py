@@ -1,12 +1,14 @@
 r"""A clip played in a room: loudspeaker, echoes and background noise, drawn anew at every call.
 
-    x' = h * x + n,    h the response of a shoebox room (limen/audio/rooms.py), n white noise at a drawn signal-to-noise ratio
+    x' = h * x + n,    h the response of a shoebox room (limen/audio/rooms.py),
+        n white noise at a drawn signal-to-noise ratio
 
-Rooms of drawn size, reverberation and distance, as in the over-the-air attacks of Qin et al. 2019, https://arxiv.org/abs/1903.10346, and
-Yakura and Sakuma 2019, https://arxiv.org/abs/1810.11793. The direct sound keeps its place and the clip about its loudness. Everything but
-the noise is linear, so gradients go through it; an attack that is to survive follows their mean over rooms (EOT, Athalye et al. 2018,
-https://arxiv.org/abs/1707.07397): `through: [{name: room}]`. Departs from the papers: the rooms are not a fixed set of measured or
-simulated ones, and the loudspeaker only takes away the lowest tones.
+Rooms of drawn size, reverberation and distance, as in the over-the-air attacks of Qin et al. 2019,
+https://arxiv.org/abs/1903.10346, and Yakura and Sakuma 2019, https://arxiv.org/abs/1810.11793. The direct
+sound keeps its place and the clip about its loudness. Everything but the noise is linear, so gradients go
+through it; an attack that is to survive follows their mean over rooms (EOT, Athalye et al. 2018,
+https://arxiv.org/abs/1707.07397): `through: [{name: room}]`. Departs from the papers: the rooms are not a
+fixed set of measured or simulated ones, and the loudspeaker only takes away the lowest tones.
 """
 
 from collections.abc import Sequence
@@ -32,7 +34,9 @@ def _range(value: tuple[float, float]) -> tuple[float, float]:
 
 Range = Annotated[tuple[float, float], AfterValidator(_range)]
 """Lower and upper end of what is drawn uniformly."""
-PositiveRange = Annotated[tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]], AfterValidator(_range)]
+PositiveRange = Annotated[
+    tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]], AfterValidator(_range)
+]
 
 
 class Room(Options):
@@ -41,9 +45,11 @@ class Room(Options):
     height_m: PositiveRange = (2.4, 3.5)
     """Range of its height."""
     rt60_s: PositiveRange = (0.15, 0.5)
-    """Range of the time in which sound decays by 60 dB: 0.2 a furnished living room, 0.5 an office, 1 and more a hall."""
+    """Range of the time in which sound decays by 60 dB: 0.2 a furnished living room, 0.5 an office, 1 and
+    more a hall."""
     distance_m: PositiveRange = (0.5, 3.0)
-    """Range of the distance from loudspeaker to microphone; in a smaller room they stand as far apart as they fit."""
+    """Range of the distance from loudspeaker to microphone; in a smaller room they stand as far apart as they
+    fit."""
     snr_db: Range | None = (15.0, 30.0)
     """Range of the loudness of the clip over that of the background noise; null: a silent room."""
     low_hz: float | None = Field(default=100.0, gt=0)
@@ -83,7 +89,9 @@ class InRoom(Defended):
         noise = normal_like(x.new_zeros(len(x), int(taps.max())), generators, taps)
         return rooms.response(room, self.rate, noise) / room.energy.sqrt()[:, None]
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Outputs:
         return self.inner(self.heard(x, lengths, streams_of(x, generators, "room")), lengths, generators)
 
 

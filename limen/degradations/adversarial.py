@@ -1,4 +1,5 @@
-"""An adversarial perturbation, scaled: x + s / 100 * largest * (perturbed - clean). Strength 100 plays the perturbed clip itself."""
+"""An adversarial perturbation, scaled: x + s / 100 * largest * (perturbed - clean). Strength 100 plays the
+perturbed clip itself."""
 
 from pydantic import Field
 from torch import Tensor

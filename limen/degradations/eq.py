@@ -26,4 +26,6 @@ def eq(x: Tensor, strength: float, rate_hz: int, options: Eq, seed: int) -> Tens
     high_hz = min(options.high_hz, 0.49 * rate_hz)
     if strength == 0 or options.low_hz >= high_hz:  # the clip holds nothing of the band
         return x
-    return x + (10 ** (options.largest_db * strength / 100 / 20) - 1) * band_pass(x, options.low_hz, high_hz, rate_hz)
+    return x + (10 ** (options.largest_db * strength / 100 / 20) - 1) * band_pass(
+        x, options.low_hz, high_hz, rate_hz
+    )

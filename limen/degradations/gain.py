@@ -1,4 +1,5 @@
-"""Louder or softer. In a study that sets all sounds to the same power, this comes after that: strength 100 is `largest_db` away from it."""
+"""Louder or softer. In a study that sets all sounds to the same power, this comes after that: strength 100 is
+`largest_db` away from it."""
 
 from pydantic import Field
 from torch import Tensor

@@ -1,4 +1,5 @@
-"""High frequencies taken away, from half the sample rate down to `cutoff_hz`, in equal ratios. At 3500 and 7000 Hz: MUSHRA's anchors."""
+"""High frequencies taken away, from half the sample rate down to `cutoff_hz`, in equal ratios. At 3500 and
+7000 Hz: MUSHRA's anchors."""
 
 from pydantic import Field
 from torch import Tensor

@@ -1,4 +1,5 @@
-"""Fewer and fewer bits on the logarithmic scale of telephones, from 16 to 2; G.711 has 8. Between whole bits, the nearest."""
+"""Fewer and fewer bits on the logarithmic scale of telephones, from 16 to 2; G.711 has 8. Between whole bits,
+the nearest."""
 
 from pydantic import Field
 from torch import Tensor

@@ -1,4 +1,5 @@
-r"""Coloured noise, from barely there to as loud as the clip: power per hertz goes like f^a (flat below 20 Hz, where nobody hears it),
+r"""Coloured noise, from barely there to as loud as the clip: power per hertz goes like f^a (flat below 20 Hz,
+where nobody hears it),
     white a = 0, pink a = -1, brown a = -2, blue a = 1, violet a = 2
 and strength maps to the ratio of mean powers, SNR = weakest_db + (strongest_db - weakest_db) s / 100.
 """

@@ -1,4 +1,5 @@
-"""Recorded noise (applause, crickets, a street, people talking) from a file, from barely there to as loud as the clip."""
+"""Recorded noise (applause, crickets, a street, people talking) from a file, from barely there to as loud as
+the clip."""
 
 import torch
 from pydantic import Field
@@ -12,7 +13,8 @@ from limen.degradations.shared.scale import at_snr, between
 
 class Recorded(Options):
     file: str = Field(min_length=1)
-    """The recording; a path from the study file's folder. Starts anywhere in it, and is repeated if it is shorter than the clip."""
+    """The recording; a path from the study file's folder. Starts anywhere in it, and is repeated if it is
+    shorter than the clip."""
     weakest_db: float = Field(default=60.0, ge=-20, le=120)
     """Signal-to-noise ratio just above strength 0."""
     strongest_db: float = Field(default=0.0, ge=-60, le=120)

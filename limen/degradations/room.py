@@ -1,5 +1,6 @@
-"""A simulated room (image sources, limen.audio.rooms) that grows larger and harder: sides from two thirds to all of `size_m`, RT60 from 0
-to `longest_s`. Where speaker and microphone stand is drawn; the direct sound keeps its level."""
+"""A simulated room (image sources, limen.audio.rooms) that grows larger and harder: sides from two thirds to
+all of `size_m`, RT60 from 0 to `longest_s`. Where speaker and microphone stand is drawn; the direct sound
+keeps its level."""
 
 import math
 from typing import Annotated
@@ -36,8 +37,17 @@ def room(x: Tensor, strength: float, rate_hz: int, options: Room, seed: int) -> 
     rt60_s = one * options.longest_s * strength / 100
     size = torch.tensor([options.size_m], dtype=torch.float64) * between(2 / 3, 1, strength)
     chance = generator(seed, "room")
-    rooms = placed(torch.rand(1, 5, generator=chance, dtype=torch.float64), size, one * options.distance_m, rt60_s)
+    rooms = placed(
+        torch.rand(1, 5, generator=chance, dtype=torch.float64), size, one * options.distance_m, rt60_s
+    )
     # drawn to the longest RT60 whatever the strength, so that the tail is the same noise
-    noise = torch.randn(1, math.ceil(TAIL * options.longest_s * rate_hz), generator=chance, dtype=torch.float64)
-    h = response(rooms, rate_hz, noise[:, : math.ceil(TAIL * float(rt60_s) * rate_hz) + 1]) * 4 * math.pi * rooms.distance[:, None]
+    noise = torch.randn(
+        1, math.ceil(TAIL * options.longest_s * rate_hz), generator=chance, dtype=torch.float64
+    )
+    h = (
+        response(rooms, rate_hz, noise[:, : math.ceil(TAIL * float(rt60_s) * rate_hz) + 1])
+        * 4
+        * math.pi
+        * rooms.distance[:, None]
+    )
     return convolved(x[None], h.to(x))[0]

@@ -1,6 +1,7 @@
-"""Reverberation that lasts: an impulse response is stretched in time after the direct sound (Manocha et al. 2020,
-https://arxiv.org/abs/2001.04460, section 3.1), so that the time in which it decays by 60 dB grows evenly from 0 to `longest_s`. Its
-amplitude stays, so its energy grows with it, as in a room whose walls get harder.
+"""Reverberation that lasts: an impulse response is stretched in time after the direct sound (Manocha et al.
+2020, https://arxiv.org/abs/2001.04460, section 3.1), so that the time in which it decays by 60 dB grows
+evenly from 0 to `longest_s`. Its amplitude stays, so its energy grows with it, as in a room whose walls get
+harder.
 """
 
 from pydantic import Field
@@ -12,7 +13,8 @@ from limen.degradations.shared.impulse import after_direct, reverberant, stretch
 
 class Rt60(Options):
     file: str = ""
-    """An impulse response; a path from the study file's folder. Empty: a simulated living room with an RT60 of 0.5 s."""
+    """An impulse response; a path from the study file's folder. Empty: a simulated living room with an RT60
+    of 0.5 s."""
     longest_s: float = Field(default=2.0, gt=0, le=20)
     """RT60 at strength 100."""
 

@@ -80,14 +80,16 @@ class CellFactory:
             data = component.function(options)
             if model.kind == "clip" and data.kind == "clip" and model.rate_hz not in (None, data.rate_hz):
                 raise UserError(
-                    f"The model takes clips at {model.rate_hz} Hz, but the data {spec['name']} gives {data.rate_hz} Hz "
+                    f"The model takes clips at {model.rate_hz} Hz, but the data {spec['name']} gives "
+                    f"{data.rate_hz} Hz "
                     "and has no option rate_hz."
                 )
             self._data[key] = data
         return self._data[key]
 
     def _check(self, planned: Planned, model: Model, victim: Model, data: Dataset) -> None:
-        """Tries the net, the net behind its defence and the models that its attack is computed on, once, on two samples."""
+        """Tries the net, the net behind its defence and the models that its attack is computed on, once, on
+        two samples."""
         spec = planned.spec
         other = (spec["attack"] or {}).get("surrogate") or {}
         key = json.dumps([spec["net"], spec["defense"], other], sort_keys=True)
@@ -118,12 +120,18 @@ class CellFactory:
             other = spec["attack"].get("surrogate")
             if other is not None:
                 proxies = [self.model(m) for m in other["models"]]
-                seen = proxies[0] if len(proxies) == 1 and not other["dropout"] else Ensemble(proxies, other["dropout"])
+                seen = (
+                    proxies[0]
+                    if len(proxies) == 1 and not other["dropout"]
+                    else Ensemble(proxies, other["dropout"])
+                )
                 stop, stop_every = other["stop"] and self.model(other["stop"]), other["stop_every"]
         part = lambda split, limit: self.data({**spec["net"]["data"], "split": split, "limit": limit}, model)  # noqa: E731
         sees_defense = spec["defense"] if spec["attack_on_defense"] else None
         data_spec = {k: v for k, v in spec["net"]["data"].items() if k not in ("split", "limit")}
-        key = json.dumps([spec["net"]["model"], data_spec, sees_defense, spec["attack"], spec["seed"]], sort_keys=True)
+        key = json.dumps(
+            [spec["net"]["model"], data_spec, sees_defense, spec["attack"], spec["seed"]], sort_keys=True
+        )
         return Cell(
             model=model,
             victim=victim,
@@ -157,18 +165,28 @@ def run_cell(cell: Planned, workshop: CellFactory, progress: Progress, run: Path
     try:
         ready = workshop.cell(cell, folder)
         work = gradient_calls(cell.spec)
-        ready.advance, ready.say, metrics = (lambda n: progress.advance(n * work)), progress.say, ready.metrics
+        ready.advance, ready.say, metrics = (
+            (lambda n: progress.advance(n * work)),
+            progress.say,
+            ready.metrics,
+        )
         task, options = parse("tasks", cell.spec["task"])
         outcome = task.function(ready, options)
         facts = _facts(ready)
         if ready.data.skipped:
-            progress.say(f"{len(ready.data.skipped)} files of {ready.data.name} were skipped, the first: {ready.data.skipped[0]}")
+            progress.say(
+                f"{len(ready.data.skipped)} files of {ready.data.name} were skipped, the first: "
+                f"{ready.data.skipped[0]}"
+            )
     except Exception as error:
         if not safe_mode:
             raise
         progress.say(f"failed and recorded: {words}: {error}")
         trouble = f": {error}" if isinstance(error, UserError) else f":\n{traceback.format_exc()}"
-        facts, outcome = {"status": "failed", "error": f"{type(error).__name__}: {error}", "kind": None}, Outcome()
+        facts, outcome = (
+            {"status": "failed", "error": f"{type(error).__name__}: {error}", "kind": None},
+            Outcome(),
+        )
     seconds = time.perf_counter() - begun
     finish_cell(run, cell, folder, {**facts, "seconds": seconds}, outcome, metrics)
     return f"cell {cell.id} ({words}) {facts['status']} in {seconds:.1f} s, {len(outcome.rows)} rows{trouble}"
@@ -194,7 +212,13 @@ def _facts(cell: Cell) -> dict[str, Any]:
 
 @one_interrupt()
 def run(
-    experiment: Experiment, folder: Path, *, resume: bool = False, device: str = "cpu", jobs: int = 1, progress: Progress | None = None
+    experiment: Experiment,
+    folder: Path,
+    *,
+    resume: bool = False,
+    device: str = "cpu",
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Run every cell that is not done yet, `jobs` of them side by side; returns the run's summary."""
     progress = progress or Quiet()
@@ -210,7 +234,9 @@ def run(
         if min(jobs, len(todo)) > 1:
             fresh = partial(CellFactory, workshop.device, workshop.batch_size, workshop.crafted)
             del workshop  # workers open models and data of their own; these have served the checks
-            finished = run_in_workers(todo, [cell.words for cell in todo], each, fresh, min(jobs, len(todo)), progress)
+            finished = run_in_workers(
+                todo, [cell.words for cell in todo], each, fresh, min(jobs, len(todo)), progress
+            )
         else:
             finished = (each(cell, workshop, progress) for cell in _announced(todo, progress))
         try:

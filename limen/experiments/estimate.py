@@ -1,8 +1,10 @@
-"""What a run will take: every cell is tried on a few samples, at the thread count of the run, and the times are carried on to all.
+"""What a run will take: every cell is tried on a few samples, at the thread count of the run, and the times
+are carried on to all.
 
-A try is the cell's own task on its first samples, so it holds what a run holds: attack, early leaving, the judge, metrics, audits. The time
-of a batch is taken as a + b n, from a try on one sample and one on several. What would take too long to try, and what is crafted or trained
-on other samples, is told from the time of a gradient and the number of them, widely: samples may leave early, or never.
+A try is the cell's own task on its first samples, so it holds what a run holds: attack, early leaving, the
+judge, metrics, audits. The time of a batch is taken as a + b n, from a try on one sample and one on several.
+What would take too long to try, and what is crafted or trained on other samples, is told from the time of a
+gradient and the number of them, widely: samples may leave early, or never.
 """
 
 import json
@@ -31,11 +33,13 @@ if TYPE_CHECKING:
 MOST_SECONDS = 2.0
 """A try that is expected to take longer is not made."""
 ALL_SECONDS = 60.0
-"""Once all tries have taken so long, cells that differ only in their sweep are told from the one that was tried."""
+"""Once all tries have taken so long, cells that differ only in their sweep are told from the one that was
+tried."""
 MOST_SAMPLES = 16
 """Samples of the second try."""
 NOISE = (0.75, 1.5)
-"""By how much a time that was measured once may differ from that of the run, where jobs share caches and cores."""
+"""By how much a time that was measured once may differ from that of the run, where jobs share caches and
+cores."""
 EARLY = 0.1
 """Least share of its gradients that a search needs whose samples may leave early."""
 REPORT = (1.0, 3.0)
@@ -57,7 +61,11 @@ class Span:
 
     def __str__(self) -> str:
         low, high = _rounded(self.low), _rounded(self.high)
-        unit, name = next((u, n) for u, n in ((86400, "days"), (3600, "h"), (60, "min"), (1, "s")) if high >= 2 * u or u == 1)
+        unit, name = next(
+            (u, n)
+            for u, n in ((86400, "days"), (3600, "h"), (60, "min"), (1, "s"))
+            if high >= 2 * u or u == 1
+        )
         number = lambda seconds: f"{_rounded(seconds / unit):g}"  # noqa: E731
         first, last = number(low), number(high)
         if low < unit and unit > 1:  # 40 s to 3 min
@@ -72,17 +80,24 @@ def _rounded(value: float) -> float:
     """To two digits; below ten to one place at most, and below one second to tenths."""
     if value <= 0:
         return 0.0
-    return round(value, max(-1, 0 if value >= 10 else 1) if value < 100 else 1 - math.floor(math.log10(value)))
+    return round(
+        value, max(-1, 0 if value >= 10 else 1) if value < 100 else 1 - math.floor(math.log10(value))
+    )
 
 
 def gradient_calls(spec: dict[str, Any]) -> float:
-    """About how many gradients per sample a cell asks for if none leaves early; shares out the progress bar, too."""
+    """About how many gradients per sample a cell asks for if none leaves early; shares out the progress bar,
+    too."""
     work = 1.0
     if spec["attack"] is not None:
-        component, options = parse("attacks", {k: v for k, v in spec["attack"].items() if k not in (*SHARED, "surrogate")})
+        component, options = parse(
+            "attacks", {k: v for k, v in spec["attack"].items() if k not in (*SHARED, "surrogate")}
+        )
         cost = getattr(component.module, "cost", None)
         work += cost(options) if cost else getattr(options, "steps", 1) * getattr(options, "restarts", 1)
-        work *= spec["attack"].get("draws") or max((t.get("draws", 1) for t in spec["attack"].get("through", [])), default=1)
+        work *= spec["attack"].get("draws") or max(
+            (t.get("draws", 1) for t in spec["attack"].get("through", [])), default=1
+        )
     component, options = parse("tasks", spec["task"])
     cost = getattr(component.module, "cost", None)
     return cost(options, work) if cost else work
@@ -115,7 +130,9 @@ class Estimate:
 
     def seconds(self, cell: Planned) -> Span:
         """What the cell takes in one job."""
-        key = json.dumps([cell.spec[k] for k in ("task", "net", "defense")] + [cell.labels["attack"]], sort_keys=True)
+        key = json.dumps(
+            [cell.spec[k] for k in ("task", "net", "defense")] + [cell.labels["attack"]], sort_keys=True
+        )
         if self.spent > ALL_SECONDS and key in self._known:
             return self._known[key]
         begun = time.perf_counter()
@@ -135,11 +152,15 @@ class Estimate:
         if ready.attack is not None and ready.attack.universal:
             return self._universal(planned, ready, n)
         limited = "samples" if "samples" in type(options).model_fields else "limit_samples"
-        per_sample = 8 if limited == "samples" and ready.model.output == "transcript" else 1  # see `at_most` of the task audit
+        per_sample = (
+            8 if limited == "samples" and ready.model.output == "transcript" else 1
+        )  # see `at_most` of the task audit
 
         def tried(k: int) -> float:
             few = options.model_copy(update={limited: k * per_sample})
-            return timed(lambda: task.function(replace(ready, batch_size=min(self.workshop.batch_size, k)), few))
+            return timed(
+                lambda: task.function(replace(ready, batch_size=min(self.workshop.batch_size, k)), few)
+            )
 
         if ready.attack and calls * self._gradient(ready, 1).low > MOST_SECONDS:
             return self._gradient(ready, n).times(calls * EARLY, calls) + self._plain(ready, n)
@@ -152,7 +173,8 @@ class Estimate:
         return Span(told * NOISE[0], max(told, min(several / k * n, 2 * told)) * NOISE[1])
 
     def _warmed(self, planned: Planned) -> float:
-        """Seconds that a net and its data need to be there; a first pass, which is slower than others, is among them."""
+        """Seconds that a net and its data need to be there; a first pass, which is slower than others, is
+        among them."""
         key = json.dumps([planned.spec["net"], planned.spec["defense"]], sort_keys=True)
         if key in self._ready:
             return 0.0
@@ -193,22 +215,32 @@ class Estimate:
         return craft + self._gradient(cell, n) + self._plain(cell, n)
 
     def _trained(self, cell: Cell, options: Any, n: int) -> Span:
-        """One epoch and two are tried; of more samples than that allows, a step costs what one or two gradients do."""
+        """One epoch and two are tried; of more samples than that allows, a step costs what one or two
+        gradients do."""
         wanted, task = len(cell.training(cell.limit)), parse("tasks", "train")[0].function
         early = EARLY if options.patience else 1.0
-        gradient = self._gradient(cell, min(wanted, 4 * self.workshop.batch_size)).times(max(1.0, wanted / (4 * self.workshop.batch_size)))
+        gradient = self._gradient(cell, min(wanted, 4 * self.workshop.batch_size)).times(
+            max(1.0, wanted / (4 * self.workshop.batch_size))
+        )
         if gradient.low > MOST_SECONDS:
-            return gradient.times(options.epochs * min(early, NOISE[0]), options.epochs * 2) + self._plain(cell, n)
+            return gradient.times(options.epochs * min(early, NOISE[0]), options.epochs * 2) + self._plain(
+                cell, n
+            )
 
         def tried(epochs: int) -> float:
             folder = cell.folder / str(epochs)  # a folder of its own: training goes on where one has stopped
             folder.mkdir()
-            return timed(lambda: task(replace(cell, folder=folder), options.model_copy(update={"epochs": epochs})))
+            return timed(
+                lambda: task(replace(cell, folder=folder), options.model_copy(update={"epochs": epochs}))
+            )
 
         one = tried(1)
         each = tried(2) - one
         each = each if each > 0 else one
-        return Span((one + (early * options.epochs - 1) * each) * NOISE[0], (one + (options.epochs - 1) * each) * NOISE[1])
+        return Span(
+            (one + (early * options.epochs - 1) * each) * NOISE[0],
+            (one + (options.epochs - 1) * each) * NOISE[1],
+        )
 
 
 def total(cells: Sequence[Span], jobs: int, start: float) -> Span:

@@ -1,4 +1,5 @@
-"""An experiment file is data: names and numbers, YAML or JSON, complete enough to rerun. This is its schema and its reader."""
+"""An experiment file is data: names and numbers, YAML or JSON, complete enough to rerun. This is its schema
+and its reader."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,7 +52,9 @@ class Beside(Options):
 
 def checked_attack(spec: Any) -> Beside:
     """What stands beside the attack in its spec; a UserError if anything in the spec is wrong."""
-    beside = {key: spec[key] for key in Beside.model_fields if key in spec} if isinstance(spec, Mapping) else {}
+    beside = (
+        {key: spec[key] for key in Beside.model_fields if key in spec} if isinstance(spec, Mapping) else {}
+    )
     attack = Attack.parse({k: v for k, v in spec.items() if k not in beside} if beside else spec)
     return parse_options(Beside, beside, f"attack {attack.search.name}")
 
@@ -78,16 +81,17 @@ class TaskEntry(Options):
     """Defences to put before each model; null is the bare model."""
     attacks: list[AttackSpec | None] = Field(default=[None], min_length=1)
     """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it;
-    `surrogate: {models: [...]}` computes it on other nets (transfer); `precision: single | double | auto` is that of the search (auto:
-    double for recognisers); `through: [{name: room}]` lets it search behind random transforms, names of defences, and `draws: 8` average
-    that many of their draws (success is judged without them)."""
+    `surrogate: {models: [...]}` computes it on other nets (transfer); `precision: single | double | auto` is
+    that of the search (auto: double for recognisers); `through: [{name: room}]` lets it search behind random
+    transforms, names of defences, and `draws: 8` average that many of their draws (success is judged without
+    them)."""
     metrics: list[Annotated[dict[str, Any], named("metrics")]] | None = None
     """Metrics of each sample; null takes every one that applies."""
     attack_on_defense: bool = True
     """True: the attacker sees the defence and differentiates it. False: it only knows the bare model."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
-    """Options to vary, by dotted name: {"attack.budget.eps": [0.01, 0.02], "defense.quality": [75, 90]}. Where an option does not exist
-    (no attack, another budget) the cell is run once without it."""
+    """Options to vary, by dotted name: {"attack.budget.eps": [0.01, 0.02], "defense.quality": [75, 90]}.
+    Where an option does not exist (no attack, another budget) the cell is run once without it."""
 
 
 class Experiment(Options):
@@ -102,11 +106,13 @@ class Experiment(Options):
     batch_size: int = Field(default=64, ge=1)
     """Samples side by side; changes no result."""
     store: Literal["auto", "float", "int16", "uint8"] = "auto"
-    """How adversarial samples are stored before they are judged; auto: 16-bit for clips, float for pictures."""
+    """How adversarial samples are stored before they are judged; auto: 16-bit for clips, float for
+    pictures."""
     examples: int = Field(default=3, ge=0)
     """Samples of each cell kept to look at and listen to."""
     audit: bool = True
-    """Probe each attacked net and defence on a few samples for hidden gradients (task audit); the report shows what was found."""
+    """Probe each attacked net and defence on a few samples for hidden gradients (task audit); the report
+    shows what was found."""
     safe_mode: bool = False
     """A failed cell is recorded with its error and the run goes on."""
     tasks: list[TaskEntry] = Field(min_length=1)
@@ -116,10 +122,16 @@ class Experiment(Options):
 def load_file(path: Path) -> dict[str, Any]:
     """The file's content as plain data."""
     if not path.is_file():
-        raise UserError(f"There is no experiment file {path}. Ready-made ones stand in experiments/; `limen schema` shows the format.")
+        raise UserError(
+            f"There is no experiment file {path}. Ready-made ones stand in experiments/; `limen schema` "
+            "shows the format."
+        )
     content = read_yaml(path)
     if not isinstance(content, dict):
-        raise UserError(f"{path} must hold a mapping with `name` and `tasks`, but holds {type(content).__name__}. See `limen schema`.")
+        raise UserError(
+            f"{path} must hold a mapping with `name` and `tasks`, but holds {type(content).__name__}. See "
+            "`limen schema`."
+        )
     return content
 
 
@@ -135,7 +147,12 @@ def _limited(task: Any, limit: int) -> Any:
     if not isinstance(task, dict) or not isinstance(task.get("nets"), list):
         return task  # the schema says what is wrong with it
     cut = lambda net: {**net, "data": {**net["data"], "limit": limit}}  # noqa: E731
-    return {**task, "nets": [cut(n) if isinstance(n, dict) and isinstance(n.get("data"), dict) else n for n in task["nets"]]}
+    return {
+        **task,
+        "nets": [
+            cut(n) if isinstance(n, dict) and isinstance(n.get("data"), dict) else n for n in task["nets"]
+        ],
+    }
 
 
 def schema() -> dict[str, Any]:
@@ -150,18 +167,29 @@ def schema() -> dict[str, Any]:
             definitions.update(one.pop("$defs", {}))
             one["properties"] = {"name": {"const": name}, **one.get("properties", {})}
             if kind == "attacks":
-                one["properties"] |= {"goal": {"$ref": "#/$defs/goals"}, "budget": {"$ref": "#/$defs/budgets"},
-                                      "label": {"type": "string"}, "surrogate": {"$ref": "#/$defs/Surrogate"},
-                                      "precision": {"enum": list(get_args(Precision)), "default": "auto"},
-                                      "through": {"type": "array", "items": {"$ref": "#/$defs/defenses"}},
-                                      "draws": {"type": "integer", "minimum": 1}}  # fmt: skip
+                one["properties"] |= {
+                    "goal": {"$ref": "#/$defs/goals"},
+                    "budget": {"$ref": "#/$defs/budgets"},
+                    "label": {"type": "string"},
+                    "surrogate": {"$ref": "#/$defs/Surrogate"},
+                    "precision": {"enum": list(get_args(Precision)), "default": "auto"},
+                    "through": {"type": "array", "items": {"$ref": "#/$defs/defenses"}},
+                    "draws": {"type": "integer", "minimum": 1},
+                }
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)
         definitions[kind] = {"oneOf": choices}
     net, task = definitions["Net"]["properties"], definitions["TaskEntry"]["properties"]
-    net["model"], net["data"], task["task"] = {"$ref": "#/$defs/models"}, {"$ref": "#/$defs/data"}, {"$ref": "#/$defs/tasks"}
+    net["model"], net["data"], task["task"] = (
+        {"$ref": "#/$defs/models"},
+        {"$ref": "#/$defs/data"},
+        {"$ref": "#/$defs/tasks"},
+    )
     nothing = {"type": "null"}
     task["defenses"]["items"] = {"anyOf": [{"$ref": "#/$defs/defenses"}, nothing]}
     task["attacks"]["items"] = {"anyOf": [{"$ref": "#/$defs/attacks"}, nothing]}
-    task["metrics"] = {**task["metrics"], "anyOf": [{"type": "array", "items": {"$ref": "#/$defs/metrics"}}, nothing]}
+    task["metrics"] = {
+        **task["metrics"],
+        "anyOf": [{"type": "array", "items": {"$ref": "#/$defs/metrics"}}, nothing],
+    }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root}

@@ -1,4 +1,5 @@
-"""The run folder: the only link from computing to listening and reporting. A cell is written beside and renamed into place."""
+"""The run folder: the only link from computing to listening and reporting. A cell is written beside and
+renamed into place."""
 
 import json
 import os
@@ -37,10 +38,15 @@ def _plain(value: Any) -> Any:
 
 
 def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Parquet with a column for every key; what could not be computed is null, its reason stands in `missing`."""
-    columns: dict[str, list[Any]] = {key: [row.get(key) for row in rows] for key in dict.fromkeys(k for row in rows for k in row)}
+    """Parquet with a column for every key; what could not be computed is null, its reason stands in
+    `missing`."""
+    columns: dict[str, list[Any]] = {
+        key: [row.get(key) for row in rows] for key in dict.fromkeys(k for row in rows for k in row)
+    }
     if "missing" in columns:
-        columns["missing"] = [json.dumps(m) if isinstance(m, dict) and m else m or None for m in columns["missing"]]
+        columns["missing"] = [
+            json.dumps(m) if isinstance(m, dict) and m else m or None for m in columns["missing"]
+        ]
     arrays = {key: _array(values) for key, values in columns.items()}
     content = pa.BufferOutputStream()
     pq.write_table(pa.table(arrays), content)
@@ -48,7 +54,9 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _array(values: list[Any]) -> pa.Array:
-    if all(isinstance(v, int | float) or v is None for v in values) and any(isinstance(v, float) for v in values):
+    if all(isinstance(v, int | float) or v is None for v in values) and any(
+        isinstance(v, float) for v in values
+    ):
         return pa.array([None if v is None else float(v) for v in values], pa.float64())
     if all(isinstance(v, int | float | None) for v in values):
         return pa.array(values)
@@ -60,7 +68,9 @@ def read_table(path: Path) -> list[dict[str, Any]]:
         return pq.read_table(path).to_pylist()
     except (OSError, pa.ArrowException) as error:
         state = "damaged" if path.exists() else "missing"
-        raise UserError(f"{path} is {state} ({str(error).splitlines()[0][:150]}). Run the experiment again with --resume.") from None
+        raise UserError(
+            f"{path} is {state} ({str(error).splitlines()[0][:150]}). Run the experiment again with --resume."
+        ) from None
 
 
 def start_cell(run: Path, cell: Planned) -> Path:
@@ -87,14 +97,30 @@ def _clear(folder: Path) -> None:
         folder.rmdir()
 
 
-def finish_cell(run: Path, cell: Planned, folder: Path, facts: dict[str, Any], outcome: Outcome, metrics: Sequence[Metric]) -> None:
+def finish_cell(
+    run: Path, cell: Planned, folder: Path, facts: dict[str, Any], outcome: Outcome, metrics: Sequence[Metric]
+) -> None:
     """Write what the cell left and move it into place."""
     present = {key for row in outcome.rows for key in row}
     shown = {name: column for name, column in {**TASK_COLUMNS, **columns(metrics)}.items() if name in present}
-    write_json(folder / "cell.json", {"id": cell.id, "order": cell.order, "task": cell.spec["task"]["name"], "task_index": cell.task_index,
-                                      "labels": cell.labels, "variable": cell.variable, "spec": cell.spec, **facts})  # fmt: skip
+    write_json(
+        folder / "cell.json",
+        {
+            "id": cell.id,
+            "order": cell.order,
+            "task": cell.spec["task"]["name"],
+            "task_index": cell.task_index,
+            "labels": cell.labels,
+            "variable": cell.variable,
+            "spec": cell.spec,
+            **facts,
+        },
+    )
     write_table(folder / "rows.parquet", outcome.rows)
-    write_json(folder / "summary.json", {"n": len(outcome.rows), "columns": summarise(outcome.rows, shown), "result": outcome.result})
+    write_json(
+        folder / "summary.json",
+        {"n": len(outcome.rows), "columns": summarise(outcome.rows, shown), "result": outcome.result},
+    )
     write_json(folder / "examples.json", _write_examples(folder / "examples", outcome.examples, facts))
     for checkpoint in folder.glob("checkpoint*"):
         checkpoint.unlink()
@@ -109,10 +135,22 @@ def _write_examples(folder: Path, examples: Iterable[Example], facts: dict[str, 
     for number, example in enumerate(examples):
         folder.mkdir(exist_ok=True)
         kept = ("id", "label", "clean_prediction", "adversarial_prediction", "success", "already", "missing")
-        parts = {"clean": example.clean, "perturbation": example.adversarial - example.clean, "adversarial": example.adversarial}
-        files = {name: _write_sample(folder / f"{number}_{name}", name, x.cpu(), facts) for name, x in parts.items()}
-        written.append({**{k: example.row.get(k) for k in kept[:-1]}, "files": {k: f"examples/{v}" for k, v in files.items()},
-                        "metrics": {k: v for k, v in example.row.items() if k not in kept}})  # fmt: skip
+        parts = {
+            "clean": example.clean,
+            "perturbation": example.adversarial - example.clean,
+            "adversarial": example.adversarial,
+        }
+        files = {
+            name: _write_sample(folder / f"{number}_{name}", name, x.cpu(), facts)
+            for name, x in parts.items()
+        }
+        written.append(
+            {
+                **{k: example.row.get(k) for k in kept[:-1]},
+                "files": {k: f"examples/{v}" for k, v in files.items()},
+                "metrics": {k: v for k, v in example.row.items() if k not in kept},
+            }
+        )
     return written
 
 
@@ -126,7 +164,8 @@ def _write_sample(path: Path, name: str, x: torch.Tensor, facts: dict[str, Any])
 
 
 def done(run: Path, cell: Planned, say: Callable[[str], None]) -> bool:
-    """True if the cell is there, did not fail, and can be read; one that is damaged is told, and computed again."""
+    """True if the cell is there, did not fail, and can be read; one that is damaged is told, and computed
+    again."""
     folder = run / "cells" / cell.id
     if not folder.is_dir():
         return False
@@ -151,7 +190,12 @@ def close_run(run: Path, experiment: Experiment, cells: list[Planned]) -> dict[s
             continue
         facts, summary = read_json(folder / "cell.json"), read_json(folder / "summary.json")
         gathered.append({**facts, "order": cell.order, "summary": summary})
-        who = {"cell": cell.id, "task": facts["task"], **cell.labels, "variable": json.dumps(cell.variable) if cell.variable else None}
+        who = {
+            "cell": cell.id,
+            "task": facts["task"],
+            **cell.labels,
+            "variable": json.dumps(cell.variable) if cell.variable else None,
+        }
         rows += [{**who, **row} for row in read_table(folder / "rows.parquet")]
     write_table(run / "rows.parquet", rows)
     summary = {"name": experiment.name, "description": experiment.description, "cells": gathered}

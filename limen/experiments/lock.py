@@ -1,4 +1,5 @@
-"""One process at a time writes into a run folder. The system itself lets go of the lock when that process ends, however it ends."""
+"""One process at a time writes into a run folder. The system itself lets go of the lock when that process
+ends, however it ends."""
 
 import errno
 import json
@@ -20,7 +21,8 @@ UNKNOWN = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EI
 
 @contextmanager
 def locked(run: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Holds the folder; a UserError names the process that holds it already. Worker processes do not inherit the lock."""
+    """Holds the folder; a UserError names the process that holds it already. Worker processes do not inherit
+    the lock."""
     path = run / NAME
     file = _opened(path, say)
     try:
@@ -43,8 +45,11 @@ def _opened(path: Path, say: Callable[[str], None]) -> TextIO:
             file.seek(0)
             holder = _holder(file.read())
             file.close()
-            raise UserError(f"{path.parent} is being written by {holder}. Wait until it is done, stop it, or choose another folder "
-                            "with --out.")  # fmt: skip
+            raise UserError(
+                f"{path.parent} is being written by {holder}. Wait until it is done, stop it, or choose "
+                "another folder "
+                "with --out."
+            )
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file

@@ -1,4 +1,5 @@
-"""File -> cells. A cell is content-addressed: its id is the hash of its resolved options, so a resumed run knows what is done."""
+"""File -> cells. A cell is content-addressed: its id is the hash of its resolved options, so a resumed run
+knows what is done."""
 
 import copy
 import hashlib
@@ -36,7 +37,9 @@ class Planned:
     def words(self) -> str:
         """The cell in a line."""
         varied = ", ".join(f"{k.rsplit('.', 1)[-1]} {v}" for k, v in (self.variable or {}).items())
-        return " | ".join([self.labels["net"], self.labels["defense"], self.labels["attack"], *([varied] if varied else [])])
+        return " | ".join(
+            [self.labels["net"], self.labels["defense"], self.labels["attack"], *([varied] if varied else [])]
+        )
 
     @property
     def id(self) -> str:
@@ -71,7 +74,11 @@ def resolved_attack(spec: Any) -> dict[str, Any] | None:
         full["draws"] = spec["draws"]
     if given is not None:
         models = [resolved("models", m) for m in given.models]
-        full["surrogate"] = {**given.model_dump(mode="json", exclude={"label"}), "models": models, "stop": resolved("models", given.stop)}
+        full["surrogate"] = {
+            **given.model_dump(mode="json", exclude={"label"}),
+            "models": models,
+            "stop": resolved("models", given.stop),
+        }
     return full
 
 
@@ -89,14 +96,23 @@ def plan(experiment: Experiment) -> list[Planned]:
     seen: set[str] = set()
     check_size([len(entry.nets) * len(entry.defenses) * len(entry.attacks) for entry in experiment.tasks])
     points = [list(_points(entry)) for entry in experiment.tasks]
-    check_size([sum(prod(len(entry.sweep[path]) for path in point.axes) for point in points[i])
-                 for i, entry in enumerate(experiment.tasks)])  # fmt: skip
+    check_size(
+        [
+            sum(prod(len(entry.sweep[path]) for path in point.axes) for point in points[i])
+            for i, entry in enumerate(experiment.tasks)
+        ]
+    )
     others = _Others(experiment)
     for number, entry in enumerate(experiment.tasks):
         used = {path for point in points[number] for path in point.axes}
         grid = [cell for point in points[number] for cell in _cells(point, entry)]
         for spec, labels, variable in [*grid, *(_audits(entry, grid, others) if experiment.audit else [])]:
-            full = {**spec, "seed": experiment.seed, "store": experiment.store, "examples": experiment.examples}
+            full = {
+                **spec,
+                "seed": experiment.seed,
+                "store": experiment.store,
+                "examples": experiment.examples,
+            }
             cell = Planned(len(cells), number, full, labels, variable)
             if cell.id not in seen:
                 seen.add(cell.id)
@@ -117,8 +133,12 @@ def check_size(counts: list[int]) -> None:
     """Refuses what nobody can run, before anything is made of it."""
     if sum(counts) > MOST_CELLS:
         largest = counts.index(max(counts))
-        raise UserError(f"The plan has {sum(counts):,} cells, {counts[largest]:,} of them in tasks[{largest}] (nets x defenses x attacks x "
-                        f"values of the sweep); at most {MOST_CELLS:,} fit in a run. Shorten these lists, or split the file.")  # fmt: skip
+        raise UserError(
+            f"The plan has {sum(counts):,} cells, {counts[largest]:,} of them in tasks[{largest}] (nets x "
+            "defenses x attacks x "
+            f"values of the sweep); at most {MOST_CELLS:,} fit in a run. Shorten these lists, or split the "
+            "file."
+        )
 
 
 @dataclass(frozen=True)
@@ -141,7 +161,9 @@ def _points(entry: TaskEntry) -> Iterator[_Point]:
     attacks = [(attack, resolved_attack(attack)) for attack in entry.attacks]
     for (net, opened), (defense, before), (attack, against) in itertools.product(nets, defenses, attacks):
         parts = {"task": task, **opened, "defense": before, "attack": against}
-        yield _Point(parts, fixed, _labels(net, defense, attack), [path for path in entry.sweep if _has(parts, path)])
+        yield _Point(
+            parts, fixed, _labels(net, defense, attack), [path for path in entry.sweep if _has(parts, path)]
+        )
 
 
 def _cells(point: _Point, entry: TaskEntry) -> Iterator[Laid]:
@@ -153,9 +175,14 @@ def _cells(point: _Point, entry: TaskEntry) -> Iterator[Laid]:
             for path, value in variable.items():
                 _put(here, path, value)
             needed = {
-                part: resolved(kind, _named(here[part]) or {}) for part, kind in (("task", "tasks"), ("model", "models"), ("data", "data"))
+                part: resolved(kind, _named(here[part]) or {})
+                for part, kind in (("task", "tasks"), ("model", "models"), ("data", "data"))
             }
-            here = {**needed, "defense": resolved("defenses", here["defense"]), "attack": resolved_attack(here["attack"])}
+            here = {
+                **needed,
+                "defense": resolved("defenses", here["defense"]),
+                "attack": resolved_attack(here["attack"]),
+            }
         task, attack = here["task"], here["attack"]
         if attack is None and task["name"] in ("constrained_accuracy", "transfer"):
             raise UserError(f"The task {task['name']} needs an attack; leave null out of `attacks`.")
@@ -169,16 +196,23 @@ def _check_budget(attack: dict[str, Any] | None, task: dict[str, Any]) -> None:
     """Refuses an attack that cannot do without a budget and has none: here, not hours later in its cell."""
     if attack is None or attack["budget"] is not None:
         return
-    component, options = parse("attacks", {k: v for k, v in attack.items() if k not in (*SHARED, "surrogate")})
+    component, options = parse(
+        "attacks", {k: v for k, v in attack.items() if k not in (*SHARED, "surrogate")}
+    )
     # that task sets the budget of each point of its curve, but a universal perturbation is crafted before
-    given = task["name"] == "constrained_accuracy" and task.get("how") == "budget" and not hasattr(component.module, "craft")
+    given = (
+        task["name"] == "constrained_accuracy"
+        and task.get("how") == "budget"
+        and not hasattr(component.module, "craft")
+    )
     if needs_budget(options) and not given:
         raise UserError(f"The attack {attack['name']} {NO_BUDGET}")
 
 
 def _audits(entry: TaskEntry, grid: list[Laid], others: "_Others") -> Iterator[Laid]:
-    """One cell per net and defence that a search of the entry attacks, under the goal and budget of the first attack that has one, those
-    computed on the net itself before others; of a sweep, under the value in the middle."""
+    """One cell per net and defence that a search of the entry attacks, under the goal and budget of the first
+    attack that has one, those computed on the net itself before others; of a sweep, under the value in the
+    middle."""
     groups: dict[str, list[Laid]] = {}
     for cell in grid if entry.task["name"] in ("accuracy", "constrained_accuracy") else []:
         attack = cell[0]["attack"]
@@ -190,9 +224,16 @@ def _audits(entry: TaskEntry, grid: list[Laid], others: "_Others") -> Iterator[L
         bounded = [cell for cell in direct if cell[0]["attack"]["budget"]] or direct
         same = [cell for cell in bounded if cell[1]["attack"] == bounded[0][1]["attack"]]
         spec, labels, variable = same[len(same) // 2]
-        attack = {"name": "pgd", **{k: spec["attack"][k] for k in ("goal", "budget", "precision", "draws") if k in spec["attack"]}}
+        attack = {
+            "name": "pgd",
+            **{k: spec["attack"][k] for k in ("goal", "budget", "precision", "draws") if k in spec["attack"]},
+        }
         task = {"name": "audit", "others": others.of(spec["net"])}
-        varied = {path: value for path, value in (variable or {}).items() if path.partition(".")[0] in ("model", "defense")}
+        varied = {
+            path: value
+            for path, value in (variable or {}).items()
+            if path.partition(".")[0] in ("model", "defense")
+        }
         yield (
             {**spec, "task": resolved("tasks", task), "attack": resolved_attack(attack), "metrics": []},
             {**labels, "attack": "audit"},
@@ -223,7 +264,10 @@ def _labels(net: Net, defense: dict[str, Any] | None, attack: dict[str, Any] | N
         if attack.get("through") and not attack.get("label"):
             words += f" through {' + '.join(_named(one)['name'] for one in attack['through'])}"
         if attack.get("surrogate") is not None and not attack.get("label"):
-            words += f" on {attack['surrogate'].get('label') or ' + '.join(m['name'] for m in attack['surrogate']['models'])}"
+            words += (
+                " on "
+                f"{attack['surrogate'].get('label') or ' + '.join(m['name'] for m in attack['surrogate']['models'])}"
+            )
     return {
         "net": net.label or net.model["name"],
         "data": net.data["name"],

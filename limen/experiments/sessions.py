@@ -1,4 +1,5 @@
-"""A run folder is opened: by one process at a time, for one experiment, and with a record of who computed in it when."""
+"""A run folder is opened: by one process at a time, for one experiment, and with a record of who computed in
+it when."""
 
 import os
 import platform
@@ -28,8 +29,8 @@ VERSION = ("limen", "git", "torch")
 
 @contextmanager
 def opened(experiment: Experiment, run: Path, resume: bool, say: Callable[[str], None]) -> Iterator[None]:
-    """Makes the folder, or checks that it holds the same experiment, and keeps every other process out of it. A folder that could not be
-    begun is not left behind."""
+    """Makes the folder, or checks that it holds the same experiment, and keeps every other process out of it.
+    A folder that could not be begun is not left behind."""
     made = [folder for folder in (run, *run.parents) if not folder.exists()]
     try:
         run.mkdir(parents=True, exist_ok=True)
@@ -48,11 +49,16 @@ def _begin(experiment: Experiment, run: Path, resume: bool, say: Callable[[str],
     begun = config.exists()
     if begun:
         if not resume:
-            raise UserError(f"{run} already holds a run. Continue it with --resume, or choose another folder with --out.")
+            raise UserError(
+                f"{run} already holds a run. Continue it with --resume, or choose another folder with --out."
+            )
         old = read_json(config)
         changed = [k for k in resolved if k not in SAME_CELLS and old.get(k) != resolved[k]]
         if changed:
-            raise UserError(f"{run} holds another experiment (different: {', '.join(changed)}). Choose another folder with --out.")
+            raise UserError(
+                f"{run} holds another experiment (different: {', '.join(changed)}). Choose another folder "
+                "with --out."
+            )
     elif not (resume and (run / "cells").is_dir()) and any(path.name != lock.NAME for path in run.iterdir()):
         raise UserError(f"{run} is not empty and holds no run. Choose another folder with --out.")
     sessions = _sessions(run / "environment.json")
@@ -69,8 +75,11 @@ def _begin(experiment: Experiment, run: Path, resume: bool, say: Callable[[str],
                 (run / "cells").rmdir()
         raise
     if others := [s for s in sessions if any(s.get(key) != now[key] for key in VERSION)]:
-        say(f"this run was begun with {_version(others[0])} and goes on with {_version(now)}; cells that are done stay as they are, and "
-            "environment.json records both")  # fmt: skip
+        say(
+            f"this run was begun with {_version(others[0])} and goes on with {_version(now)}; cells that "
+            "are done stay as they are, and "
+            "environment.json records both"
+        )
 
 
 def _sessions(path: Path) -> list[dict[str, Any]]:
@@ -87,15 +96,27 @@ def _version(session: dict[str, Any]) -> str:
 def environment() -> dict[str, Any]:
     """Where the numbers come from."""
     packages = {name: version(name) for name in ("torch", "numpy", "scipy", "soundfile", "pydantic")}
-    return {"limen": limen.__version__, "git": _git(), "python": platform.python_version(), **packages, "platform": platform.platform(),
-            "processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads(),
-            "command": " ".join(["limen", *sys.argv[1:]]), "started": time.strftime("%Y-%m-%d %H:%M:%S")}  # fmt: skip
+    return {
+        "limen": limen.__version__,
+        "git": _git(),
+        "python": platform.python_version(),
+        **packages,
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "command": " ".join(["limen", *sys.argv[1:]]),
+        "started": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
 
 
 def _git() -> str | None:
-    """The commit that the package stands in, if git knows the package: a virtual environment may lie in a repository of the user's."""
+    """The commit that the package stands in, if git knows the package: a virtual environment may lie in a
+    repository of the user's."""
     here = Path(limen.__file__)
-    asked = lambda *words: subprocess.run(["git", "-C", str(here.parent), *words], capture_output=True, text=True, check=True, timeout=10)  # noqa: E731
+    asked = lambda *words: subprocess.run(
+        ["git", "-C", str(here.parent), *words], capture_output=True, text=True, check=True, timeout=10
+    )  # noqa: E731
     try:
         asked("ls-files", "--error-unmatch", here.name)
         return asked("rev-parse", "HEAD").stdout.strip()

@@ -1,4 +1,5 @@
-"""Cells in several processes of one machine, one thread's share of the cores each. What a cell gives does not depend on where it ran."""
+"""Cells in several processes of one machine, one thread's share of the cores each. What a cell gives does not
+depend on where it ran."""
 
 import ctypes
 import multiprocessing
@@ -48,8 +49,12 @@ _state: dict[str, Any] = {}
 def _start(told: Any, threads: int, prepare: Callable[[], Any]) -> None:
     """Once per worker: its share of the cores, and what it keeps from cell to cell."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # a worker dies with its parent, so a killed run leaves nobody writing
-    threading.Thread(target=_end_with_parent, daemon=True).start()  # on other systems, and if the parent is gone already
+        ctypes.CDLL(None).prctl(
+            1, signal.SIGKILL
+        )  # a worker dies with its parent, so a killed run leaves nobody writing
+    threading.Thread(
+        target=_end_with_parent, daemon=True
+    ).start()  # on other systems, and if the parent is gone already
     import torch
 
     torch.set_num_threads(threads)
@@ -65,7 +70,8 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _children_without_interrupts() -> Iterator[None]:
-    """Processes started in here never get a Ctrl-C, from their first instruction on: the parent is interrupted and ends them."""
+    """Processes started in here never get a Ctrl-C, from their first instruction on: the parent is
+    interrupted and ends them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -81,14 +87,23 @@ def _work(function: Callable[..., str], item: Any) -> str:
 
 
 def run_in_workers(
-    items: list[Any], words: list[str], function: Callable[..., str], prepare: Callable[[], Any], jobs: int, watcher: Watcher
+    items: list[Any],
+    words: list[str],
+    function: Callable[..., str],
+    prepare: Callable[[], Any],
+    jobs: int,
+    watcher: Watcher,
 ) -> Generator[str, None, None]:
-    """`function(item, prepare(), progress)` of every item, `jobs` at a time; what it returns, as each is done."""
+    """`function(item, prepare(), progress)` of every item, `jobs` at a time; what it returns, as each is
+    done."""
     context = multiprocessing.get_context("spawn")
     told = context.Queue()
     threads = max(1, (os.cpu_count() or 1) // jobs)
     others = set(multiprocessing.active_children())
-    with held_back() as check_interrupt, ProcessPoolExecutor(jobs, context, _start, (told, threads, prepare)) as pool:
+    with (
+        held_back() as check_interrupt,
+        ProcessPoolExecutor(jobs, context, _start, (told, threads, prepare)) as pool,
+    ):
         try:
             with _children_without_interrupts():
                 waiting: list[Future[str]] = [pool.submit(_work, function, item) for item in items]
@@ -107,7 +122,8 @@ def run_in_workers(
             pool.shutdown(wait=True, cancel_futures=True)
             if isinstance(error, BrokenProcessPool):
                 raise UserError(
-                    "A worker was ended by the system, often for lack of memory. Finished cells are kept: go on with --resume, "
+                    "A worker was ended by the system, often for lack of memory. Finished cells are kept: "
+                    "go on with --resume, "
                     f"and fewer --jobs than {jobs} or a smaller batch_size."
                 ) from None
             raise

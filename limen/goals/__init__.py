@@ -1,4 +1,5 @@
-"""What the attacker wants. `limen.goals.transcript(text="open the door")` is the same as {"name": "transcript", "text": ...}."""
+"""What the attacker wants. `limen.goals.transcript(text="open the door")` is the same as {"name":
+"transcript", "text": ...}."""
 
 import sys
 

@@ -1,8 +1,10 @@
-r"""The contrastive loss of a self-supervised encoder, raised: it no longer tells the clip's own frames from others.
+r"""The contrastive loss of a self-supervised encoder, raised: it no longer tells the clip's own frames from
+others.
 
-wav2vec 2.0, Baevski et al. 2020, https://arxiv.org/abs/2006.11477, equation 3; as an attack, Olivier et al. 2022,
-https://arxiv.org/abs/2209.13523. Targets are the quantised frames of the clean clip and stay what they are; masked spans and distractors
-are drawn once for each sample. A search ends with its steps. Judged by the victim's transcript, which must differ from the truth.
+wav2vec 2.0, Baevski et al. 2020, https://arxiv.org/abs/2006.11477, equation 3; as an attack, Olivier et al.
+2022, https://arxiv.org/abs/2209.13523. Targets are the quantised frames of the clean clip and stay what they
+are; masked spans and distractors are drawn once for each sample. A search ends with its steps. Judged by the
+victim's transcript, which must differ from the truth.
 """
 
 from dataclasses import dataclass, replace
@@ -54,18 +56,30 @@ class ContrastiveGoal(Goal):
 
     def loss(self, outputs: Outputs) -> Tensor:
         pairs = zip(members(outputs), self.frozen, strict=True)
-        return torch.stack([encoded(one).contrastive(f.targets, f.codes, f.negatives, f.mask, self.hide) for one, f in pairs]).sum(0)
+        return torch.stack(
+            [encoded(one).contrastive(f.targets, f.codes, f.negatives, f.mask, self.hide) for one, f in pairs]
+        ).sum(0)
 
     def reached(self, outputs: Outputs) -> Tensor:
         return torch.zeros(len(self.reference), dtype=torch.bool)
 
     def rows(self, index: Tensor) -> "ContrastiveGoal":
-        return replace(self, reference=[self.reference[i] for i in index.tolist()], frozen=tuple(f.rows(index) for f in self.frozen))
+        return replace(
+            self,
+            reference=[self.reference[i] for i in index.tolist()],
+            frozen=tuple(f.rows(index) for f in self.frozen),
+        )
 
 
 def contrastive(asked: GoalContext, options: Contrastive) -> Goal:
     frozen = tuple(_freeze(encoded(one), asked, options) for one in members(asked.clean))
-    return ContrastiveGoal(truths(asked, "contrastive"), targeted=False, normalise=options.normalise, frozen=frozen, hide=options.hide)
+    return ContrastiveGoal(
+        truths(asked, "contrastive"),
+        targeted=False,
+        normalise=options.normalise,
+        frozen=frozen,
+        hide=options.hide,
+    )
 
 
 @torch.no_grad()
@@ -77,6 +91,8 @@ def _freeze(clean: Encoded, asked: GoalContext, options: Contrastive) -> Frozen:
 
 def encoded(outputs: object) -> Encoded:
     if not isinstance(outputs, Encoded):
-        raise UserError("The goal contrastive needs a self-supervised encoder with its quantiser: {name: wav2vec2_small, "
-                        'head: pretraining, weights: "zoo:ssl"}. Of a recogniser, the goal feature moves the features.')  # fmt: skip
+        raise UserError(
+            "The goal contrastive needs a self-supervised encoder with its quantiser: {name: wav2vec2_small, "
+            'head: pretraining, weights: "zoo:ssl"}. Of a recogniser, the goal feature moves the features.'
+        )
     return outputs

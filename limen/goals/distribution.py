@@ -1,7 +1,9 @@
-r"""A whole distribution: k classes with chosen probabilities, in order. A "very targeted" attack (appendix D.3.1 of Olivier 2023).
+r"""A whole distribution: k classes with chosen probabilities, in order. A "very targeted" attack (appendix
+D.3.1 of Olivier 2023).
 
-The target y puts a point of the unit simplex on k classes drawn in order; the attacker lowers KL(y || f(x)) and has reached the goal when
-the k largest outputs are those classes in that order. (The other divergence, KL(f(x) || y), is infinite: most classes have no share in y.)
+The target y puts a point of the unit simplex on k classes drawn in order; the attacker lowers KL(y || f(x))
+and has reached the goal when the k largest outputs are those classes in that order. (The other divergence,
+KL(f(x) || y), is infinite: most classes have no share in y.)
 """
 
 from dataclasses import dataclass
@@ -55,15 +57,22 @@ class _Distribution(Goal):
 def distribution(asked: GoalContext, options: Distribution) -> Goal:
     logits = asked.own
     if not isinstance(logits, Tensor):
-        raise UserError('The goal distribution needs a classifier, but this model gives transcripts. Use the goal "transcript".')
+        raise UserError(
+            "The goal distribution needs a classifier, but this model gives transcripts. Use the goal "
+            '"transcript".'
+        )
     classes = logits.shape[1]
     if options.k > classes:
-        raise UserError(f"goal distribution: k must be at most the number of classes, {classes}, but {options.k} came.")
+        raise UserError(
+            f"goal distribution: k must be at most the number of classes, {classes}, but {options.k} came."
+        )
     targets = torch.zeros(logits.shape)
     wanted = torch.zeros(len(logits), options.k, dtype=torch.long)
     for row, order, g in zip(targets, wanted, asked.generators, strict=True):
         chosen = torch.randperm(classes, generator=g)[: options.k]
-        shares = -torch.log1p(-torch.rand(options.k, generator=g))  # exponential numbers, normalised, are uniform on the simplex
+        shares = -torch.log1p(
+            -torch.rand(options.k, generator=g)
+        )  # exponential numbers, normalised, are uniform on the simplex
         row[chosen] = shares / shares.sum()
         order[:] = chosen[shares.argsort(descending=True)]
     return _Distribution(targets.to(logits), targeted=True, wanted=wanted.to(logits.device))

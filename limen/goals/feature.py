@@ -1,9 +1,12 @@
-r"""Features far from the clean ones: an attack on a self-supervised encoder that needs no transcript and hits what was fine-tuned from it.
+r"""Features far from the clean ones: an attack on a self-supervised encoder that needs no transcript and hits
+what was fine-tuned from it.
 
-Inkawhich et al. 2020, https://arxiv.org/abs/2004.14861; on wav2vec 2.0, Olivier et al. 2022, https://arxiv.org/abs/2209.13523. Raised:
+Inkawhich et al. 2020, https://arxiv.org/abs/2004.14861; on wav2vec 2.0, Olivier et al. 2022,
+https://arxiv.org/abs/2209.13523. Raised:
     || f(x_adv) - f(x) ||^2, f(x) being the encoder's last hidden states
-A search ends with its steps: no distance is far enough. Judged by the victim's transcript, which must differ from the truth. At the clean
-sample itself the gradient is zero, so the search must start elsewhere (random_start).
+A search ends with its steps: no distance is far enough. Judged by the victim's transcript, which must differ
+from the truth. At the clean sample itself the gradient is zero, so the search must start elsewhere
+(random_start).
 """
 
 from dataclasses import dataclass, replace
@@ -34,13 +37,19 @@ class FeatureGoal(Goal):
 
     def loss(self, outputs: Outputs) -> Tensor:
         pairs = zip(members(outputs), self.clean, strict=True)
-        return torch.stack([(features_of(one, "feature") - clean).square().sum((1, 2)) for one, clean in pairs]).sum(0)
+        return torch.stack(
+            [(features_of(one, "feature") - clean).square().sum((1, 2)) for one, clean in pairs]
+        ).sum(0)
 
     def reached(self, outputs: Outputs) -> Tensor:
         return torch.zeros(len(self.reference), dtype=torch.bool)
 
     def rows(self, index: Tensor) -> "FeatureGoal":
-        return replace(self, reference=[self.reference[i] for i in index.tolist()], clean=tuple(c[index.to(c.device)] for c in self.clean))
+        return replace(
+            self,
+            reference=[self.reference[i] for i in index.tolist()],
+            clean=tuple(c[index.to(c.device)] for c in self.clean),
+        )
 
 
 def feature(asked: GoalContext, options: Feature) -> Goal:
@@ -52,5 +61,8 @@ def features_of(outputs: Any, who: str) -> Tensor:
     """(B, F, C)."""
     features = getattr(outputs, "features", None)
     if features is None:
-        raise UserError(f"The goal {who} needs a model that shows its features, such as wav2vec2_small or huggingface_ctc.")
+        raise UserError(
+            f"The goal {who} needs a model that shows its features, such as wav2vec2_small or "
+            "huggingface_ctc."
+        )
     return features

@@ -1,4 +1,5 @@
-"""One word more: the transcript must begin with a chosen word. A "mildly targeted" attack (appendix D.3.2 of Olivier 2023).
+"""One word more: the transcript must begin with a chosen word. A "mildly targeted" attack (appendix D.3.2 of
+Olivier 2023).
 
 The loss is that of the sentence with the word before it; success looks at the first word alone.
 """
@@ -29,7 +30,9 @@ class _FirstWord(Goal):
 
     def _reached(self, outputs: Tensor | Transcripts) -> Tensor:
         assert not isinstance(outputs, Tensor)
-        return outputs.would_transcribe(self.reference, [min(len(self.word) + 1, len(r)) for r in self.reference])
+        return outputs.would_transcribe(
+            self.reference, [min(len(self.word) + 1, len(r)) for r in self.reference]
+        )
 
     def _judged(self, outputs: Tensor | Transcripts) -> Tensor:
         assert not isinstance(outputs, Tensor)
@@ -41,5 +44,7 @@ def first_word(asked: GoalContext, options: FirstWord) -> Goal:
     said = truths(asked, "first_word")
     rest = said if options.before == "label" else [str(t) for t in predictions(asked.own)]
     # a sentence that begins with the word already stays as it is, and counts as reached from the start
-    reference = [text if text.split()[:1] == [options.word] else f"{options.word} {text}".strip() for text in rest]
+    reference = [
+        text if text.split()[:1] == [options.word] else f"{options.word} {text}".strip() for text in rest
+    ]
     return _FirstWord(reference, targeted=True, word=options.word)

@@ -1,11 +1,13 @@
-r"""The features of a guide: inside the network the picture becomes another one, and so does the answer. Sabour et al. 2016,
-https://arxiv.org/abs/1511.05122:
+r"""The features of a guide: inside the network the picture becomes another one, and so does the answer.
+Sabour et al. 2016, https://arxiv.org/abs/1511.05122:
 
-    minimise  || phi(x_adv) - phi(g) ||^2,    phi: what a layer makes of a picture,    g: the guide, a picture of another class
+    minimise  || phi(x_adv) - phi(g) ||^2,    phi: what a layer makes of a picture,
+        g: the guide, a picture of another class
 
-under whatever budget (the paper: linf) by whatever search (the paper: L-BFGS). What is raised is minus the distance as a share of the one
-that the clean picture has. A search ends with its steps, or at the share `within`. Success means that the model answers what it answers to
-the guide; `guide_distance` in the rows says which share of the distance was left inside the network, of the paper's measures the first.
+under whatever budget (the paper: linf) by whatever search (the paper: L-BFGS). What is raised is minus the
+distance as a share of the one that the clean picture has. A search ends with its steps, or at the share
+`within`. Success means that the model answers what it answers to the guide; `guide_distance` in the rows says
+which share of the distance was left inside the network, of the paper's measures the first.
 """
 
 import json
@@ -32,15 +34,19 @@ PICTURES = 200
 
 class Guide(Options):
     data: Annotated[dict[str, Any], named("data")]
-    """Data set the guides come from, such as {name: digits, split: train}; its first 200 samples unless it has a limit."""
+    """Data set the guides come from, such as {name: digits, split: train}; its first 200 samples unless it
+    has a limit."""
     guide: int | Literal["random"] = "random"
-    """Class that the guide has, or "random": any class but the sample's own. Which of its pictures is drawn at random."""
+    """Class that the guide has, or "random": any class but the sample's own. Which of its pictures is drawn
+    at random."""
     id: str | None = None
     """Id of one guide for all samples; null draws one for each."""
     layer: str = ""
-    """Name of a module of the network, whose output is compared; "" compares what goes into the last linear layer."""
+    """Name of a module of the network, whose output is compared; "" compares what goes into the last linear
+    layer."""
     within: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the distance at which a sample has arrived, for searches that seek small changes; 0: when the steps are over."""
+    """Share of the distance at which a sample has arrived, for searches that seek small changes; 0: when the
+    steps are over."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,9 @@ class GuideGoal(Goal):
         return squared(features, self.features) / self.first
 
     def reached(self, outputs: Outputs) -> Tensor:
-        if self.within == 0 or not hasattr(outputs, "features"):  # the clean pass shows none, and no sample starts at its guide
+        if self.within == 0 or not hasattr(
+            outputs, "features"
+        ):  # the clean pass shows none, and no sample starts at its guide
             return torch.zeros_like(self.reference, dtype=torch.bool)
         return self.margin(outputs) >= 0
 
@@ -85,22 +93,33 @@ class GuideGoal(Goal):
 def guide(asked: GoalContext, options: Guide) -> Goal:
     x, model = asked.x, asked.model
     if x is None or model is None or not isinstance(asked.y, Tensor) or x.dim() != 4:
-        raise UserError("The goal guide needs a classifier of pictures. Of a self-supervised encoder, the goal feature moves the features.")
+        raise UserError(
+            "The goal guide needs a classifier of pictures. Of a self-supervised encoder, the goal feature "
+            "moves the features."
+        )
     pool = _pool(json.dumps(options.data, sort_keys=True))
     of_each = zip(asked.y.tolist(), asked.ids, asked.generators, strict=True)
     chosen = pool.rows([_draw(pool, label, name, options, g) for label, name, g in of_each])
     shape, own = tuple(chosen.x.shape[1:]), tuple(x.shape[1:])
     if shape != own:
         raise UserError(
-            f"goal guide: guides must have the shape of the samples, {own}, but have {shape}. Take them from the same data set."
+            f"goal guide: guides must have the shape of the samples, {own}, but have {shape}. Take them "
+            "from the same data set."
         )
     shown = Shown(model, options.layer)
     with torch.no_grad(), evaluating(model):
         answers = shown(chosen.x.to(x), None, asked.generators)
         features = features_of(answers, "guide").clone()
         first = squared(features_of(shown(x, None, asked.generators), "guide"), features)
-    return GuideGoal(answers.argmax(1), targeted=True, features=features, first=first.clamp_min(torch.finfo(x.dtype).tiny), ids=chosen.ids,
-                     layer=options.layer, within=options.within)  # fmt: skip
+    return GuideGoal(
+        answers.argmax(1),
+        targeted=True,
+        features=features,
+        first=first.clamp_min(torch.finfo(x.dtype).tiny),
+        ids=chosen.ids,
+        layer=options.layer,
+        within=options.within,
+    )
 
 
 def squared(features: Tensor, guides: Tensor) -> Tensor:
@@ -119,12 +138,17 @@ def _draw(pool: Batch, label: int, own_id: str, options: Guide, generator: torch
     """The number of the guide of a sample of class `label`."""
     if options.id is not None:
         if options.id not in pool.ids:
-            raise UserError(f"goal guide: the data has no sample {options.id!r}. It has {', '.join(pool.ids[:3])}, ...")
+            raise UserError(
+                f"goal guide: the data has no sample {options.id!r}. It has {', '.join(pool.ids[:3])}, ..."
+            )
         return pool.ids.index(options.id)
     assert isinstance(pool.y, Tensor)
     fits = pool.y != label if options.guide == "random" else pool.y == options.guide
     allowed = [i for i in fits.nonzero().squeeze(1).tolist() if pool.ids[i] != own_id]
     if not allowed:
-        raise UserError(f"goal guide: among the {len(pool)} samples of the data none can guide a sample of class {label}. "
-                        "Name another class, or give the data a larger limit.")  # fmt: skip
+        raise UserError(
+            f"goal guide: among the {len(pool)} samples of the data none can guide a sample of class "
+            f"{label}. "
+            "Name another class, or give the data a larger limit."
+        )
     return allowed[int(torch.randint(len(allowed), (1,), generator=generator))]

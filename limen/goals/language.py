@@ -1,6 +1,8 @@
-"""A chosen language: a multilingual recogniser must take the clip for speech in it, and then transcribes it in that language.
+"""A chosen language: a multilingual recogniser must take the clip for speech in it, and then transcribes it
+in that language.
 
-Olivier and Raj 2023, https://arxiv.org/abs/2210.17316, section 4: the language detector is a classifier; its cross-entropy is the loss.
+Olivier and Raj 2023, https://arxiv.org/abs/2210.17316, section 4: the language detector is a classifier; its
+cross-entropy is the loss.
 """
 
 from dataclasses import dataclass
@@ -49,7 +51,13 @@ def language(asked: GoalContext, options: Language) -> Goal:
     for clean in members(asked.clean):
         known = getattr(clean, "languages", None) or []
         if not known:
-            raise UserError("The goal language needs a model that detects languages, such as whisper with size base; this one does not.")
+            raise UserError(
+                "The goal language needs a model that detects languages, such as whisper with size base; "
+                "this one does not."
+            )
         if options.target not in known:
-            raise UserError(f"goal language: this model knows no language {options.target!r}. It knows {', '.join(known)}.")
+            raise UserError(
+                f"goal language: this model knows no language {options.target!r}. It knows "
+                f"{', '.join(known)}."
+            )
     return _Language(torch.full((len(asked.y),), known.index(options.target)), targeted=True)

@@ -1,7 +1,9 @@
-"""The class that the model finds least likely for the clean sample. Kurakin et al. 2017, https://arxiv.org/abs/1607.02533.
+"""The class that the model finds least likely for the clean sample. Kurakin et al. 2017,
+https://arxiv.org/abs/1607.02533.
 
-With the attack bim this is their "iterative least-likely class method". Where there are many classes the target is far from the truth (a
-dog becomes an aeroplane), which makes it the hardest class to reach and the most telling success.
+With the attack bim this is their "iterative least-likely class method". Where there are many classes the
+target is far from the truth (a dog becomes an aeroplane), which makes it the hardest class to reach and the
+most telling success.
 """
 
 from torch import Tensor
@@ -17,5 +19,8 @@ class LeastLikely(Options):
 
 def least_likely(asked: GoalContext, options: LeastLikely) -> Goal:
     if not isinstance(asked.own, Tensor):
-        raise UserError('The goal least_likely needs a classifier, but this model gives transcripts. Use the goal "transcript".')
+        raise UserError(
+            "The goal least_likely needs a classifier, but this model gives transcripts. Use the goal "
+            '"transcript".'
+        )
     return Goal(asked.own.argmin(1), targeted=True)

@@ -13,7 +13,8 @@ from limen.goals.base.goal import Goal, GoalContext
 
 class TargetClass(Options):
     target: int | Literal["random", "least_likely"] = Field(default="random")
-    """Index of the class, or "random" (uniform over the classes that are not the true one), or "least_likely" (by the clean output)."""
+    """Index of the class, or "random" (uniform over the classes that are not the true one), or "least_likely"
+    (by the clean output)."""
     among: list[int] | None = None
     """Classes that "random" may draw from; null means all."""
 
@@ -21,22 +22,35 @@ class TargetClass(Options):
 def target_class(asked: GoalContext, options: TargetClass) -> Goal:
     logits, y = asked.own, asked.y
     if not isinstance(logits, Tensor) or not isinstance(y, Tensor):
-        raise UserError('The goal target_class needs a classifier, but this model gives transcripts. Use the goal "transcript".')
+        raise UserError(
+            "The goal target_class needs a classifier, but this model gives transcripts. Use the goal "
+            '"transcript".'
+        )
     classes = logits.shape[1]
     if options.target == "least_likely":
         return Goal(logits.argmin(1), targeted=True)
     if options.target == "random":
         pool = range(classes) if options.among is None else options.among
         if any(not 0 <= c < classes for c in pool):
-            raise UserError(f"goal target_class: among must hold classes from 0 to {classes - 1}, but {options.among} came.")
-        drawn = [_draw([c for c in pool if c != int(label)], g) for label, g in zip(y, asked.generators, strict=True)]
+            raise UserError(
+                f"goal target_class: among must hold classes from 0 to {classes - 1}, but {options.among} "
+                "came."
+            )
+        drawn = [
+            _draw([c for c in pool if c != int(label)], g)
+            for label, g in zip(y, asked.generators, strict=True)
+        ]
         return Goal(torch.tensor(drawn, device=logits.device), targeted=True)
     if not 0 <= options.target < classes:
-        raise UserError(f"goal target_class: target must be a class from 0 to {classes - 1}, but {options.target} came.")
+        raise UserError(
+            f"goal target_class: target must be a class from 0 to {classes - 1}, but {options.target} came."
+        )
     return Goal(torch.full_like(logits.argmax(1), options.target), targeted=True)
 
 
 def _draw(pool: list[int], generator: torch.Generator) -> int:
     if not pool:
-        raise UserError("goal target_class: among leaves no wrong class to draw from; name at least two classes.")
+        raise UserError(
+            "goal target_class: among leaves no wrong class to draw from; name at least two classes."
+        )
     return pool[int(torch.randint(len(pool), (1,), generator=generator))]

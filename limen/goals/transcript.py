@@ -1,7 +1,8 @@
 """A chosen sentence: the recogniser must hear exactly this text, or the one of a list that fits the clip.
 
-Olivier and Raj 2023, https://arxiv.org/abs/2210.17316: for a decoder that writes token after token the first token is the hardest, so its
-loss may count more: L = (1 / (n + lambda)) [(1 + lambda) L_1 + sum_{i>1} L_i], here times n, so that lambda leaves the scale as it is.
+Olivier and Raj 2023, https://arxiv.org/abs/2210.17316: for a decoder that writes token after token the first
+token is the hardest, so its loss may count more: L = (1 / (n + lambda)) [(1 + lambda) L_1 + sum_{i>1} L_i],
+here times n, so that lambda leaves the scale as it is.
 """
 
 from collections.abc import Sequence
@@ -24,18 +25,24 @@ class Transcript(Options):
     among: list[str] | None = Field(default=None, min_length=1)
     """Instead of one text, a list to choose from for each sample."""
     table: str | None = None
-    """Instead of one text, a .csv or .tsv file with the columns id and target: the export of an earlier run, or a set made by others."""
+    """Instead of one text, a .csv or .tsv file with the columns id and target: the export of an earlier run,
+    or a set made by others."""
     choose: Literal["closest", "random"] = "closest"
-    """Of the list: the text whose length is closest to the truth's (of equals, the first), or one drawn at random."""
+    """Of the list: the text whose length is closest to the truth's (of equals, the first), or one drawn at
+    random."""
     first_weight: float = Field(default=0.0, ge=0)
-    """lambda, for encoder-decoders; 1 is what the paper found to work on Whisper. CTC has no first token and ignores it."""
+    """lambda, for encoder-decoders; 1 is what the paper found to work on Whisper. CTC has no first token and
+    ignores it."""
     normalise: How = "words"
     """How the text that is heard is compared with the target."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> "Transcript":
         if sum(given is not None for given in (self.text, self.among, self.table)) != 1:
-            raise ValueError("give either text (one sentence for all), among (a list to choose from) or table (one for each id).")
+            raise ValueError(
+                "give either text (one sentence for all), among (a list to choose from) or table (one for "
+                "each id)."
+            )
         return self
 
 
@@ -56,10 +63,16 @@ def transcript(asked: GoalContext, options: Transcript) -> Goal:
 
 def _of_table(table: Path, ids: Sequence[str]) -> list[str]:
     if not table.is_file():
-        raise UserError(f"goal transcript: there is no table {table}; a .csv or .tsv file with the columns id and target was expected.")
+        raise UserError(
+            f"goal transcript: there is no table {table}; a .csv or .tsv file with the columns id and "
+            "target was expected."
+        )
     columns, rows = read_rows(table)
     id_column, target_column = (find_column(table, columns, name, (), "table") for name in ("id", "target"))
     targets = {row[id_column]: (row[target_column] or "").strip() for _, row in rows}
     if missing := [i for i in ids if not targets.get(i)]:
-        raise UserError(f"{table}: has no target for the id {missing[0]!r} ({len(missing)} of {len(ids)} samples have none).")
+        raise UserError(
+            f"{table}: has no target for the id {missing[0]!r} ({len(missing)} of {len(ids)} samples have "
+            "none)."
+        )
     return [targets[i] for i in ids]

@@ -13,8 +13,8 @@ from limen.goals.base.goal import Goal, GoalContext
 
 class Untargeted(Options):
     away_from: Literal["label", "prediction"] = "label"
-    """"label": move away from the truth; a sample that is wrong as it is is at the goal already, and no success of the attack.
-    "prediction": move away from the model's own clean answer."""
+    """"label": move away from the truth; a sample that is wrong as it is is at the goal already, and no
+    success of the attack. "prediction": move away from the model's own clean answer."""
     at_least: float = Field(default=0.0, ge=0)
     """Recognisers: share of wrong words from which the goal is reached; 0: any difference."""
     normalise: How = "words"
@@ -25,10 +25,15 @@ def untargeted(asked: GoalContext, options: Untargeted) -> Goal:
     own = predictions(asked.own)
     if isinstance(own, Tensor):
         return Goal(asked.y if options.away_from == "label" else own, targeted=False)
-    reference = own if options.away_from == "prediction" else [_spelt(y, t, options.normalise) for y, t in zip(asked.y, own, strict=True)]
+    reference = (
+        own
+        if options.away_from == "prediction"
+        else [_spelt(y, t, options.normalise) for y, t in zip(asked.y, own, strict=True)]
+    )
     return Goal(reference, targeted=False, normalise=options.normalise, at_least=options.at_least)
 
 
 def _spelt(truth: str, heard: str, how: How) -> str:
-    """The truth as the model spells it, where it heard it right: the loss of its own spelling says more than that of a foreign one."""
+    """The truth as the model spells it, where it heard it right: the loss of its own spelling says more than
+    that of a foreign one."""
     return heard if normalised(truth, how) == normalised(heard, how) else truth

@@ -1,8 +1,9 @@
 """Picture files to pixels in [0, 1] and back: any format and colour mode in, 8-bit PNG out.
 
-Every part of Limen reads pictures here, so that a file has the same pixels as data, as a pair to measure, as an imported sample and as a
-sticker: turned as its EXIF tag says, a palette looked up, 16 bits of grey kept, and what is transparent shown on white, as a viewer would.
-Of 16 bits of colour Pillow gives the upper 8, which `measure` notes.
+Every part of Limen reads pictures here, so that a file has the same pixels as data, as a pair to measure, as
+an imported sample and as a sticker: turned as its EXIF tag says, a palette looked up, 16 bits of grey kept,
+and what is transparent shown on white, as a viewer would. Of 16 bits of colour Pillow gives the upper 8,
+which `measure` notes.
 """
 
 import io
@@ -26,12 +27,15 @@ MOST_PIXELS = 50_000_000
 
 
 def open_picture(path: str | Path) -> tuple[Any, list[str]]:
-    """The picture as a PIL image, and what was done to its pixels. Its mode is L, RGB, or F for 16 bits of grey, there in [0, 1]."""
+    """The picture as a PIL image, and what was done to its pixels. Its mode is L, RGB, or F for 16 bits of
+    grey, there in [0, 1]."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}; a picture was expected.")
+        raise UserError(
+            f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}; a picture was expected."
+        )
     if path.stat().st_size == 0:
         raise UserError(f"{path}: the file is empty (0 bytes); a picture was expected.")
     try:
@@ -40,11 +44,16 @@ def open_picture(path: str | Path) -> tuple[Any, list[str]]:
             notes = ["16 bits of colour read as 8"] if _deep_colour(file) else []
             picture = ImageOps.exif_transpose(file)
             picture.load()
-            return _plain(picture), [*notes, *(["transparency shown on white"] if picture.has_transparency_data else [])]
+            return _plain(picture), [
+                *notes,
+                *(["transparency shown on white"] if picture.has_transparency_data else []),
+            ]
     except UserError:
         raise
     except Exception as error:  # each format has its own exceptions for a damaged file
-        reason = "it has no known format" if isinstance(error, UnidentifiedImageError) else str(error).rstrip(".")
+        reason = (
+            "it has no known format" if isinstance(error, UnidentifiedImageError) else str(error).rstrip(".")
+        )
         raise UserError(f"{path}: cannot be read as a picture ({reason}).") from None
 
 
@@ -52,7 +61,8 @@ def check_size(path: str | Path, width: int, height: int) -> None:
     """A UserError for a picture that is too large to be read, by its header alone."""
     if width * height > MOST_PIXELS:
         raise UserError(
-            f"{path}: its header promises {width:,} x {height:,} pixels; at most {MOST_PIXELS:,} are read. Scale the picture down."
+            f"{path}: its header promises {width:,} x {height:,} pixels; at most {MOST_PIXELS:,} are read. "
+            "Scale the picture down."
         )
 
 
@@ -62,13 +72,18 @@ def read_picture(path: str | Path, channels: Literal[1, 3] | None = None) -> Ten
 
 
 def pixels(picture: Any, channels: Literal[1, 3] | None = None) -> Tensor:
-    """(C, H, W) in [0, 1] of an image that `open_picture` gave. Colour becomes grey by its luma (ITU-R BT.601)."""
+    """(C, H, W) in [0, 1] of an image that `open_picture` gave. Colour becomes grey by its luma (ITU-R
+    BT.601)."""
     if picture.mode == "RGB" and channels == 1:
         picture = picture.convert("L")
     values = np.atleast_3d(np.array(picture))
-    x = torch.empty(values.shape[2], *values.shape[:2])  # filled channel by channel: a large picture needs its memory once
+    x = torch.empty(
+        values.shape[2], *values.shape[:2]
+    )  # filled channel by channel: a large picture needs its memory once
     for channel, plane in enumerate(x):
-        plane.copy_(torch.from_numpy(np.ascontiguousarray(values[:, :, channel]))).div_(1 if picture.mode == "F" else 255)
+        plane.copy_(torch.from_numpy(np.ascontiguousarray(values[:, :, channel]))).div_(
+            1 if picture.mode == "F" else 255
+        )
     return x.expand(3, -1, -1) if channels == 3 and len(x) == 1 else x
 
 
@@ -79,12 +94,15 @@ def write_picture(path: str | Path, x: Tensor) -> None:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     array = (x.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     content = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(array[:, :, 0] if array.shape[2] == 1 else array)).save(content, format="PNG")
+    Image.fromarray(np.ascontiguousarray(array[:, :, 0] if array.shape[2] == 1 else array)).save(
+        content, format="PNG"
+    )
     write_atomic(Path(path), content.getvalue())
 
 
 def _deep_colour(file: Any) -> bool:
-    """True if a file that is opened, but not loaded, holds more than 8 bits of a colour: Pillow has no mode for that."""
+    """True if a file that is opened, but not loaded, holds more than 8 bits of a colour: Pillow has no mode
+    for that."""
     if file.mode.startswith("I") or not file.tile:
         return False
     codec, *_, args = file.tile[0]

@@ -1,4 +1,5 @@
-r"""A differentiable JPEG. ITU-T T.81 with the JFIF colours and 4:2:0 chroma, rounding made smooth as in Shin and Song 2017:
+r"""A differentiable JPEG. ITU-T T.81 with the JFIF colours and 4:2:0 chroma, rounding made smooth as in Shin
+and Song 2017:
 
 round(c) ~ [c] + (c - [c])^3
 """

@@ -1,7 +1,8 @@
 """Sounds that need no file: for setting the volume, and for telling headphones from loudspeakers.
 
-The tones are those of Woods et al. 2017, https://doi.org/10.3758/s13414-017-1361-2: 200 Hz, one second. One of three is 6 dB quieter;
-another is in opposite phase on the two sides, which loudspeakers cancel in the air, so that it seems the quietest there.
+The tones are those of Woods et al. 2017, https://doi.org/10.3758/s13414-017-1361-2: 200 Hz, one second. One
+of three is 6 dB quieter; another is in opposite phase on the two sides, which loudspeakers cancel in the air,
+so that it seems the quietest there.
 """
 
 import math
@@ -22,7 +23,8 @@ RAMP_S = 0.1
 
 
 def made(name: str, power_dbfs: float) -> Tensor:
-    """(channels, T) at RATE_HZ. The loud sound and the normal tone have the mean power of the study's sounds."""
+    """(channels, T) at RATE_HZ. The loud sound and the normal tone have the mean power of the study's
+    sounds."""
     if name in ("limen:loud", "limen:soft"):
         # noise in the band of speech
         noise = torch.randn(2 * RATE_HZ, generator=generator(0, "level"), dtype=torch.float64)
@@ -36,7 +38,8 @@ def made(name: str, power_dbfs: float) -> Tensor:
         left = x * 10 ** (QUIET_DB / 20) if kind == "quiet" else x
         return torch.stack([left, -left if kind == "antiphase" else left]).float()
     raise UserError(
-        f"There is no sound {name!r} that Limen makes. There are limen:loud, limen:soft and limen:tone:normal, quiet, antiphase."
+        f"There is no sound {name!r} that Limen makes. There are limen:loud, limen:soft and "
+        "limen:tone:normal, quiet, antiphase."
     )
 
 

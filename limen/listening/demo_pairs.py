@@ -1,4 +1,5 @@
-"""Adversarial pairs made on the spot: embedded spoken commands at several loudness levels, attacked with the shipped model."""
+"""Adversarial pairs made on the spot: embedded spoken commands at several loudness levels, attacked with the
+shipped model."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,9 +20,12 @@ ATTACK = {"name": "pgd", "steps": 10, "budget": {"name": "linf", "eps": 0.004}}
 
 
 def demo_pairs(folder: Path, count: int, levels: Sequence[Loudness], seed: int = 0) -> list[ClipPair]:
-    """At least `count` pairs if the embedded data give as many, written into the folder, evenly over levels and words."""
+    """At least `count` pairs if the embedded data give as many, written into the folder, evenly over levels
+    and words."""
     model, attack = load_model({"name": "res8"}), Attack.parse(ATTACK)
-    component, options = parse("data", {"name": "spoken_words", "split": "test", "limit": 24 + 4 * count // len(levels)})
+    component, options = parse(
+        "data", {"name": "spoken_words", "split": "test", "limit": 24 + 4 * count // len(levels)}
+    )
     data = component.function(options)
     clips, classes = data.all(), data.classes
     found = []
@@ -34,7 +38,9 @@ def demo_pairs(folder: Path, count: int, levels: Sequence[Loudness], seed: int =
             word, as_word = classes[int(batch.y[i])], classes[int(heard[i])]
             if classes[int(said[i])] != word or as_word == word or word in NAMELESS:
                 continue
-            clean, adversarial = (folder / f"{level}-{i:04d}-{which}.wav" for which in ("clean", "adversarial"))
+            clean, adversarial = (
+                folder / f"{level}-{i:04d}-{which}.wav" for which in ("clean", "adversarial")
+            )
             for path, x in zip((clean, adversarial), samples.pair(i), strict=True):
                 write_clip(path, x, data.rate_hz)
             found.append(ClipPair(f"{identity}@{level}", clean, adversarial, word, as_word, "pgd", level))

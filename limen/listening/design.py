@@ -1,7 +1,7 @@
 """Who hears what in which order: all screens of a listener, and which comes next.
 
-Both are functions of the study file, the listener's group and number, and the answers so far: nothing needs to be remembered between two
-requests, and after a crash the same screens are made again.
+Both are functions of the study file, the listener's group and number, and the answers so far: nothing needs
+to be remembered between two requests, and after a crash the same screens are made again.
 """
 
 import json
@@ -28,7 +28,8 @@ class StoredAnswer:
 
 
 def screens(study: Study, group: str, number: int) -> list[Screen]:
-    """All screens of a listener; `number` counts the listeners of the group from 0. Strengths that depend on answers are left open."""
+    """All screens of a listener; `number` counts the listeners of the group from 0. Strengths that depend on
+    answers are left open."""
     from limen.core import seeds
 
     items = study.items_of(group)
@@ -54,8 +55,11 @@ def least_filled(study: Study, counts: Mapping[str, int]) -> str:
     return min(study.cells, key=lambda cell: counts.get(cell, 0))
 
 
-def following(study: Study, planned: Sequence[Screen], answers: Sequence[StoredAnswer], seed: int) -> tuple[int, Screen] | None:
-    """Position and screen that come next; none: the end. Screens of a track that has stopped are passed over."""
+def following(
+    study: Study, planned: Sequence[Screen], answers: Sequence[StoredAnswer], seed: int
+) -> tuple[int, Screen] | None:
+    """Position and screen that come next; none: the end. Screens of a track that has stopped are passed
+    over."""
     from limen.core import seeds
     from limen.perception import adaptive
 
@@ -67,7 +71,9 @@ def following(study: Study, planned: Sequence[Screen], answers: Sequence[StoredA
         if screen.track in stopped:
             continue
         options = _adaptive(json.dumps(screen.facts["adaptive"]))
-        level = adaptive.next_level(options, history(planned, answers, screen.track), seeds.number(seed, screen.track))
+        level = adaptive.next_level(
+            options, history(planned, answers, screen.track), seeds.number(seed, screen.track)
+        )
         if level is not None:
             return position, screen.at(level)
         stopped.add(screen.track)
@@ -81,7 +87,9 @@ def _adaptive(options: str) -> Any:
     return adaptive.Options.model_validate_json(options)
 
 
-def history(planned: Sequence[Screen], answers: Sequence[StoredAnswer], track: str) -> list[tuple[float, bool]]:
+def history(
+    planned: Sequence[Screen], answers: Sequence[StoredAnswer], track: str
+) -> list[tuple[float, bool]]:
     """(strength, whether "different" was said) of a track, in the order of the screens."""
     mine = sorted((a for a in answers if planned[a.position].track == track), key=lambda a: a.position)
     return [(float(a.facts["strength"]), a.answer["answer"] == "different") for a in mine]

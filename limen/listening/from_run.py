@@ -1,4 +1,5 @@
-"""Pairs for a study out of a run folder: clips that the model heard rightly and, attacked, wrongly, balanced over classes and loudness."""
+"""Pairs for a study out of a run folder: clips that the model heard rightly and, attacked, wrongly, balanced
+over classes and loudness."""
 
 import csv
 import json
@@ -37,10 +38,14 @@ class ClipPair:
 
 
 def pairs(run: Path, attack: str | None = None, value: str | None = None) -> list[ClipPair]:
-    """All pairs of a run in which the attack reached its goal on a clip the model had right; of one attack if it is named, at one value of
-    a sweep, and of the data set that has most of them. Exported sets (`export: wav`) hold every clip, examples a few of each cell."""
+    """All pairs of a run in which the attack reached its goal on a clip the model had right; of one attack if
+    it is named, at one value of a sweep, and of the data set that has most of them. Exported sets (`export:
+    wav`) hold every clip, examples a few of each cell."""
     if not any(run.glob("cells/*/cell.json")):
-        raise UserError(f"{run}: is no run folder (it has no cells). `limen run FILE` makes one; its path is printed at the start.")
+        raise UserError(
+            f"{run}: is no run folder (it has no cells). `limen run FILE` makes one; its path is printed at "
+            "the start."
+        )
     _known(run, attack, value)
     found: dict[tuple[str, str], ClipPair] = {}
     for cell, labels, swept in _attacked(run, attack, value):
@@ -48,7 +53,8 @@ def pairs(run: Path, attack: str | None = None, value: str | None = None) -> lis
             found.setdefault((pair.attack, pair.id), pair)
     if not found:
         raise UserError(
-            f"{run}: holds no clip that the model had right and the attack made wrong. Keep more of them: `export: wav` in the options of "
+            f"{run}: holds no clip that the model had right and the attack made wrong. Keep more of them: "
+            "`export: wav` in the options of "
             "the task `samples` or `accuracy` writes every pair."
         )
     # words of one list and sentences of another do not belong into one study
@@ -56,21 +62,34 @@ def pairs(run: Path, attack: str | None = None, value: str | None = None) -> lis
     return [pair for pair in found.values() if pair.data == most]
 
 
-def _attacked(run: Path, attack: str | None = None, value: str | None = None) -> Iterable[tuple[Path, Mapping[str, str], str]]:
-    """Folder, labels and value of a sweep of each cell that attacks clips, in the order of the run. An audit is a probe of the model, whose
-    attacks belong to no condition."""
-    cells = [(path.parent, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(run.glob("cells/*/cell.json"))]
+def _attacked(
+    run: Path, attack: str | None = None, value: str | None = None
+) -> Iterable[tuple[Path, Mapping[str, str], str]]:
+    """Folder, labels and value of a sweep of each cell that attacks clips, in the order of the run. An audit
+    is a probe of the model, whose attacks belong to no condition."""
+    cells = [
+        (path.parent, json.loads(path.read_text(encoding="utf-8")))
+        for path in sorted(run.glob("cells/*/cell.json"))
+    ]
     for cell, facts in sorted(cells, key=lambda c: c[1].get("order", 0)):
         labels = facts["labels"]
-        if facts.get("kind") != "clip" or facts.get("task") == "audit" or labels.get("attack", "none") == "none":
+        if (
+            facts.get("kind") != "clip"
+            or facts.get("task") == "audit"
+            or labels.get("attack", "none") == "none"
+        ):
             continue
-        swept = ", ".join(f"{path.rsplit('.', 1)[-1]} {v}" for path, v in (facts.get("variable") or {}).items()) or "none"
+        swept = (
+            ", ".join(f"{path.rsplit('.', 1)[-1]} {v}" for path, v in (facts.get("variable") or {}).items())
+            or "none"
+        )
         if attack in (None, labels["attack"]) and value in (None, swept):
             yield cell, labels, swept
 
 
 def _known(run: Path, attack: str | None, value: str | None) -> None:
-    """A UserError for an attack or value that the run does not have, and for several values where none is named."""
+    """A UserError for an attack or value that the run does not have, and for several values where none is
+    named."""
     attacks = sorted({labels["attack"] for _, labels, _ in _attacked(run)})
     if attack is not None and attack not in attacks:
         raise UserError(f'{run}: no attack "{attack}" on clips. There are: {", ".join(attacks) or "none"}.')
@@ -82,7 +101,8 @@ def _known(run: Path, attack: str | None, value: str | None) -> None:
         raise UserError(f'{run}: no value "{value}" of a sweep. There are: {", ".join(there) or "none"}.')
     if value is None and (several := [name for name, mine in values.items() if len(mine) > 1]):
         raise UserError(
-            f"{run}: a sweep has several values of {', '.join(several)} ({', '.join(there)}), which one condition of a study would mix. "
+            f"{run}: a sweep has several values of {', '.join(several)} ({', '.join(there)}), which one "
+            "condition of a study would mix. "
             f'Name one: --value "{there[-1]}".'
         )
 
@@ -92,29 +112,57 @@ def _of_cell(cell: Path, attack: str, data: str, value: str) -> Iterable[ClipPai
 
     for row in _rows(cell):
         right = row["clean_prediction"] == row["label"]
-        if not (right and row["adversarial_prediction"] != row["label"] and row["success"] in (True, "True", "1", "1.0")):
+        if not (
+            right
+            and row["adversarial_prediction"] != row["label"]
+            and row["success"] in (True, "True", "1", "1.0")
+        ):
             continue
         clean, adversarial = (cell / row[which] for which in ("clean", "adversarial"))
         if not clean.is_file() or not adversarial.is_file():
-            raise UserError(f"{clean if adversarial.is_file() else adversarial}: is named by the run, but is not there.")
+            raise UserError(
+                f"{clean if adversarial.is_file() else adversarial}: is named by the run, but is not there."
+            )
         level = loudness(float(mean_db(read_clip(clean, clip_header(clean)[0]))))
-        yield ClipPair(row["id"], clean, adversarial, row["label"], row["adversarial_prediction"], attack, level, data, value)
+        yield ClipPair(
+            row["id"],
+            clean,
+            adversarial,
+            row["label"],
+            row["adversarial_prediction"],
+            attack,
+            level,
+            data,
+            value,
+        )
 
 
 def _rows(cell: Path) -> list[dict[str, Any]]:
     table = cell / "adversarial" / "table.csv"
     if table.is_file():
-        said = {"text": "label", "clean_transcript": "clean_prediction", "adversarial_transcript": "adversarial_prediction"}
+        said = {
+            "text": "label",
+            "clean_transcript": "clean_prediction",
+            "adversarial_transcript": "adversarial_prediction",
+        }
         with table.open(newline="", encoding="utf-8") as file:
             rows = [{said.get(key, key): value for key, value in row.items()} for row in csv.DictReader(file)]
-        return [{**row, "clean": f"adversarial/{row['clean']}", "adversarial": f"adversarial/{row['adversarial']}"} for row in rows]
+        return [
+            {
+                **row,
+                "clean": f"adversarial/{row['clean']}",
+                "adversarial": f"adversarial/{row['adversarial']}",
+            }
+            for row in rows
+        ]
     path = cell / "examples.json"
     examples = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     return [{**example, **example["files"]} for example in examples]
 
 
 def balanced(found: Sequence[ClipPair], count: int, seed: int = 0) -> list[ClipPair]:
-    """`count` pairs, as evenly as they come over loudness levels, within them over attacks, within these over classes; each clip once."""
+    """`count` pairs, as evenly as they come over loudness levels, within them over attacks, within these over
+    classes; each clip once."""
     chance = random.Random(seed)
     cells: dict[tuple[str, ...], list[ClipPair]] = defaultdict(list)
     for pair in chance.sample(found, len(found)):
@@ -123,7 +171,8 @@ def balanced(found: Sequence[ClipPair], count: int, seed: int = 0) -> list[ClipP
     chosen: dict[str, ClipPair] = {}
     taken: dict[tuple[int, str], int] = defaultdict(int)
     while len(chosen) < count and cells:
-        # least used level first, then least used attack, then least used class: rows of the table fill up evenly
+        # least used level first, then least used attack, then least used class: rows of the table fill up
+        # evenly
         key = min(cells, key=lambda k: (*(taken[part] for part in enumerate(k)), k))
         pair = cells[key].pop()
         if not cells[key]:
@@ -150,15 +199,23 @@ def enough(run: Path, attack: str | None, value: str | None, share: float) -> st
         all_kept &= (cell / "adversarial" / "table.csv").is_file()
         attacked = max(attacked, len(rows["id"]))
         columns = (rows[k] for k in ("id", "label", "clean_prediction", "success"))
-        fooled |= {identity for identity, word, said, success in zip(*columns, strict=True)
-                   if said == word and success and word not in NAMELESS}  # fmt: skip
+        fooled |= {
+            identity
+            for identity, word, said, success in zip(*columns, strict=True)
+            if said == word and success and word not in NAMELESS
+        }
     limits = f"raise `limit` of its data and `limit_samples` of its task (at most {attacked} now"
     if all_kept:
         about = math.ceil(1.2 * attacked / share / 10) * 10 if share else 0
-        return f"To get more: {limits}{f', about {about} are needed' if about else ''}). Then `limen run` it again."
+        return (
+            f"To get more: {limits}{f', about {about} are needed' if about else ''}). Then `limen run` "
+            "it again."
+        )
     return (
-        f"To get more: of {len(fooled)} such clips the run kept only a few examples of each cell: raise `examples:` of "
-        "the experiment, or keep every pair by `export: wav` in the options of its task; if that is not enough, "
+        f"To get more: of {len(fooled)} such clips the run kept only a few examples of each cell: raise "
+        "`examples:` of "
+        "the experiment, or keep every pair by `export: wav` in the options of its task; if that is not "
+        "enough, "
         f"{limits}). Then `limen run` it again."
     )
 

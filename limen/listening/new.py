@@ -1,8 +1,10 @@
-"""A new study that can be served at once: a commented file from a template, a table of items, and their audio.
+"""A new study that can be served at once: a commented file from a template, a table of items, and their
+audio.
 
-Clips come from a run folder, or, without one, from the embedded spoken commands, attacked here with the shipped model. No listener
-meets a pair twice: a run with too few clips is refused. Every clip is there in both conditions, and items stand in an order in which
-those of one word, one attack and one loudness take turns, so that each is heard in either condition equally often.
+Clips come from a run folder, or, without one, from the embedded spoken commands, attacked here with the
+shipped model. No listener meets a pair twice: a run with too few clips is refused. Every clip is there in
+both conditions, and items stand in an order in which those of one word, one attack and one loudness take
+turns, so that each is heard in either condition equally often.
 """
 
 import csv
@@ -25,21 +27,33 @@ from limen.listening.study import read_study
 HERE = Path(__file__).parent / "templates"
 LEVELS: tuple[Loudness, ...] = ("low", "medium", "high")
 EXPERIMENTS, CLIPS, TRIALS = 3, 12, 6
-"""Of the published study: experiments for each loudness level, clips of part 1 and trials of part 2 of each."""
+"""Of the published study: experiments for each loudness level, clips of part 1 and trials of part 2 of
+each."""
 PAIRS = {"abx": 16, "mushra": 6, "same_different_jnd": 6}
-"""Different clips that a listener of a template needs; of abx 12 in trials, 2 to be taught with and 2 for catch trials."""
+"""Different clips that a listener of a template needs; of abx 12 in trials, 2 to be taught with and 2 for
+catch trials."""
 USUAL = 12
 
 
 def templates() -> dict[str, str]:
     """Name -> what it is for, the first line of the file."""
-    return {p.stem: p.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for p in sorted(HERE.glob("*.yaml"))}
+    return {
+        p.stem: p.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+        for p in sorted(HERE.glob("*.yaml"))
+    }
 
 
-def new_study(folder: Path, template: str, run: Path | None = None, attack: str | None = None, seed: int | None = None,
-              value: str | None = None) -> Path:  # fmt: skip
-    """Write study.yaml, items.csv, sources.csv and audio/ into the folder; returns the study file. Nothing that is there is overwritten.
-    Without a `seed` it gets one that cannot be guessed: right answers follow from it."""
+def new_study(
+    folder: Path,
+    template: str,
+    run: Path | None = None,
+    attack: str | None = None,
+    seed: int | None = None,
+    value: str | None = None,
+) -> Path:
+    """Write study.yaml, items.csv, sources.csv and audio/ into the folder; returns the study file. Nothing
+    that is there is overwritten. Without a `seed` it gets one that cannot be guessed: right answers follow
+    from it."""
     if template not in templates():
         raise UserError(f'There is no template "{template}". There are: {", ".join(templates())}.')
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
@@ -48,14 +62,20 @@ def new_study(folder: Path, template: str, run: Path | None = None, attack: str 
     beside = folder.with_name(folder.name + ".part")
     shutil.rmtree(beside, ignore_errors=True)
     levels: tuple[Loudness | None, ...] = LEVELS if template == "seed000" else (None,)
-    needed, of_all = (CLIPS + TRIALS, EXPERIMENTS * (CLIPS + TRIALS)) if template == "seed000" else 2 * (PAIRS.get(template, USUAL),)
+    needed, of_all = (
+        (CLIPS + TRIALS, EXPERIMENTS * (CLIPS + TRIALS))
+        if template == "seed000"
+        else 2 * (PAIRS.get(template, USUAL),)
+    )
     try:
         if run is not None:
             found = pairs(run, attack, value)
         else:
             from limen.listening.demo_pairs import demo_pairs
 
-            found = demo_pairs(beside / "made", of_all * len(levels), LEVELS if template == "seed000" else LEVELS[2:], seed)
+            found = demo_pairs(
+                beside / "made", of_all * len(levels), LEVELS if template == "seed000" else LEVELS[2:], seed
+            )
         by_level = {level: [p for p in found if level in (None, p.loudness)] for level in levels}
         _refuse_few(template, by_level, needed, run, attack, value)
         chosen = {level: balanced(mine, of_all, seed) for level, mine in by_level.items()}
@@ -89,7 +109,8 @@ def _refuse_few(
     has = ", ".join(f"{n} {level}" for level, n in there.items()) if len(there) > 1 else str(there[None])
     where = "the embedded speech" if run is None else str(run)
     raise UserError(
-        f"{where}: the template {template} needs {needed} different clips{each} that the model had right and the attack "
+        f"{where}: the template {template} needs {needed} different clips{each} that the model had right "
+        "and the attack "
         f"made wrong, so that no listener hears a pair twice, but there are {has}."
         + (f" {enough(run, attack, value, min(there.values()) / needed)}" if run else "")
         + (" The templates abx and naturalness take clips of any loudness." if len(there) > 1 else "")
@@ -97,9 +118,9 @@ def _refuse_few(
 
 
 def taking_turns(chosen: Sequence[ClipPair], seed: int) -> list[ClipPair]:
-    """In an order in which pairs that are alike stand at odd and even places equally often: trials give every second item the other
-    condition. Words come first, since a listener who hears all clips of a word in one condition is told it by the word; then loudness and
-    attack. Apart from that the order is random."""
+    """In an order in which pairs that are alike stand at odd and even places equally often: trials give every
+    second item the other condition. Words come first, since a listener who hears all clips of a word in one
+    condition is told it by the word; then loudness and attack. Apart from that the order is random."""
     chance = random.Random(seed)
     alike = sorted(chance.sample(chosen, len(chosen)), key=lambda p: (p.answer, p.loudness, p.attack))
     halves = _evened([alike[0::2], alike[1::2]])
@@ -113,7 +134,9 @@ def _evened(halves: list[list[ClipPair]]) -> list[list[ClipPair]]:
     best = _apart(odd, even)
     while True:
         swaps = [(i, k) for i in range(len(odd)) for k in range(len(even))]
-        swapped = [([*odd[:i], even[k], *odd[i + 1 :]], [*even[:k], odd[i], *even[k + 1 :]]) for i, k in swaps]
+        swapped = [
+            ([*odd[:i], even[k], *odd[i + 1 :]], [*even[:k], odd[i], *even[k + 1 :]]) for i, k in swaps
+        ]
         least = min(swapped, key=lambda two: _apart(*two), default=(odd, even))
         if _apart(*least) >= best:
             return [odd, even]
@@ -134,13 +157,23 @@ def _apart(odd: Sequence[ClipPair], even: Sequence[ClipPair]) -> tuple[int, int]
 def _row(pair: ClipPair, **more: Any) -> dict[str, Any]:
     files = {"file:clean": pair.clean, "file:adversarial": pair.adversarial}
     swept = {} if pair.value == "none" else {"value": pair.value}
-    return {"id": pair.id, "answer": pair.answer, **more, **files, "loudness": pair.loudness, "attack": pair.attack, **swept,
-            "source:clip": pair.id, "source:heard_as": pair.heard_as}  # fmt: skip
+    return {
+        "id": pair.id,
+        "answer": pair.answer,
+        **more,
+        **files,
+        "loudness": pair.loudness,
+        "attack": pair.attack,
+        **swept,
+        "source:clip": pair.id,
+        "source:heard_as": pair.heard_as,
+    }
 
 
 def _experiments(level: str, mine: Sequence[ClipPair], seed: int) -> list[dict[str, Any]]:
-    """Items of three experiments of a loudness level: 12 clips of part 1, 6 pairs of part 2, all different. A level with fewer than 54
-    pairs uses some in several experiments, the same in part 2 of one only; a listener takes part in one, and the results count clips."""
+    """Items of three experiments of a loudness level: 12 clips of part 1, 6 pairs of part 2, all different. A
+    level with fewer than 54 pairs uses some in several experiments, the same in part 2 of one only; a
+    listener takes part in one, and the results count clips."""
     rows = []
     for k in range(EXPERIMENTS):
         turn = [mine[(k * (len(mine) // EXPERIMENTS) + i) % len(mine)] for i in range(CLIPS + TRIALS)]
@@ -161,8 +194,13 @@ def _write(folder: Path, template: str, name: str, seed: int, rows: list[dict[st
                 copies[source] = f"audio/{len(copies):04d}{source.suffix}"
                 shutil.copyfile(source, folder / copies[source])
             row[key] = copies[source]
-    # what the model heard is a result of the attack and no factor of the design, so it is kept apart from the items
-    known = list(dict.fromkeys(["id", "file:clean", "file:adversarial", "answer", "group", *(k for row in rows for k in row)]))
+    # what the model heard is a result of the attack and no factor of the design, so it is kept apart from the
+    # items
+    known = list(
+        dict.fromkeys(
+            ["id", "file:clean", "file:adversarial", "answer", "group", *(k for row in rows for k in row)]
+        )
+    )
     there = [c for c in known if any(c in row for row in rows)]
     _table(folder / "items.csv", [c for c in there if not c.startswith("source:")], rows)
     _table(folder / "sources.csv", ["id", *(c for c in there if c.startswith("source:"))], rows)
@@ -172,7 +210,9 @@ def _write(folder: Path, template: str, name: str, seed: int, rows: list[dict[st
     text = re.sub(r"(?m)^seed: 0", f"seed: {seed}", text)
     text = re.sub(r"(?m)^  code: null      ", f'  code: "{new_code()}"', text)
     words = sorted({row["answer"] for row in rows})
-    text = text.replace("identify: true ", f"identify: {_flow(words)} ")  # the same choices for every experiment
+    text = text.replace(
+        "identify: true ", f"identify: {_flow(words)} "
+    )  # the same choices for every experiment
     (folder / "study.yaml").write_text(text, encoding="utf-8")
 
 
@@ -186,5 +226,13 @@ def _table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
 def _flow(words: Sequence[str]) -> str:
     import json
 
-    return "[" + ", ".join(w if re.fullmatch(r"[A-Za-z][A-Za-z ]*", w) and w not in ("true", "false", "null") else json.dumps(w)
-                           for w in words) + "]"  # fmt: skip
+    return (
+        "["
+        + ", ".join(
+            w
+            if re.fullmatch(r"[A-Za-z][A-Za-z ]*", w) and w not in ("true", "false", "null")
+            else json.dumps(w)
+            for w in words
+        )
+        + "]"
+    )

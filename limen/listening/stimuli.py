@@ -1,8 +1,10 @@
-"""The sounds of a screen as WAV files that differ in their samples alone: same length, same rate, same header, same power.
+"""The sounds of a screen as WAV files that differ in their samples alone: same length, same rate, same
+header, same power.
 
-Each clip goes through its effects, is set to the study's mean power, and is padded with silence to the length of the longest. If a peak
-would clip, all sounds of the screen are turned down alike. If any of them begins or ends abruptly (above 1 % of its peak), all get a rise
-and a fall of 10 ms, so that no click tells them apart. Sounds are kept in a cache folder under the hash of what they are made of.
+Each clip goes through its effects, is set to the study's mean power, and is padded with silence to the length
+of the longest. If a peak would clip, all sounds of the screen are turned down alike. If any of them begins or
+ends abruptly (above 1 % of its peak), all get a rise and a fall of 10 ms, so that no click tells them apart.
+Sounds are kept in a cache folder under the hash of what they are made of.
 """
 
 import hashlib
@@ -42,7 +44,8 @@ USUAL_DBFS = -26.0
 FADE_S = 0.01
 ABRUPT = 0.01
 LEVEL_AXES = ("gain",)
-"""Axes about the level itself: they come after all sounds were set to the same power, or they would do nothing."""
+"""Axes about the level itself: they come after all sounds were set to the same power, or they would do
+nothing."""
 VERSION = 1
 """Part of every cache key: a change in how sounds are made gets a new number."""
 
@@ -65,7 +68,9 @@ def inside(folder: Path, file: str) -> Path:
     except (ValueError, OSError, RuntimeError):  # a NUL in the name, a name too long, a loop of links
         there = False
     if not there:
-        raise UserError(f"{file!r}: there is no such file in the folder of the study. Paths start from the study file.")
+        raise UserError(
+            f"{file!r}: there is no such file in the folder of the study. Paths start from the study file."
+        )
     return path
 
 
@@ -75,8 +80,9 @@ class Stimuli:
         self.study, self.folder, self.cache = study, Path(folder).resolve(), Path(cache)
 
     def sounds(self, screen: Screen, seed: int) -> list[bytes]:
-        """A complete 16-bit WAV file of each sound of the screen, in order. If there are several, each gets noise of its own of one
-        16-bit step: X is A again, but not byte by byte. A program that compares samples is not deceived (docs/listening.md)."""
+        """A complete 16-bit WAV file of each sound of the screen, in order. If there are several, each gets
+        noise of its own of one 16-bit step: X is A again, but not byte by byte. A program that compares
+        samples is not deceived (docs/listening.md)."""
         recipes = list(dict.fromkeys(_key(sound.stimulus) for sound in screen.sounds))
         by_key = {_key(sound.stimulus): sound.stimulus for sound in screen.sounds}
         wavs = self._together([by_key[key] for key in sorted(recipes)], seed)
@@ -88,13 +94,24 @@ class Stimuli:
 
     def _together(self, stimuli: Sequence[Stimulus], seed: int) -> list[bytes]:
         """Sounds that are heard on one screen, from the cache or made; the order does not matter."""
-        recipe = json.dumps([VERSION, self.study.power_dbfs, seed if any(s.effects for s in stimuli) else None,
-                             [[self._content(s), _key(s)] for s in stimuli]])  # fmt: skip
-        paths = [self.cache / f"{hashlib.sha256(f'{recipe}{k}'.encode()).hexdigest()}.wav" for k in range(len(stimuli))]
+        recipe = json.dumps(
+            [
+                VERSION,
+                self.study.power_dbfs,
+                seed if any(s.effects for s in stimuli) else None,
+                [[self._content(s), _key(s)] for s in stimuli],
+            ]
+        )
+        paths = [
+            self.cache / f"{hashlib.sha256(f'{recipe}{k}'.encode()).hexdigest()}.wav"
+            for k in range(len(stimuli))
+        ]
         if all(p.is_file() for p in paths):
             return [p.read_bytes() for p in paths]
         made = self._make(stimuli, seed)
-        with suppress(OSError):  # a full disk must not keep anybody from hearing; the sound is made again when it is wanted again
+        with suppress(
+            OSError
+        ):  # a full disk must not keep anybody from hearing; the sound is made again when it is wanted again
             for path, wav in zip(paths, made, strict=True):
                 _write(path, wav)
         return made
@@ -115,13 +132,19 @@ class Stimuli:
         return [_wav(F.pad(x.expand(channels, -1), (0, longest - x.shape[1])) * gain, rate_hz) for x in clips]
 
     def _rate_hz(self, file: str) -> int:
-        return RATE_HZ if file.startswith("limen:") else min(max(_header(*_stamp(self._short(file)))[0], LOWEST_HZ), HIGHEST_HZ)
+        return (
+            RATE_HZ
+            if file.startswith("limen:")
+            else min(max(_header(*_stamp(self._short(file)))[0], LOWEST_HZ), HIGHEST_HZ)
+        )
 
     def _short(self, file: str) -> Path:
         """The path of a file that can be read and does not last too long."""
         path = inside(self.folder, file)
         if (seconds := _header(*_stamp(path))[1]) > LONGEST_S:
-            raise UserError(f"{file}: lasts {seconds:.0f} s; a clip of a study may last up to {LONGEST_S:.0f} s.")
+            raise UserError(
+                f"{file}: lasts {seconds:.0f} s; a clip of a study may last up to {LONGEST_S:.0f} s."
+            )
         return path
 
     def _degraded(self, stimulus: Stimulus, rate_hz: int, seed: int) -> Tensor:
@@ -144,7 +167,8 @@ class Stimuli:
         for k, effect in enumerate(stimulus.effects):
             if effect.strength is None or not 0 <= effect.strength <= 100:
                 raise UserError(
-                    f"{stimulus.file}: the strength of {effect.axis['name']} must lie between 0 and 100, not {effect.strength}."
+                    f"{stimulus.file}: the strength of {effect.axis['name']} must lie between 0 and 100, "
+                    f"not {effect.strength}."
                 )
             if (effect.axis["name"] in LEVEL_AXES) != level:
                 continue
@@ -154,14 +178,19 @@ class Stimuli:
             chance = number(seed, stimulus.file, k, json.dumps(effect.axis, sort_keys=True))
             y = component.function(x, effect.strength, rate_hz, options, chance)
             if y.shape != x.shape or not bool(torch.isfinite(y).all()):
-                raise UserError(f"{stimulus.file}: the axis {component.name} at {effect.strength:g} gave no clip of the same length.")
+                raise UserError(
+                    f"{stimulus.file}: the axis {component.name} at {effect.strength:g} gave no clip of the "
+                    "same length."
+                )
             x = y
         return x
 
 
 def _files(axis: Mapping[str, Any]) -> dict[str, str]:
     """Options of an axis that name a file of the study: `file`, and those that end in _file."""
-    return {k: v for k, v in axis.items() if (k == "file" or k.endswith("_file")) and isinstance(v, str) and v}
+    return {
+        k: v for k, v in axis.items() if (k == "file" or k.endswith("_file")) and isinstance(v, str) and v
+    }
 
 
 def _key(stimulus: Stimulus) -> str:
@@ -210,10 +239,26 @@ def _faded(x: Tensor, n: int) -> Tensor:
 
 def _wav(x: Tensor, rate_hz: int) -> bytes:
     """(channels, T) -> RIFF with a header of 44 bytes and 16-bit samples."""
-    samples = (x * 32768).round().clamp(-32768, 32767).to(torch.int16).T.contiguous().numpy().astype("<i2").tobytes()
+    samples = (
+        (x * 32768)
+        .round()
+        .clamp(-32768, 32767)
+        .to(torch.int16)
+        .T.contiguous()
+        .numpy()
+        .astype("<i2")
+        .tobytes()
+    )
     channels = len(x)
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, channels, rate_hz, rate_hz * 2 * channels, 2 * channels, 16)
-    return struct.pack("<4sI4s", b"RIFF", 36 + len(samples), b"WAVE") + form + struct.pack("<4sI", b"data", len(samples)) + samples
+    form = struct.pack(
+        "<4sIHHIIHH", b"fmt ", 16, 1, channels, rate_hz, rate_hz * 2 * channels, 2 * channels, 16
+    )
+    return (
+        struct.pack("<4sI4s", b"RIFF", 36 + len(samples), b"WAVE")
+        + form
+        + struct.pack("<4sI", b"data", len(samples))
+        + samples
+    )
 
 
 def _dithered(wav: bytes, seed: int) -> bytes:

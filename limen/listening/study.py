@@ -1,7 +1,7 @@
 """The study file: what is heard, by whom, in which order, who is excluded, and what is asked of the answers.
 
-One YAML file beside its audio is the whole study. Its content has a hash, which is recorded before the first answer: exclusion rules and
-hypotheses cannot be changed afterwards without anyone noticing.
+One YAML file beside its audio is the whole study. Its content has a hash, which is recorded before the first
+answer: exclusion rules and hypotheses cannot be changed afterwards without anyone noticing.
 """
 
 import hashlib
@@ -29,7 +29,8 @@ class Item(Options):
     id: str = Field(min_length=1, max_length=200)
     """Name in the results."""
     files: dict[Condition, str] = Field(min_length=1)
-    """Audio of each condition: {clean: audio/yes.wav, adversarial: audio/yes_adv.wav}; paths from the study file's folder."""
+    """Audio of each condition: {clean: audio/yes.wav, adversarial: audio/yes_adv.wav}; paths from the study
+    file's folder."""
     answer: str | None = None
     """What is said in it: the right answer of an identification."""
     group: str | None = None
@@ -40,38 +41,49 @@ class Item(Options):
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 SHARED = ("STUDY_ID", "SESSION_ID", "assignmentId", "hitId")
-"""What recruitment sites say of a study or a visit, not of a person: different people come with the same value, one with several."""
+"""What recruitment sites say of a study or a visit, not of a person: different people come with the same
+value, one with several."""
 UNFILLED = re.compile(r"\{\{.*\}\}|\$\{.*\}|\[.*\]|<.*>|%\w+%|.*ID_NOT_AVAILABLE")
-"""Values that a recruitment site leaves where it knows nobody: its template as it was pasted, and Mechanical Turk's in a preview."""
+"""Values that a recruitment site leaves where it knows nobody: its template as it was pasted, and Mechanical
+Turk's in a preview."""
 
 
 class Recruitment(Options):
     """How listeners come and go."""
 
-    person: list[Name] = Field(default=["PROLIFIC_PID", "workerId", "participantId", "participant_id", "participant"])
-    """Names in the address that say who a listener is (Prolific, Mechanical Turk, CloudResearch and so on; put the name that your site
-    uses): the first one present names a listener who returns. Kept as personal data, apart from the answers."""
+    person: list[Name] = Field(
+        default=["PROLIFIC_PID", "workerId", "participantId", "participant_id", "participant"]
+    )
+    """Names in the address that say who a listener is (Prolific, Mechanical Turk, CloudResearch and so on;
+    put the name that your site uses): the first one present names a listener who returns. Kept as personal
+    data, apart from the answers."""
     parameters: list[Name] = Field(default=list(SHARED))
     """Further names in the address that are kept in the same way. They never say who a listener is."""
     preview: list[str] = Field(default=[])
-    """Values of these parameters with which a recruitment site shows the study to somebody who does not take part: such a visitor sees the
-    first pages and stores nothing. ASSIGNMENT_ID_NOT_AVAILABLE and templates that were not filled in ({{%PROLIFIC_PID%}}) always are."""
+    """Values of these parameters with which a recruitment site shows the study to somebody who does not take
+    part: such a visitor sees the first pages and stores nothing. ASSIGNMENT_ID_NOT_AVAILABLE and templates
+    that were not filled in ({{%PROLIFIC_PID%}}) always are."""
     codes: Literal["study", "listener"] = "study"
-    """Who finishes is shown one completion code, the same for all, as recruitment sites expect it, or each listener one of their own."""
+    """Who finishes is shown one completion code, the same for all, as recruitment sites expect it, or each
+    listener one of their own."""
     code: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{4,64}$")
     """The completion code of the study; null: one is made when the study is first served, and stays."""
     redirect: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
-    """Where a listener is sent once every answer is stored; {code} in it becomes the completion code, {PROLIFIC_PID} and so on theirs."""
+    """Where a listener is sent once every answer is stored; {code} in it becomes the completion code,
+    {PROLIFIC_PID} and so on theirs."""
 
     @model_validator(mode="after")
     def _persons(self) -> "Recruitment":
         if shared := sorted({name.lower() for name in self.person} & {name.lower() for name in SHARED}):
             raise ValueError(
-                f"person holds {', '.join(shared)}, which different people share; name what your site calls one person, "
+                f"person holds {', '.join(shared)}, which different people share; name what your site calls "
+                "one person, "
                 "and put this one into parameters."
             )
         if self.code is not None and self.codes == "listener":
-            raise ValueError("code is the one code of a study, but codes is listener: leave out one of the two.")
+            raise ValueError(
+                "code is the one code of a study, but codes is listener: leave out one of the two."
+            )
         return self
 
     @property
@@ -89,24 +101,37 @@ class Recruitment(Options):
 
     def previews(self, address: Mapping[str, str]) -> bool:
         """Whether the address is that of a visitor who only looks."""
-        return any(value in self.preview or UNFILLED.fullmatch(value) for value in self.read(address).values())
+        return any(
+            value in self.preview or UNFILLED.fullmatch(value) for value in self.read(address).values()
+        )
 
 
 class Rule(Options):
     """Whose answers are left out. Rules are applied in order, exactly as written."""
 
     name: Literal[
-        "incomplete", "catch_confidence", "sentinels", "checks", "headphones", "too_fast", "unheard", "constant_answers",
-        "hidden_reference", "mid_anchor", "implausible",
-    ]  # fmt: skip
-    """incomplete: did not reach the end. catch_confidence: answered a catch trial with one of `values` as confidence. sentinels: more
-    than `most` wrong sentinels. checks: more than `most` failed checks (attention, headphones). headphones: more than `most` screens of the
-    headphone test wrong. too_fast: the median time of a trial is below `seconds`. unheard: more than `most` trials without proof that every
-    sound was played. constant_answers: the same answer to all trials of a type. hidden_reference and mid_anchor are the post-screening of
-    ITU-R BS.1534-3, section 4.1.2, for MUSHRA: the hidden reference rated below `score`, or `anchor` rated above `score`, in more than the
-    `share` of the trials. Items whose anchor more than a quarter of all listeners rate above `score` are not counted for mid_anchor: there
-    the anchor itself is too good. implausible: right in ABX far more often than others in the same condition, and most of it in less time
-    than the sounds last, as a program is that compares samples."""
+        "incomplete",
+        "catch_confidence",
+        "sentinels",
+        "checks",
+        "headphones",
+        "too_fast",
+        "unheard",
+        "constant_answers",
+        "hidden_reference",
+        "mid_anchor",
+        "implausible",
+    ]
+    """incomplete: did not reach the end. catch_confidence: answered a catch trial with one of `values` as
+    confidence. sentinels: more than `most` wrong sentinels. checks: more than `most` failed checks
+    (attention, headphones). headphones: more than `most` screens of the headphone test wrong. too_fast: the
+    median time of a trial is below `seconds`. unheard: more than `most` trials without proof that every sound
+    was played. constant_answers: the same answer to all trials of a type. hidden_reference and mid_anchor are
+    the post-screening of ITU-R BS.1534-3, section 4.1.2, for MUSHRA: the hidden reference rated below
+    `score`, or `anchor` rated above `score`, in more than the `share` of the trials. Items whose anchor more
+    than a quarter of all listeners rate above `score` are not counted for mid_anchor: there the anchor itself
+    is too good. implausible: right in ABX far more often than others in the same condition, and most of it in
+    less time than the sounds last, as a program is that compares samples."""
     values: list[str] = Field(default=["high"])
     most: int = Field(default=0, ge=0)
     seconds: float = Field(default=1.0, gt=0)
@@ -120,20 +145,24 @@ class Hypothesis(Options):
 
     name: str = Field(min_length=1)
     kind: Literal["above_chance", "equivalent", "different"] = "above_chance"
-    """above_chance: more right answers than guessing gives. equivalent: the share of right answers lies within `bound` of chance.
-    different: ratings or shares differ between conditions. All are answered for other listeners and other items."""
+    """above_chance: more right answers than guessing gives. equivalent: the share of right answers lies
+    within `bound` of chance. different: ratings or shares differ between conditions. All are answered for
+    other listeners and other items."""
     trial: str
     """The trial type it is about: abx, naturalness, identification, same_different, preference, mushra."""
     by: str | None = None
     """GoalContext for each value of this factor (or `group`, `condition`); null: over all."""
     bound: float = Field(default=0.1, gt=0, lt=0.5)
     effect: float = Field(default=0.65, gt=0, lt=1)
-    """Share of right answers that should be found with `power`: how many listeners that takes is what `limen listen check` says."""
+    """Share of right answers that should be found with `power`: how many listeners that takes is what `limen
+    listen check` says."""
     alpha: float = Field(default=0.05, gt=0, lt=1)
     power: float = Field(default=0.8, gt=0, lt=1)
 
 
-Step = Annotated[dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("trials")]
+Step = Annotated[
+    dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("trials")
+]
 """A spec of a trial type: "consent", or {name: abx, trials: 6}."""
 
 
@@ -145,22 +174,24 @@ class Study(Options):
     contact: str = Field(default="", max_length=200)
     """Whom listeners can write to."""
     seed: int = 0
-    """Orders, choices and right answers follow from it: give a number that cannot be guessed, as `limen listen new` does."""
+    """Orders, choices and right answers follow from it: give a number that cannot be guessed, as `limen
+    listen new` does."""
     listeners: int = Field(default=20, ge=1, le=100_000)
     """How many are wanted. When so many have finished, the door closes."""
     items: list[Item] = Field(default_factory=list)
-    """What is heard: a list, or the name of a CSV file with the columns id, answer, group, `file:CONDITION` for every condition, and
-    any other column as a factor."""
+    """What is heard: a list, or the name of a CSV file with the columns id, answer, group, `file:CONDITION`
+    for every condition, and any other column as a factor."""
     groups: list[str] = Field(default_factory=list)
-    """Groups of listeners, each of which hears the items of its own `group`; a new listener joins the least filled. Default: those of the
-    items, in order."""
+    """Groups of listeners, each of which hears the items of its own `group`; a new listener joins the least
+    filled. Default: those of the items, in order."""
     steps: list[Step] = Field(min_length=1)
     """What a listener goes through, in order."""
     power_dbfs: float | None = Field(default=-26.0, le=0)
     """Mean power every sound is set to, in dB of full scale; null leaves sounds as they are."""
     dither: bool = True
-    """If a screen plays several sounds, each gets noise of its own of one 16-bit step (93 dB below full scale), so that equal sounds are
-    not equal files; a program that compares their samples still tells which X is. false plays the exact samples."""
+    """If a screen plays several sounds, each gets noise of its own of one 16-bit step (93 dB below full
+    scale), so that equal sounds are not equal files; a program that compares their samples still tells which
+    X is. false plays the exact samples."""
     recruitment: Recruitment = Recruitment()
     exclude: list[Rule] = Field(default=[Rule(name="incomplete")])
     hypotheses: list[Hypothesis] = Field(default_factory=list)
@@ -188,8 +219,9 @@ class Study(Options):
 
 
 def clips_of(items: Sequence[Item], contents: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Item -> name of its clip. Items that share a file are the same clip, as are those that share its copy if `contents` says what is in
-    each file: they were drawn together, so they tell no more about other clips than one of them."""
+    """Item -> name of its clip. Items that share a file are the same clip, as are those that share its copy
+    if `contents` says what is in each file: they were drawn together, so they tell no more about other clips
+    than one of them."""
     first: dict[str, str] = {}
     out: dict[str, str] = {}
     for item in items:
@@ -206,7 +238,10 @@ def read_study(path: str | Path) -> Study:
         raise UserError(f"{path}: there is no such study file. `limen listen new {path}` writes one.")
     content = read_yaml(path)
     if not isinstance(content, dict):
-        raise UserError(f"{path}: a study file holds keys and values (name, items, steps, ...), but this holds {type(content).__name__}.")
+        raise UserError(
+            f"{path}: a study file holds keys and values (name, items, steps, ...), but this holds "
+            f"{type(content).__name__}."
+        )
     if isinstance(content.get("items"), str):
         content["items"] = read_items(path.parent / content["items"])
     return parse_options(Study, content, str(path))
@@ -219,7 +254,10 @@ def read_items(path: Path) -> list[dict[str, Any]]:
     columns, rows = read_rows(path)
     conditions = [c for c in columns if c.startswith("file:")]
     if "id" not in columns or not conditions:
-        raise UserError(f"{path}: needs the columns id and file:CONDITION (file:clean, ...), but has {', '.join(columns) or 'none'}.")
+        raise UserError(
+            f"{path}: needs the columns id and file:CONDITION (file:clean, ...), but has "
+            f"{', '.join(columns) or 'none'}."
+        )
     plain = {"id", "answer", "group", *conditions}
     return [
         {

@@ -10,14 +10,27 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def command(clean: Path, adversarial: Path, *, csv: Path | None = None, json_path: Path | None = None, html: Path | None = None,
-            align: bool = False, metrics: list[str] | None = None, console: "Console") -> None:  # fmt: skip
+def command(
+    clean: Path,
+    adversarial: Path,
+    *,
+    csv: Path | None = None,
+    json_path: Path | None = None,
+    html: Path | None = None,
+    align: bool = False,
+    metrics: list[str] | None = None,
+    console: "Console",
+) -> None:
     from rich.progress import Progress
 
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("measuring", total=None)
         measured = measure_files(
-            clean, adversarial, metrics, align=align, advance=lambda done, n: progress.update(task, completed=done, total=n)
+            clean,
+            adversarial,
+            metrics,
+            align=align,
+            advance=lambda done, n: progress.update(task, completed=done, total=n),
         )
     print_tables(measured, console)
     for path, write in ((csv, write_csv), (json_path, write_json), (html, write_html)):

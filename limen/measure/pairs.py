@@ -1,7 +1,7 @@
 """`limen measure`: two files or two folders of clips or pictures, made by anyone, and what lies between them.
 
-Files of two folders belong together if their paths inside the folders are the same, whatever the suffix. Nothing is left out silently:
-files without a partner and pairs that cannot be compared are listed by name.
+Files of two folders belong together if their paths inside the folders are the same, whatever the suffix.
+Nothing is left out silently: files without a partner and pairs that cannot be compared are listed by name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,8 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "picture": picture_files.SUFFIXES,
 }
 SHORTER_S, SHORTER_PART = 0.1, 0.1
-"""Lengths may differ by this much before a pair is taken for two different recordings: what encoders and resamplers add at the end."""
+"""Lengths may differ by this much before a pair is taken for two different recordings: what encoders and
+resamplers add at the end."""
 
 
 LoadedPair = tuple[Tensor, Tensor, int | None, list[str]]
@@ -41,7 +42,8 @@ class Measured:
     kind: Kind
     columns: dict[str, Column]
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """One per pair: id, clean_file, adversarial_file, every column (None where there is no number), note, missing: column -> reason."""
+    """One per pair: id, clean_file, adversarial_file, every column (None where there is no number), note,
+    missing: column -> reason."""
     unmatched: list[str] = field(default_factory=list)
     """Files without a partner."""
     failed: list[str] = field(default_factory=list)
@@ -51,16 +53,25 @@ class Measured:
         return summarise(self.rows, self.columns)
 
 
-def measure_files(clean: str | Path, adversarial: str | Path, metrics: Sequence[str | Mapping[str, Any]] | None = None, *,
-                  align: bool = False, advance: Callable[[int, int], None] = lambda done, total: None) -> Measured:  # fmt: skip
+def measure_files(
+    clean: str | Path,
+    adversarial: str | Path,
+    metrics: Sequence[str | Mapping[str, Any]] | None = None,
+    *,
+    align: bool = False,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> Measured:
     """Every pair of clips or pictures. `align` looks for a delay between two clips first, as codecs cause it.
 
-    A pair that cannot be compared ends with an error if it is the only one; in folders it is listed in `failed` and the rest goes on.
+    A pair that cannot be compared ends with an error if it is the only one; in folders it is listed in
+    `failed` and the rest goes on.
     """
     pairs, unmatched = match(Path(clean), Path(adversarial))
     kinds = {_kind(path) for pair in pairs.values() for path in pair}
     if len(kinds) > 1:
-        raise UserError("These pairs hold both clips and pictures. Measure them apart: the numbers do not compare.")
+        raise UserError(
+            "These pairs hold both clips and pictures. Measure them apart: the numbers do not compare."
+        )
     kind: Kind = "clip" if kinds == {"clip"} else "picture"
     chosen = applicable(metrics, kind, None, with_model=False)
     measured = Measured(kind, columns(chosen), unmatched=unmatched)
@@ -90,8 +101,11 @@ def match(clean: Path, adversarial: Path) -> tuple[dict[str, tuple[Path, Path]],
         if not path.exists():
             raise UserError(f"{path}: there is no such file or folder.")
     if clean.is_dir() != adversarial.is_dir():
-        raise UserError(f"Two files or two folders were expected, but {clean if clean.is_dir() else adversarial} is a folder and "
-                        f"{adversarial if clean.is_dir() else clean} is a file.")  # fmt: skip
+        raise UserError(
+            f"Two files or two folders were expected, but {clean if clean.is_dir() else adversarial} is a "
+            "folder and "
+            f"{adversarial if clean.is_dir() else clean} is a file."
+        )
     if clean.is_file():
         for path in (clean, adversarial):
             _kind(path)
@@ -104,17 +118,28 @@ def match(clean: Path, adversarial: Path) -> tuple[dict[str, tuple[Path, Path]],
             pairs[ours[0]] = left.pop(ours[0]), right.pop(theirs[0])
     unmatched = [str(path) for path in (*left.values(), *right.values())]
     if not pairs:
-        raise UserError(f"No file of {clean} has a partner of the same name in {adversarial}. Files belong together if their paths "
-                        f"inside the folders are the same up to the suffix. Among those found: {', '.join(unmatched[:4])}.")  # fmt: skip
+        raise UserError(
+            f"No file of {clean} has a partner of the same name in {adversarial}. Files belong together if "
+            "their paths "
+            "inside the folders are the same up to the suffix. Among those found: "
+            f"{', '.join(unmatched[:4])}."
+        )
     return dict(sorted(pairs.items())), unmatched
 
 
 def _media(folder: Path) -> dict[str, Path]:
     """Path inside the folder -> path, of every clip and picture."""
     known = {s for suffixes in SUFFIXES.values() for s in suffixes}
-    found = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.suffix.lower() in known and p.is_file()}
+    found = {
+        p.relative_to(folder).as_posix(): p
+        for p in sorted(folder.rglob("*"))
+        if p.suffix.lower() in known and p.is_file()
+    }
     if not found:
-        raise UserError(f"{folder}: holds no clips ({' '.join(SUFFIXES['clip'])}) and no pictures ({' '.join(SUFFIXES['picture'])}).")
+        raise UserError(
+            f"{folder}: holds no clips ({' '.join(SUFFIXES['clip'])}) and no pictures "
+            f"({' '.join(SUFFIXES['picture'])})."
+        )
     return found
 
 
@@ -126,8 +151,11 @@ def _kind(path: Path) -> str:
     for kind, suffixes in SUFFIXES.items():
         if path.suffix.lower() in suffixes:
             return kind
-    raise UserError(f"{path}: the suffix {path.suffix or '(none)'!r} is neither that of a clip ({' '.join(SUFFIXES['clip'])}) "
-                    f"nor of a picture ({' '.join(SUFFIXES['picture'])}).")  # fmt: skip
+    raise UserError(
+        f"{path}: the suffix {path.suffix or '(none)'!r} is neither that of a clip "
+        f"({' '.join(SUFFIXES['clip'])}) "
+        f"nor of a picture ({' '.join(SUFFIXES['picture'])})."
+    )
 
 
 def _clips(clean: Path, adversarial: Path, align: bool) -> LoadedPair:
@@ -143,19 +171,30 @@ def _clips(clean: Path, adversarial: Path, align: bool) -> LoadedPair:
     if align:
         lag = delay(x, x_adv)
         if lag:
-            notes.append(f"adversarial {'late' if lag > 0 else 'early'} by {abs(lag)} samples ({abs(lag) / rate_hz:.4f} s), aligned")
+            notes.append(
+                f"adversarial {'late' if lag > 0 else 'early'} by {abs(lag)} samples "
+                f"({abs(lag) / rate_hz:.4f} s), aligned"
+            )
         x, x_adv = x[max(0, -lag) :], x_adv[max(0, lag) :]
     shorter, longer = sorted((len(x), len(x_adv)))
     if not align and (longer - shorter > SHORTER_S * rate_hz or longer - shorter > SHORTER_PART * longer):
-        raise UserError(f"{clean} lasts {len(x) / rate_hz:.3f} s and {adversarial} {len(x_adv) / rate_hz:.3f} s: too different to be "
-                        "compared sample by sample. If one is delayed or cut, align them (--align); else they are no pair.")  # fmt: skip
+        raise UserError(
+            f"{clean} lasts {len(x) / rate_hz:.3f} s and {adversarial} {len(x_adv) / rate_hz:.3f} s: too "
+            "different to be "
+            "compared sample by sample. If one is delayed or cut, align them (--align); else they are no "
+            "pair."
+        )
     if shorter != longer:
-        notes.append(f"{'adversarial' if len(x_adv) == longer else 'clean'} cut by {longer - shorter} samples at its end")
+        notes.append(
+            f"{'adversarial' if len(x_adv) == longer else 'clean'} cut by {longer - shorter} samples at its "
+            "end"
+        )
     return x[:shorter], x_adv[:shorter], rate_hz, notes
 
 
 def delay(x: Tensor, x_adv: Tensor) -> int:
-    """By how many samples x_adv comes later than x: where their cross-correlation is largest, up to half of the shorter clip."""
+    """By how many samples x_adv comes later than x: where their cross-correlation is largest, up to half of
+    the shorter clip."""
     from scipy.signal import correlate
 
     reach = min(len(x), len(x_adv)) // 2
@@ -171,8 +210,11 @@ def delay(x: Tensor, x_adv: Tensor) -> int:
 def _pictures(clean: Path, adversarial: Path) -> LoadedPair:
     (x, notes), (x_adv, others) = _picture(clean), _picture(adversarial)
     if x.shape[1:] != x_adv.shape[1:]:
-        raise UserError(f"{clean} has {x.shape[2]} x {x.shape[1]} pixels and {adversarial} {x_adv.shape[2]} x {x_adv.shape[1]}: "
-                        "pictures must have the same size. Bring them to one size with the program that made them.")  # fmt: skip
+        raise UserError(
+            f"{clean} has {x.shape[2]} x {x.shape[1]} pixels and {adversarial} {x_adv.shape[2]} x "
+            f"{x_adv.shape[1]}: "
+            "pictures must have the same size. Bring them to one size with the program that made them."
+        )
     if len(x) != len(x_adv):
         notes = [*notes, "grey compared with colour"]
     return (

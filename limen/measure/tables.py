@@ -25,14 +25,25 @@ def write_csv(measured: Measured, path: str | Path) -> None:
     writer = csv.DictWriter(text, names)
     writer.writeheader()
     for row in measured.rows:
-        writer.writerow({**row, "missing": json.dumps(row["missing"], ensure_ascii=False) if row["missing"] else ""})
+        writer.writerow(
+            {**row, "missing": json.dumps(row["missing"], ensure_ascii=False) if row["missing"] else ""}
+        )
     _write(path, text.getvalue())
 
 
 def write_json(measured: Measured, path: str | Path) -> None:
-    meanings = {name: {"meaning": c.meaning, "unit": c.unit, "better": c.better} for name, c in measured.columns.items()}
-    content = {"kind": measured.kind, "columns": meanings, "rows": measured.rows, "summary": measured.summary(),
-               "unmatched": measured.unmatched, "failed": measured.failed}  # fmt: skip
+    meanings = {
+        name: {"meaning": c.meaning, "unit": c.unit, "better": c.better}
+        for name, c in measured.columns.items()
+    }
+    content = {
+        "kind": measured.kind,
+        "columns": meanings,
+        "rows": measured.rows,
+        "summary": measured.summary(),
+        "unmatched": measured.unmatched,
+        "failed": measured.failed,
+    }
     _write(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -42,7 +53,12 @@ def write_html(measured: Measured, path: str | Path) -> None:
 
     page = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(PAGE)
     text = page.render(
-        m=measured, summary=measured.summary(), show=show, interval=interval, figure=figure, plural="s" if len(measured.rows) != 1 else ""
+        m=measured,
+        summary=measured.summary(),
+        show=show,
+        interval=interval,
+        figure=figure,
+        plural="s" if len(measured.rows) != 1 else "",
     )
     _write(path, text)
 
@@ -57,7 +73,11 @@ def print_tables(measured: Measured, console: "Console") -> None:
         console.print(_overview(measured, console.width))
         console.print(_pairs(measured, console.width))
     notes = [(row["id"], row["note"]) for row in measured.rows if row["note"]]
-    for heading, line in [*notes, *(("no partner", u) for u in measured.unmatched), *(("not compared", f) for f in measured.failed)]:
+    for heading, line in [
+        *notes,
+        *(("no partner", u) for u in measured.unmatched),
+        *(("not compared", f) for f in measured.failed),
+    ]:
         console.print(Text(f"{heading}: {line}"))
 
 
@@ -68,7 +88,9 @@ def _single(measured: Measured) -> "Table":
     (row,) = measured.rows
     table = Table(title=Text(row["id"]))
     for heading in ("metric", "value", "unit", "meaning"):
-        table.add_column(heading, justify="right" if heading == "value" else "left", no_wrap=heading != "meaning")
+        table.add_column(
+            heading, justify="right" if heading == "value" else "left", no_wrap=heading != "meaning"
+        )
     for name, column in measured.columns.items():
         # what the pair lacks is said in place of what it would have meant
         why = row["missing"].get(name)
@@ -86,7 +108,15 @@ def _overview(measured: Measured, width: int) -> "Table":
         table.add_column("meaning")
     for name, s in measured.summary().items():
         meaning = measured.columns[name.removesuffix("_mean")].meaning
-        cells = [name, show(figure(s)[0]), interval(s), show(s.get("median")), str(s["n"]), s["unit"], meaning]
+        cells = [
+            name,
+            show(figure(s)[0]),
+            interval(s),
+            show(s.get("median")),
+            str(s["n"]),
+            s["unit"],
+            meaning,
+        ]
         table.add_row(*cells[: len(table.columns)])
     return table
 

@@ -1,4 +1,5 @@
-"""Character error rate: wrong, left out and added characters, single spaces between words included, over the characters that were said."""
+"""Character error rate: wrong, left out and added characters, single spaces between words included, over the
+characters that were said."""
 
 from limen.core.types import Samples
 from limen.metrics.base.error_rates import ErrorRateOptions, error_rates, rate_columns

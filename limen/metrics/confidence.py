@@ -1,4 +1,5 @@
-"""How sure the model is of what it says: the softmax probability of its prediction, before and after the attack."""
+"""How sure the model is of what it says: the softmax probability of its prediction, before and after the
+attack."""
 
 from typing import ClassVar
 
@@ -13,8 +14,10 @@ class Confidence(MetricOptions):
     outputs: ClassVar[tuple[str, ...]] = ("class",)
 
     def columns(self) -> dict[str, Column]:
-        return {"clean_confidence": Column("probability of the class predicted for the clean sample"),
-                "confidence": Column("probability of the class predicted for the adversarial sample")}  # fmt: skip
+        return {
+            "clean_confidence": Column("probability of the class predicted for the clean sample"),
+            "confidence": Column("probability of the class predicted for the adversarial sample"),
+        }
 
 
 def confidence(samples: Samples, options: Confidence) -> Columns:

@@ -9,15 +9,20 @@ from limen.metrics.base.metric import Column, Columns, MetricOptions, both, comp
 
 class Correct(MetricOptions):
     normalise: How = "words"
-    """What is made alike before transcripts are compared: "none" nothing; "words" case, punctuation and spaces; "english" numbers too."""
+    """What is made alike before transcripts are compared: "none" nothing; "words" case, punctuation and
+    spaces; "english" numbers too."""
     needs_model: ClassVar[bool] = True
 
     def columns(self) -> dict[str, Column]:
-        return {"clean_correct": Column("the clean sample is recognised", better="higher", binary=True),
-                "correct": Column("the adversarial sample is still recognised", better="higher", binary=True)}  # fmt: skip
+        return {
+            "clean_correct": Column("the clean sample is recognised", better="higher", binary=True),
+            "correct": Column("the adversarial sample is still recognised", better="higher", binary=True),
+        }
 
 
 def correct(samples: Samples, options: Correct) -> Columns:
     y, how, device = samples.batch.y, options.normalise, samples.batch.x.device
     truth = comparable(y, how)
-    return both(samples, "correct", lambda outputs: ~different(comparable(predictions(outputs), how), truth, device))
+    return both(
+        samples, "correct", lambda outputs: ~different(comparable(predictions(outputs), how), truth, device)
+    )

@@ -9,13 +9,21 @@ from limen.metrics.base.metric import SILENT, Column, Columns, MetricOptions, Mi
 
 class Dissimilarity(MetricOptions):
     def columns(self) -> dict[str, Column]:
-        return {"dissimilarity_l2": Column("Euclidean length of the change over that of the sample", better="lower"),
-                "dissimilarity_linf": Column("largest change over the largest value of the sample", better="lower")}  # fmt: skip
+        return {
+            "dissimilarity_l2": Column(
+                "Euclidean length of the change over that of the sample", better="lower"
+            ),
+            "dissimilarity_linf": Column(
+                "largest change over the largest value of the sample", better="lower"
+            ),
+        }
 
 
 def dissimilarity(samples: Samples, options: Dissimilarity) -> Columns:
-    return {"dissimilarity_l2": per_pair(samples, lambda x, x_adv: _ratio(x, x_adv, 2)),
-            "dissimilarity_linf": per_pair(samples, lambda x, x_adv: _ratio(x, x_adv, torch.inf))}  # fmt: skip
+    return {
+        "dissimilarity_l2": per_pair(samples, lambda x, x_adv: _ratio(x, x_adv, 2)),
+        "dissimilarity_linf": per_pair(samples, lambda x, x_adv: _ratio(x, x_adv, torch.inf)),
+    }
 
 
 def _ratio(x: Tensor, x_adv: Tensor, p: float) -> float | Missing:

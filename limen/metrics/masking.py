@@ -1,7 +1,9 @@
-r"""How far the change sticks out of what the clip hides: power above the masking threshold and the audible share.
+r"""How far the change sticks out of what the clip hides: power above the masking threshold and the audible
+share.
 
-Qin et al. 2019, https://arxiv.org/abs/1903.10346: l_theta = mean over frames and bins of max(0, psd_delta - theta), in units in which the
-loudest bin of the clip is 10^{9.6} (96 dB). Given as 10 log10(1 + l_theta), which is 0 where everything is hidden.
+Qin et al. 2019, https://arxiv.org/abs/1903.10346: l_theta = mean over frames and bins of max(0, psd_delta -
+theta), in units in which the loudest bin of the clip is 10^{9.6} (96 dB). Given as 10 log10(1 + l_theta),
+which is 0 where everything is hidden.
 """
 
 from collections.abc import Callable
@@ -20,19 +22,29 @@ class Masking(MetricOptions):
     kinds: ClassVar[tuple[str, ...]] = ("clip",)
 
     def columns(self) -> dict[str, Column]:
-        return {"masking_excess_db": Column("mean power of the change above the masking threshold", unit="dB", better="lower"),
-                "audible_share": Column("share of the spectrogram in which the change exceeds that threshold", better="lower")}  # fmt: skip
+        return {
+            "masking_excess_db": Column(
+                "mean power of the change above the masking threshold", unit="dB", better="lower"
+            ),
+            "audible_share": Column(
+                "share of the spectrogram in which the change exceeds that threshold", better="lower"
+            ),
+        }
 
 
 def masking(samples: Samples, options: Masking) -> Columns:
     rate_hz = samples.rate_hz
     if rate_hz is None:
         return {name: [NO_RATE] * len(samples.batch) for name in options.columns()}
-    return {"masking_excess_db": per_pair(samples, lambda x, x_adv: _measured(x, x_adv, rate_hz, _excess_db)),
-            "audible_share": per_pair(samples, lambda x, x_adv: _measured(x, x_adv, rate_hz, Hidden.audible))}  # fmt: skip
+    return {
+        "masking_excess_db": per_pair(samples, lambda x, x_adv: _measured(x, x_adv, rate_hz, _excess_db)),
+        "audible_share": per_pair(samples, lambda x, x_adv: _measured(x, x_adv, rate_hz, Hidden.audible)),
+    }
 
 
-def _measured(x: Tensor, x_adv: Tensor, rate_hz: int, measure: Callable[[Hidden, Tensor], Tensor]) -> float | Missing:
+def _measured(
+    x: Tensor, x_adv: Tensor, rate_hz: int, measure: Callable[[Hidden, Tensor], Tensor]
+) -> float | Missing:
     return float(measure(Hidden.of(x[None], None, rate_hz), (x_adv - x)[None])) if bool(x.any()) else SILENT
 
 

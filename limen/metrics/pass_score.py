@@ -1,7 +1,9 @@
-"""Perceptual adversarial similarity score: how alike the clean and the adversarial picture look once one is laid over the other.
+"""Perceptual adversarial similarity score: how alike the clean and the adversarial picture look once one is
+laid over the other.
 
-Rozsa et al. 2016, https://arxiv.org/abs/1605.01775: structural similarity after the homography under which the two correlate best, so that
-a picture that was merely moved or turned counts as nearly the same. 1 means equal. How it is computed: `limen/perception/similarity.py`.
+Rozsa et al. 2016, https://arxiv.org/abs/1605.01775: structural similarity after the homography under which
+the two correlate best, so that a picture that was merely moved or turned counts as nearly the same. 1 means
+equal. How it is computed: `limen/perception/similarity.py`.
 """
 
 from typing import ClassVar
@@ -16,8 +18,14 @@ class PassScore(MetricOptions):
     on_request: ClassVar[bool] = True
 
     def columns(self) -> dict[str, Column]:
-        return {"pass_score": Column("structural similarity of the two pictures, laid over each other", better="higher")}
+        return {
+            "pass_score": Column(
+                "structural similarity of the two pictures, laid over each other", better="higher"
+            )
+        }
 
 
 def pass_score(samples: Samples, options: PassScore) -> Columns:
-    return {"pass_score": per_pair(samples, lambda x, x_adv: float(similarity.pass_score(x_adv[None], x[None])))}
+    return {
+        "pass_score": per_pair(samples, lambda x, x_adv: float(similarity.pass_score(x_adv[None], x[None])))
+    }

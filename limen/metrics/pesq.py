@@ -1,7 +1,9 @@
-"""Perceived speech quality of the adversarial clip beside the clean one, as a mean opinion score from 1 to 4.64. ITU-T P.862 and P.862.2.
+"""Perceived speech quality of the adversarial clip beside the clean one, as a mean opinion score from 1 to
+4.64. ITU-T P.862 and P.862.2.
 
-PESQ knows two bands: wide at 16 kHz and narrow at 8 kHz. Clips of other rates are resampled to the wider one their rate holds.
-Departs from the recommendation: a clip of more than 20 s is scored in equal pieces and their mean is taken, pieces without speech left out.
+PESQ knows two bands: wide at 16 kHz and narrow at 8 kHz. Clips of other rates are resampled to the wider one
+their rate holds. Departs from the recommendation: a clip of more than 20 s is scored in equal pieces and
+their mean is taken, pieces without speech left out.
 """
 
 import math
@@ -16,7 +18,8 @@ from limen.metrics.base.metric import SILENT, Column, Columns, MetricOptions, Mi
 
 RATES_HZ = {"wide": 16000, "narrow": 8000}
 LONGEST_S = 20
-"""The ITU's program has room for 50 utterances and overruns it without a check. Its shortest utterance and pause last 0.2 s each."""
+"""The ITU's program has room for 50 utterances and overruns it without a check. Its shortest utterance and
+pause last 0.2 s each."""
 TOO_SHORT = Missing("PESQ needs a quarter of a second, the clip is shorter")
 NO_SPEECH = Missing("PESQ found no speech")
 
@@ -36,7 +39,10 @@ def pesq(samples: Samples, options: Pesq) -> Columns:
         return {"pesq": [Missing("the sample rate is not known")] * len(samples.batch)}
     band = options.band if options.band != "auto" else "wide" if rate_hz >= 16000 else "narrow"
     if rate_hz < RATES_HZ[band]:
-        return {"pesq": [Missing(f"{band}-band PESQ needs {RATES_HZ[band]} Hz, the clip has {rate_hz}")] * len(samples.batch)}
+        return {
+            "pesq": [Missing(f"{band}-band PESQ needs {RATES_HZ[band]} Hz, the clip has {rate_hz}")]
+            * len(samples.batch)
+        }
     return {"pesq": per_pair(samples, lambda x, x_adv: _score(x, x_adv, rate_hz, band))}
 
 
@@ -47,7 +53,9 @@ def _score(x: Tensor, x_adv: Tensor, rate_hz: int, band: str) -> float | Missing
         return TOO_SHORT
     pair = [resample(t, rate_hz, RATES_HZ[band]).numpy() for t in (x, x_adv)]
     pieces = math.ceil(len(pair[0]) / (LONGEST_S * RATES_HZ[band]))
-    scores = [_piece(ref, deg, band) for ref, deg in zip(*(np.array_split(t, pieces) for t in pair), strict=True)]
+    scores = [
+        _piece(ref, deg, band) for ref, deg in zip(*(np.array_split(t, pieces) for t in pair), strict=True)
+    ]
     numbers = [s for s in scores if not isinstance(s, Missing)]
     return sum(numbers) / len(numbers) if numbers else scores[0]
 

@@ -8,11 +8,22 @@ from limen.metrics.base.metric import Column, Columns
 
 class Ser(TextOptions):
     def columns(self) -> dict[str, Column]:
-        return {"clean_ser": Column("the transcript of the clean sample has an error", better="lower", binary=True),
-                "ser": Column("the transcript of the adversarial sample has an error", better="lower", binary=True)}  # fmt: skip
+        return {
+            "clean_ser": Column(
+                "the transcript of the clean sample has an error", better="lower", binary=True
+            ),
+            "ser": Column(
+                "the transcript of the adversarial sample has an error", better="lower", binary=True
+            ),
+        }
 
 
 def ser(samples: Samples, options: Ser) -> Columns:
     truths = [normalised(t, options.normalise) for t in true_texts(samples)]
-    return {name: [float(normalised(text, options.normalise) != truth) for text, truth in zip(heard(outputs), truths, strict=True)]
-            for name, outputs in (("clean_ser", samples.clean), ("ser", samples.adversarial))}  # fmt: skip
+    return {
+        name: [
+            float(normalised(text, options.normalise) != truth)
+            for text, truth in zip(heard(outputs), truths, strict=True)
+        ]
+        for name, outputs in (("clean_ser", samples.clean), ("ser", samples.adversarial))
+    }

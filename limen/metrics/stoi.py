@@ -1,4 +1,5 @@
-"""Short-time objective intelligibility of the adversarial clip beside the clean one, about 0 to 1. Taal et al. 2011, https://doi.org/10.1109/TASL.2011.2114881."""
+"""Short-time objective intelligibility of the adversarial clip beside the clean one, about 0 to 1. Taal et
+al. 2011, https://doi.org/10.1109/TASL.2011.2114881."""
 
 import warnings
 from typing import ClassVar

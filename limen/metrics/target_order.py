@@ -1,8 +1,10 @@
-r"""Whether the likeliest classes are the attacker's, in the attacker's order: of a goal that asks for a distribution over k classes.
+r"""Whether the likeliest classes are the attacker's, in the attacker's order: of a goal that asks for a
+distribution over k classes.
 
 Equation D.1 of Olivier 2023 (thesis CMU-LTI-23-009):
 
-    Acc = 1/k sum_{i=1..k} 1[ argsort(f(x + delta))_i = argsort(y)_i ],  largest first, k the classes with a share in y
+    Acc = 1/k sum_{i=1..k} 1[ argsort(f(x + delta))_i = argsort(y)_i ],
+        largest first, k the classes with a share in y
 """
 
 from typing import ClassVar
@@ -18,7 +20,11 @@ class TargetOrder(MetricOptions):
     outputs: ClassVar[tuple[str, ...]] = ("class",)
 
     def columns(self) -> dict[str, Column]:
-        return {"target_order": Column("share of the first k ranks that hold the class the target has there", better="lower")}
+        return {
+            "target_order": Column(
+                "share of the first k ranks that hold the class the target has there", better="lower"
+            )
+        }
 
 
 def target_order(samples: Samples, options: TargetOrder) -> Columns:
@@ -27,6 +33,12 @@ def target_order(samples: Samples, options: TargetOrder) -> Columns:
     if not isinstance(target, Tensor) or target.dim() != 2:
         return {"target_order": [Missing("the goal asks for no distribution over classes")] * len(logits)}
     k = (target > 0).sum(1)
-    match = logits.argsort(dim=1, descending=True, stable=True) == target.to(logits.device).argsort(dim=1, descending=True, stable=True)
+    match = logits.argsort(dim=1, descending=True, stable=True) == target.to(logits.device).argsort(
+        dim=1, descending=True, stable=True
+    )
     shares = [float(row[:n].float().mean()) for row, n in zip(match, k.tolist(), strict=True)]
-    return {"target_order": [NO_ANSWER if bad else share for share, bad in zip(shares, unanswered(logits), strict=True)]}
+    return {
+        "target_order": [
+            NO_ANSWER if bad else share for share, bad in zip(shares, unanswered(logits), strict=True)
+        ]
+    }

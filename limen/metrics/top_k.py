@@ -17,8 +17,10 @@ class TopK(MetricOptions):
 
     def columns(self) -> dict[str, Column]:
         meaning = f"the truth is among the {self.k} likeliest classes of the"
-        return {f"clean_top_{self.k}": Column(f"{meaning} clean sample", better="higher", binary=True),
-                f"top_{self.k}": Column(f"{meaning} adversarial sample", better="higher", binary=True)}  # fmt: skip
+        return {
+            f"clean_top_{self.k}": Column(f"{meaning} clean sample", better="higher", binary=True),
+            f"top_{self.k}": Column(f"{meaning} adversarial sample", better="higher", binary=True),
+        }
 
 
 def top_k(samples: Samples, options: TopK) -> Columns:
@@ -26,7 +28,9 @@ def top_k(samples: Samples, options: TopK) -> Columns:
     assert isinstance(y, Tensor)
     assert isinstance(logits, Tensor)
     if logits.shape[1] <= options.k:
-        trivial = Missing(f"there are only {logits.shape[1]} classes, so the truth is always among {options.k}")
+        trivial = Missing(
+            f"there are only {logits.shape[1]} classes, so the truth is always among {options.k}"
+        )
         return {name: [trivial] * len(y) for name in options.columns()}
 
     def among(outputs: Outputs) -> Tensor:

@@ -14,11 +14,19 @@ from limen.metrics.base.metric import Column, Columns
 
 class UntargetedSuccess(TextOptions):
     def columns(self) -> dict[str, Column]:
-        return {"uasr_word": Column("word error rate of the adversarial sample, cut at 1 (equation 6.2)", better="lower"),
-                "uasr_char": Column("character error rate of the adversarial sample, cut at 1 (equation 6.2)", better="lower")}  # fmt: skip
+        return {
+            "uasr_word": Column(
+                "word error rate of the adversarial sample, cut at 1 (equation 6.2)", better="lower"
+            ),
+            "uasr_char": Column(
+                "character error rate of the adversarial sample, cut at 1 (equation 6.2)", better="lower"
+            ),
+        }
 
 
 def untargeted_success(samples: Samples, options: UntargetedSuccess) -> Columns:
     pairs = list(zip(true_texts(samples), heard(samples.adversarial), strict=True))
-    return {column: [min(distance(truth, text, options, unit), 1.0) for truth, text in pairs]
-            for column, unit in (("uasr_word", "word"), ("uasr_char", "character"))}  # fmt: skip
+    return {
+        column: [min(distance(truth, text, options, unit), 1.0) for truth, text in pairs]
+        for column, unit in (("uasr_word", "word"), ("uasr_char", "character"))
+    }

@@ -1,6 +1,7 @@
 """The CIFAR-10 ResNet of the MLPerf Tiny benchmark, read from its Keras file.
 
-Banbury et al. 2021, https://arxiv.org/abs/2106.07597: three stages of one block, 16 to 64 channels. Weights: limen data get cifar_resnet.
+Banbury et al. 2021, https://arxiv.org/abs/2106.07597: three stages of one block, 16 to 64 channels. Weights:
+limen data get cifar_resnet.
 """
 
 import torch
@@ -18,10 +19,20 @@ class CifarResnet(ModelOptions):
 
 
 class TinyResNet(nn.Module):
-    """Layers carry the names of the Keras file, in which convolutions and normalisations are numbered as they were made."""
+    """Layers carry the names of the Keras file, in which convolutions and normalisations are numbered as they
+    were made."""
 
-    SHAPES = ((3, 16, 3, 1), (16, 16, 3, 1), (16, 16, 3, 1), (16, 32, 3, 2), (32, 32, 3, 1), (16, 32, 1, 2),
-              (32, 64, 3, 2), (64, 64, 3, 1), (32, 64, 1, 2))  # fmt: skip
+    SHAPES = (
+        (3, 16, 3, 1),
+        (16, 16, 3, 1),
+        (16, 16, 3, 1),
+        (16, 32, 3, 2),
+        (32, 32, 3, 1),
+        (16, 32, 1, 2),
+        (32, 64, 3, 2),
+        (64, 64, 3, 1),
+        (32, 64, 1, 2),
+    )
     """Channels in and out, kernel and stride of conv2d, conv2d_1, ..."""
     NORMALISED = (0, 1, 2, 3, 4, 6, 7)
     """Numbers of the convolutions that batch_normalization, batch_normalization_1, ... follow."""
@@ -31,7 +42,9 @@ class TinyResNet(nn.Module):
         for i, (channels_in, channels, kernel, stride) in enumerate(self.SHAPES):
             self.add_module(_numbered("conv2d", i), SameConv(channels_in, channels, kernel, stride))
         for i, conv in enumerate(self.NORMALISED):
-            self.add_module(_numbered("batch_normalization", i), nn.BatchNorm2d(self.SHAPES[conv][1], eps=1e-3))
+            self.add_module(
+                _numbered("batch_normalization", i), nn.BatchNorm2d(self.SHAPES[conv][1], eps=1e-3)
+            )
         self.dense = nn.Linear(64, 10)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -43,15 +56,25 @@ class TinyResNet(nn.Module):
 
     def _layer(self, i: int, x: Tensor) -> Tensor:
         x = self.get_submodule(_numbered("conv2d", i))(x)
-        return self.get_submodule(_numbered("batch_normalization", self.NORMALISED.index(i)))(x) if i in self.NORMALISED else x
+        return (
+            self.get_submodule(_numbered("batch_normalization", self.NORMALISED.index(i)))(x)
+            if i in self.NORMALISED
+            else x
+        )
 
 
 def _numbered(name: str, i: int) -> str:
     return f"{name}_{i}" if i else name
 
 
-NAMES = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias",
-         "moving_mean": "running_mean", "moving_variance": "running_var"}  # fmt: skip
+NAMES = {
+    "kernel": "weight",
+    "bias": "bias",
+    "gamma": "weight",
+    "beta": "bias",
+    "moving_mean": "running_mean",
+    "moving_variance": "running_var",
+}
 """Keras -> torch."""
 
 

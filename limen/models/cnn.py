@@ -1,4 +1,5 @@
-"""A plain convolutional network on small pictures: two pairs of 3x3 convolutions with pooling, then two linear layers."""
+"""A plain convolutional network on small pictures: two pairs of 3x3 convolutions with pooling, then two
+linear layers."""
 
 from pydantic import Field
 from torch import nn
@@ -22,16 +23,28 @@ class Cnn(ModelOptions):
 
 def cnn(options: Cnn) -> Model:
     if options.size % 4:
-        raise UserError(f"model cnn: size must be a multiple of 4, because two poolings halve it, but {options.size} came.")
+        raise UserError(
+            f"model cnn: size must be a multiple of 4, because two poolings halve it, but {options.size} "
+            "came."
+        )
     classes, w = class_names(options.classes), options.width
     network = nn.Sequential(
-        nn.Conv2d(options.in_channels, w, 3, padding=1), nn.ReLU(),
-        nn.Conv2d(w, w, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(w, 2 * w, 3, padding=1), nn.ReLU(),
-        nn.Conv2d(2 * w, 2 * w, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Dropout(options.dropout),
-        nn.Linear(2 * w * (options.size // 4) ** 2, 128), nn.ReLU(), nn.Dropout(options.dropout),
+        nn.Conv2d(options.in_channels, w, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(w, w, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(w, 2 * w, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(2 * w, 2 * w, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(options.dropout),
+        nn.Linear(2 * w * (options.size // 4) ** 2, 128),
+        nn.ReLU(),
+        nn.Dropout(options.dropout),
         nn.Linear(128, len(classes)),
-    )  # fmt: skip
+    )
     shape = (options.in_channels, options.size, options.size)
     return Classifier(Normalized(network, [0.5], [0.5]), "picture", classes, shape=shape)

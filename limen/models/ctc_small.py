@@ -1,7 +1,9 @@
-"""A small recogniser that spells: log-mel features, two convolutions, a bidirectional GRU, CTC over characters.
+"""A small recogniser that spells: log-mel features, two convolutions, a bidirectional GRU, CTC over
+characters.
 
-Graves et al. 2006, https://www.cs.toronto.edu/~graves/icml_2006.pdf; the order of layers is that of Deep Speech 2, https://arxiv.org/abs/1512.02595.
-One frame is 20 ms. A clip in a batch gets what it gets alone: no layer lets it see its neighbours or padding.
+Graves et al. 2006, https://www.cs.toronto.edu/~graves/icml_2006.pdf; the order of layers is that of Deep
+Speech 2, https://arxiv.org/abs/1512.02595. One frame is 20 ms. A clip in a batch gets what it gets alone: no
+layer lets it see its neighbours or padding.
 """
 
 import torch
@@ -38,7 +40,9 @@ class CtcNetwork(nn.Module):
         self.linear = nn.Linear(2 * w, len(ALPHABET) + 1)
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        laid = Laid.over(self.features.frames(lengths).tolist(), stride=2, gap=5)  # two frames remain after the stride
+        laid = Laid.over(
+            self.features.frames(lengths).tolist(), stride=2, gap=5
+        )  # two frames remain after the stride
         x, laid = convolved(laid.features(x, lengths, self.features), self.conv1), laid.halved()
         x = convolved(laid.blanked(self.norm1(x).relu()), self.conv2)
         x, frames = self.dropout(self.norm2(laid.close(x)).relu(), laid.frames), laid.frames

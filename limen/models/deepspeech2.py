@@ -1,8 +1,9 @@
-"""Deep Speech 2: log-mel features, two convolutions with stride, bidirectional LSTM layers, CTC over characters.
+"""Deep Speech 2: log-mel features, two convolutions with stride, bidirectional LSTM layers, CTC over
+characters.
 
-Amodei et al. 2016, https://arxiv.org/abs/1512.02595. One frame is 40 ms.
-Departs from the paper: layer instead of batch normalisation, so that a clip never depends on its neighbours, and 3x3 convolutions.
-The defaults are the shipped small network; width 1024, layers 5, bands 80 is the size that papers attack.
+Amodei et al. 2016, https://arxiv.org/abs/1512.02595. One frame is 40 ms. Departs from the paper: layer
+instead of batch normalisation, so that a clip never depends on its neighbours, and 3x3 convolutions. The
+defaults are the shipped small network; width 1024, layers 5, bands 80 is the size that papers attack.
 """
 
 from pydantic import Field
@@ -29,7 +30,9 @@ class DeepSpeech2(RecogniserOptions):
 class DeepSpeech2Network(nn.Module):
     def __init__(self, options: DeepSpeech2):
         super().__init__()
-        self.encoder = RecurrentEncoder(options.bands, options.channels, options.width, options.layers, options.dropout)
+        self.encoder = RecurrentEncoder(
+            options.bands, options.channels, options.width, options.layers, options.dropout
+        )
         self.features = self.encoder.features
         self.linear = nn.Linear(self.encoder.size, len(ALPHABET) + 1)
 

@@ -35,7 +35,10 @@ class DenseLayer(nn.Module):
         super().__init__()
         middle = options.bn_size * options.growth_rate
         self.norm1, self.conv1 = nn.BatchNorm2d(channels_in), nn.Conv2d(channels_in, middle, 1, bias=False)
-        self.norm2, self.conv2 = nn.BatchNorm2d(middle), nn.Conv2d(middle, options.growth_rate, 3, padding=1, bias=False)
+        self.norm2, self.conv2 = (
+            nn.BatchNorm2d(middle),
+            nn.Conv2d(middle, options.growth_rate, 3, padding=1, bias=False),
+        )
         self.dropout = nn.Dropout(options.drop_rate)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -48,7 +51,10 @@ class DenseNet(nn.Module):
         super().__init__()
         channels = options.num_init_features
         parts: OrderedDict[str, nn.Module] = OrderedDict(
-            conv0=nn.Conv2d(3, channels, 7, 2, 3, bias=False), norm0=nn.BatchNorm2d(channels), relu0=nn.ReLU(), pool0=nn.MaxPool2d(3, 2, 1)
+            conv0=nn.Conv2d(3, channels, 7, 2, 3, bias=False),
+            norm0=nn.BatchNorm2d(channels),
+            relu0=nn.ReLU(),
+            pool0=nn.MaxPool2d(3, 2, 1),
         )
         for b, layers in enumerate(options.block_config, 1):
             block: OrderedDict[str, nn.Module] = OrderedDict()
@@ -57,7 +63,11 @@ class DenseNet(nn.Module):
                 channels += options.growth_rate
             parts[f"denseblock{b}"] = nn.Sequential(block)
             if b < len(options.block_config):
-                squeeze = {"norm": nn.BatchNorm2d(channels), "relu": nn.ReLU(), "conv": nn.Conv2d(channels, channels // 2, 1, bias=False)}
+                squeeze = {
+                    "norm": nn.BatchNorm2d(channels),
+                    "relu": nn.ReLU(),
+                    "conv": nn.Conv2d(channels, channels // 2, 1, bias=False),
+                }
                 parts[f"transition{b}"] = nn.Sequential(OrderedDict(**squeeze, pool=nn.AvgPool2d(2)))
                 channels //= 2
         parts["norm5"] = nn.BatchNorm2d(channels)
@@ -69,7 +79,8 @@ class DenseNet(nn.Module):
 
     @staticmethod
     def rename(name: str) -> str:
-        """Published files still say "denselayer1.norm.1.weight" for what torchvision now calls "denselayer1.norm1.weight"."""
+        """Published files still say "denselayer1.norm.1.weight" for what torchvision now calls
+        "denselayer1.norm1.weight"."""
         return re.sub(r"(denselayer\d+\.(?:norm|conv))\.([12])\.", r"\1\2.", name)
 
 

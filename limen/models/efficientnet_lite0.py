@@ -1,7 +1,9 @@
-"""EfficientNet-Lite 0 trained on ImageNet: mobile blocks without squeeze-and-excitation, ReLU6, pictures of 224x224.
+"""EfficientNet-Lite 0 trained on ImageNet: mobile blocks without squeeze-and-excitation, ReLU6, pictures of
+224x224.
 
-Tan & Le 2019, https://arxiv.org/abs/1905.11946; the Lite variant, https://github.com/tensorflow/tpu/tree/master/models/official/efficientnet/lite.
-Weights: limen data get efficientnet_lite0; module names are those of that file.
+Tan & Le 2019, https://arxiv.org/abs/1905.11946; the Lite variant,
+https://github.com/tensorflow/tpu/tree/master/models/official/efficientnet/lite. Weights: limen data get
+efficientnet_lite0; module names are those of that file.
 """
 
 import torch.nn.functional as F
@@ -13,7 +15,15 @@ from limen.models.base.load import read_state
 from limen.models.base.model import Model, class_names
 from limen.models.base.same_padding import SameConv
 
-STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192), (1, 3, 1, 6, 320))
+STAGES = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
 """Blocks, kernel, stride of the first block, expansion, channels."""
 
 
@@ -34,7 +44,10 @@ class Block(nn.Module):
         self.skip, self.expanding = stride == 1 and channels_in == channels, expansion != 1
         if self.expanding:
             self._expand_conv, self._bn0 = SameConv(channels_in, middle, 1, bias=False), _norm(middle)
-        self._depthwise_conv, self._bn1 = SameConv(middle, middle, kernel, stride, groups=middle, bias=False), _norm(middle)
+        self._depthwise_conv, self._bn1 = (
+            SameConv(middle, middle, kernel, stride, groups=middle, bias=False),
+            _norm(middle),
+        )
         self._project_conv, self._bn2 = SameConv(middle, channels, 1, bias=False), _norm(channels)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -69,4 +82,6 @@ def fetched(options: EfficientnetLite0) -> dict[str, Tensor]:
 
 def efficientnet_lite0(options: EfficientnetLite0) -> Model:
     network = EfficientNetLite(len(class_names(options.classes)))
-    return imagenet(network, options, mean=[127 / 255] * 3, std=[128 / 255] * 3)  # trained on (pixel - 127) / 128
+    return imagenet(
+        network, options, mean=[127 / 255] * 3, std=[128 / 255] * 3
+    )  # trained on (pixel - 127) / 128

@@ -1,9 +1,12 @@
-"""A Hugging Face recogniser with a CTC head, from a local folder: Wav2Vec2, HuBERT, Data2Vec-audio, WavLM, UniSpeech-SAT, SEW.
+"""A Hugging Face recogniser with a CTC head, from a local folder: Wav2Vec2, HuBERT, Data2Vec-audio, WavLM,
+UniSpeech-SAT, SEW.
 
-Wav2Vec2 https://arxiv.org/abs/2006.11477, HuBERT https://arxiv.org/abs/2106.07447, Data2Vec https://arxiv.org/abs/2202.03555,
-WavLM https://arxiv.org/abs/2110.13900, UniSpeech-SAT https://arxiv.org/abs/2110.05752, SEW https://arxiv.org/abs/2109.06870.
-The clip's mean and variance are normalised inside, so gradients reach the waveform. Most of these networks answer a padded clip otherwise
-than the clip alone (a norm over time in the front end, position convolutions that see padding): those get clips of equal length together.
+Wav2Vec2 https://arxiv.org/abs/2006.11477, HuBERT https://arxiv.org/abs/2106.07447, Data2Vec
+https://arxiv.org/abs/2202.03555, WavLM https://arxiv.org/abs/2110.13900, UniSpeech-SAT
+https://arxiv.org/abs/2110.05752, SEW https://arxiv.org/abs/2109.06870. The clip's mean and variance are
+normalised inside, so gradients reach the waveform. Most of these networks answer a padded clip otherwise than
+the clip alone (a norm over time in the front end, position convolutions that see padding): those get clips of
+equal length together.
 """
 
 from collections.abc import Sequence
@@ -16,7 +19,17 @@ from torch import Tensor
 from limen.core.errors import UserError
 from limen.models.base.model import Model
 from limen.models.speech.ctc import RecogniserOptions
-from limen.models.speech.huggingface import checkpoint, conv_frames, fitting, json_file, network, reach, reading, standardised, transformers
+from limen.models.speech.huggingface import (
+    checkpoint,
+    conv_frames,
+    fitting,
+    json_file,
+    network,
+    reach,
+    reading,
+    standardised,
+    transformers,
+)
 from limen.models.speech.self_supervised import FeatureTranscripts
 
 TYPES = ("wav2vec2", "hubert", "data2vec-audio", "wavlm", "unispeech-sat", "sew")
@@ -24,15 +37,20 @@ TYPES = ("wav2vec2", "hubert", "data2vec-audio", "wavlm", "unispeech-sat", "sew"
 
 class HuggingfaceCtc(RecogniserOptions):
     weights: str = "own"
-    """"own": the checkpoint's; otherwise the path of a .safetensors or .pth file for the same network, as `limen train` writes it."""
+    """"own": the checkpoint's; otherwise the path of a .safetensors or .pth file for the same network, as
+    `limen train` writes it."""
     path: str
-    """Folder with config.json, model.safetensors, vocab.json and preprocessor_config.json, or the name of a downloaded checkpoint."""
+    """Folder with config.json, model.safetensors, vocab.json and preprocessor_config.json, or the name of a
+    downloaded checkpoint."""
 
 
 class CtcCheckpoint(Model):
-    """`network` is the library's model; `columns` are the outputs that stand for the blank and for each character of `alphabet`."""
+    """`network` is the library's model; `columns` are the outputs that stand for the blank and for each
+    character of `alphabet`."""
 
-    def __init__(self, net: Any, columns: list[int], alphabet: str, rate_hz: int, normalise: bool, beam: int | None):
+    def __init__(
+        self, net: Any, columns: list[int], alphabet: str, rate_hz: int, normalise: bool, beam: int | None
+    ):
         super().__init__()
         self.network, self.columns, self.alphabet, self.beam = net, columns, alphabet, beam
         self.kind, self.rate_hz, self.normalise = "clip", rate_hz, normalise
@@ -48,21 +66,29 @@ class CtcCheckpoint(Model):
             and not getattr(config, "conv_pos_batch_norm", False)
         )
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> FeatureTranscripts:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> FeatureTranscripts:
         lengths = torch.full((len(x),), x.shape[-1]) if lengths is None else lengths
         x = standardised(x, lengths) if self.normalise else x
         features, frames = self._features(x, lengths.to(x.device))
         logits = self.network.lm_head(self.network.dropout(features))
         log_probs = logits.log_softmax(2)[..., self.columns]
-        return FeatureTranscripts(features, log_probs, frames, self.alphabet, frame_s=self.frame_s, beam=self.beam)
+        return FeatureTranscripts(
+            features, log_probs, frames, self.alphabet, frame_s=self.frame_s, beam=self.beam
+        )
 
     def _features(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, F, C) hidden states of the last layer, zero after the (B,) frames of each clip."""
         if self.paddable:
             frames, x = conv_frames(lengths, *self.sizes), fitting(x, self.least)
             mask = torch.arange(x.shape[1], device=x.device) < lengths.clamp_min(self.least)[:, None]
-            hidden = self.network.base_model(x, attention_mask=None if bool(mask.all()) else mask).last_hidden_state
-            return hidden * (torch.arange(hidden.shape[1], device=x.device) < frames[:, None])[:, :, None], frames
+            hidden = self.network.base_model(
+                x, attention_mask=None if bool(mask.all()) else mask
+            ).last_hidden_state
+            return hidden * (torch.arange(hidden.shape[1], device=x.device) < frames[:, None])[
+                :, :, None
+            ], frames
         parts: list[Tensor] = [x] * len(x)
         for n in lengths.unique().tolist():
             rows = (lengths == n).nonzero().squeeze(1)
@@ -76,20 +102,35 @@ class CtcCheckpoint(Model):
 def huggingface_ctc(options: HuggingfaceCtc) -> Model:
     who = "huggingface_ctc"
     place, config = checkpoint(who, options.path, TYPES)
-    extractor = reading(who, options.path, lambda: transformers(who).AutoFeatureExtractor.from_pretrained(place, local_files_only=True))
+    extractor = reading(
+        who,
+        options.path,
+        lambda: transformers(who).AutoFeatureExtractor.from_pretrained(place, local_files_only=True),
+    )
     columns, alphabet = _alphabet(json_file(who, place, "vocab.json"), config, options.path)
     net = network(who, "AutoModelForCTC", place)
-    return CtcCheckpoint(net, columns, alphabet, extractor.sampling_rate, bool(extractor.do_normalize), options.beam)
+    return CtcCheckpoint(
+        net, columns, alphabet, extractor.sampling_rate, bool(extractor.do_normalize), options.beam
+    )
 
 
 def _alphabet(vocabulary: dict[str, Any], config: Any, path: str) -> tuple[list[int], str]:
-    """Outputs of the blank (the padding token) and of each character, and the characters: "|" is the space, upper case becomes lower."""
+    """Outputs of the blank (the padding token) and of each character, and the characters: "|" is the space,
+    upper case becomes lower."""
     blank = config.pad_token_id
     whole = all(isinstance(number, int) and number < config.vocab_size for number in vocabulary.values())
-    letters = {" " if token == "|" else token: number for token, number in vocabulary.items() if len(token) == 1 and number != blank}
+    letters = {
+        " " if token == "|" else token: number
+        for token, number in vocabulary.items()
+        if len(token) == 1 and number != blank
+    }
     if not whole or not letters or blank is None:
-        raise UserError(f"model huggingface_ctc: the vocabulary of {path} does not fit: vocab.json should map single characters to the "
-                        f"{config.vocab_size} outputs of the network, with the blank at config.json's pad_token_id ({blank}).")  # fmt: skip
+        raise UserError(
+            f"model huggingface_ctc: the vocabulary of {path} does not fit: vocab.json should map single "
+            "characters to the "
+            f"{config.vocab_size} outputs of the network, with the blank at config.json's pad_token_id "
+            f"({blank})."
+        )
     lower = [letter.lower() for letter in letters]
     if len(set(lower)) < len(lower) or any(len(letter) > 1 for letter in lower):
         lower = list(letters)  # a vocabulary that tells cases apart keeps them

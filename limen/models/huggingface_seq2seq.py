@@ -1,7 +1,9 @@
-"""A Hugging Face Speech2Text recogniser, from a local folder: filter bank, convolutions, a transformer that writes token after token.
+"""A Hugging Face Speech2Text recogniser, from a local folder: filter bank, convolutions, a transformer that
+writes token after token.
 
-Wang et al. 2020, https://arxiv.org/abs/2010.05171. The filter bank is computed in torch, so gradients reach the waveform. The convolutions
-after it answer a padded clip otherwise than the clip alone, so clips of equal length are encoded together. Whisper: the model whisper.
+Wang et al. 2020, https://arxiv.org/abs/2010.05171. The filter bank is computed in torch, so gradients reach
+the waveform. The convolutions after it answer a padded clip otherwise than the clip alone, so clips of equal
+length are encoded together. Whisper: the model whisper.
 """
 
 from collections.abc import Sequence
@@ -21,25 +23,30 @@ from limen.models.speech.huggingface import checkpoint, network, reading, transf
 
 class HuggingfaceSeq2seq(RecogniserOptions):
     weights: str = "own"
-    """"own": the checkpoint's; otherwise the path of a .safetensors or .pth file for the same network, as `limen train` writes it."""
+    """"own": the checkpoint's; otherwise the path of a .safetensors or .pth file for the same network, as
+    `limen train` writes it."""
     path: str
-    """Folder with config.json, model.safetensors, the tokenizer's files and preprocessor_config.json, or a checkpoint downloaded before."""
+    """Folder with config.json, model.safetensors, the tokenizer's files and preprocessor_config.json, or a
+    checkpoint downloaded before."""
     max_tokens: int = Field(default=200, ge=1)
     """Decoding stops after so many tokens."""
 
 
 class TokenTranscripts:
-    """Implements `limen.core.types.Transcripts`. The decoder runs when it is asked, and once for the same texts."""
+    """Implements `limen.core.types.Transcripts`. The decoder runs when it is asked, and once for the same
+    texts."""
 
     exact = False
 
     def __init__(self, model: "Seq2seqCheckpoint", hidden: Tensor, frames: Tensor, inside: Tensor):
         self.model, self.hidden, self.frames, self.inside = model, hidden, frames, inside
-        """(B, F, D) encoded frames, the (B,) frames of the filter bank they come from, and (B, F) True on frames that hold the clip."""
+        """(B, F, D) encoded frames, the (B,) frames of the filter bank they come from, and (B, F) True on
+        frames that hold the clip."""
         self._forced: tuple[list[str], Tensor, Tensor] | None = None
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
-        """With first_weight = lambda, the first token counts 1 + lambda times and the sum is scaled by L / (L + lambda) for L tokens."""
+        """With first_weight = lambda, the first token counts 1 + lambda times and the sum is scaled by L / (L
+        + lambda) for L tokens."""
         logits, tokens = self._teacher_forced(texts)
         losses = F.cross_entropy(logits.transpose(1, 2), tokens, reduction="none", ignore_index=-1)
         n = (tokens >= 0).sum(1)
@@ -57,24 +64,41 @@ class TokenTranscripts:
 
         config, start = self.model.network.config, self.model.start
         places = torch.arange(int(self.frames.max()), device=self.hidden.device)
-        how = GenerationConfig(num_beams=self.model.beam or 1, do_sample=False, max_new_tokens=self.model.max_tokens,
-                               eos_token_id=config.eos_token_id, pad_token_id=config.pad_token_id,
-                               decoder_start_token_id=config.decoder_start_token_id)  # fmt: skip
+        how = GenerationConfig(
+            num_beams=self.model.beam or 1,
+            do_sample=False,
+            max_new_tokens=self.model.max_tokens,
+            eos_token_id=config.eos_token_id,
+            pad_token_id=config.pad_token_id,
+            decoder_start_token_id=config.decoder_start_token_id,
+        )
         hidden: Any = self.hidden.detach()
         tokens = self.model.network.generate(
-            encoder_outputs=BaseModelOutput(hidden), attention_mask=(places < self.frames[:, None]).long(),
-            decoder_input_ids=torch.tensor([start] * len(hidden), device=hidden.device), generation_config=how,
-        )  # fmt: skip
-        return [self.model.tokenizer.decode(row[len(start) :], skip_special_tokens=True).strip() for row in tokens]
+            encoder_outputs=BaseModelOutput(hidden),
+            attention_mask=(places < self.frames[:, None]).long(),
+            decoder_input_ids=torch.tensor([start] * len(hidden), device=hidden.device),
+            generation_config=how,
+        )
+        return [
+            self.model.tokenizer.decode(row[len(start) :], skip_special_tokens=True).strip() for row in tokens
+        ]
 
     def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
-        """Every given token is the likeliest after those before it: exactly when greedy decoding writes the text in these tokens."""
+        """Every given token is the likeliest after those before it: exactly when greedy decoding writes the
+        text in these tokens."""
         logits, tokens = self._teacher_forced(texts)
         asked = (tokens >= 0).sum(1)
         if first is not None:
             ends = [first] * len(texts) if isinstance(first, int) else first
-            asked = asked.minimum(torch.tensor([self._covering(t, k) for t, k in zip(texts, ends, strict=True)], device=tokens.device))
-        return ((logits.argmax(2) == tokens) | (torch.arange(tokens.shape[1], device=tokens.device) >= asked[:, None])).all(1)
+            asked = asked.minimum(
+                torch.tensor(
+                    [self._covering(t, k) for t, k in zip(texts, ends, strict=True)], device=tokens.device
+                )
+            )
+        return (
+            (logits.argmax(2) == tokens)
+            | (torch.arange(tokens.shape[1], device=tokens.device) >= asked[:, None])
+        ).all(1)
 
     def rows(self, index: Tensor) -> "TokenTranscripts":
         i = index.to(self.hidden.device)
@@ -87,15 +111,22 @@ class TokenTranscripts:
         return next((n for n, length in enumerate(written) if length >= characters), len(tokens))
 
     def _teacher_forced(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """(B, L, K) logits and the (B, L) tokens they should give: the text, the end, and -1 where nothing is asked."""
+        """(B, L, K) logits and the (B, L) tokens they should give: the text, the end, and -1 where nothing is
+        asked."""
         if self._forced is None or self._forced[0] != list(texts):
             net, start = self.model.network, self.model.start
             rows = [self.model.tokens(text) for text in texts]
             longest = max(map(len, rows))
-            wanted = torch.tensor([row + [-1] * (longest - len(row)) for row in rows], device=self.hidden.device)
+            wanted = torch.tensor(
+                [row + [-1] * (longest - len(row)) for row in rows], device=self.hidden.device
+            )
             begin = torch.tensor([start] * len(rows), device=self.hidden.device)
-            given = torch.cat([begin, wanted[:, :-1].masked_fill(wanted[:, :-1] < 0, net.config.pad_token_id)], 1)
-            states = net.model.decoder(input_ids=given, encoder_hidden_states=self.hidden, encoder_attention_mask=self.inside)
+            given = torch.cat(
+                [begin, wanted[:, :-1].masked_fill(wanted[:, :-1] < 0, net.config.pad_token_id)], 1
+            )
+            states = net.model.decoder(
+                input_ids=given, encoder_hidden_states=self.hidden, encoder_attention_mask=self.inside
+            )
             self._forced = list(texts), net.lm_head(states.last_hidden_state)[:, len(start) - 1 :], wanted
         return self._forced[1:]
 
@@ -105,38 +136,66 @@ class Seq2seqCheckpoint(Model):
 
     def __init__(self, net: Any, tokenizer: Any, extractor: Any, options: HuggingfaceSeq2seq):
         super().__init__()
-        self.network, self.tokenizer, self.kind, self.rate_hz = net, tokenizer, "clip", extractor.sampling_rate
+        self.network, self.tokenizer, self.kind, self.rate_hz = (
+            net,
+            tokenizer,
+            "clip",
+            extractor.sampling_rate,
+        )
         normalise = extractor.do_ceptral_normalize
-        self.features = Fbank(extractor.num_mel_bins, extractor.sampling_rate, normalise and extractor.normalize_means,
-                              normalise and extractor.normalize_vars)  # fmt: skip
-        self.beam, self.max_tokens = options.beam, min(options.max_tokens, net.config.max_target_positions - 1)
+        self.features = Fbank(
+            extractor.num_mel_bins,
+            extractor.sampling_rate,
+            normalise and extractor.normalize_means,
+            normalise and extractor.normalize_vars,
+        )
+        self.beam, self.max_tokens = (
+            options.beam,
+            min(options.max_tokens, net.config.max_target_positions - 1),
+        )
         self.start = [net.config.decoder_start_token_id, *tokenizer.prefix_tokens]
-        """What stands before every text: the start token and, of a model of several languages, the language."""
+        """What stands before every text: the start token and, of a model of several languages, the
+        language."""
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> TokenTranscripts:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> TokenTranscripts:
         lengths = torch.full((len(x),), x.shape[-1]) if lengths is None else lengths
         features, frames = self.features(x, lengths)
         longest = self.network.config.max_source_positions
         if int(frames.max()) > longest:
-            raise UserError(f"model huggingface_seq2seq: this checkpoint takes clips of up to {longest} frames of 10 ms, but one of "
-                            f"{int(frames.max())} came. Cut the clips first.")  # fmt: skip
+            raise UserError(
+                f"model huggingface_seq2seq: this checkpoint takes clips of up to {longest} frames of 10 "
+                "ms, but one of "
+                f"{int(frames.max())} came. Cut the clips first."
+            )
         parts: list[Tensor] = [features] * len(x)
         for n in frames.unique().tolist():
             rows = (frames == n).nonzero().squeeze(1)
-            for row, part in zip(rows.tolist(), self.network.model.encoder(features[rows, :n]).last_hidden_state, strict=True):
+            for row, part in zip(
+                rows.tolist(), self.network.model.encoder(features[rows, :n]).last_hidden_state, strict=True
+            ):
                 parts[row] = part
         hidden = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
         counts = torch.tensor([len(part) for part in parts], device=x.device)
-        return TokenTranscripts(self, hidden, frames, torch.arange(hidden.shape[1], device=x.device) < counts[:, None])
+        return TokenTranscripts(
+            self, hidden, frames, torch.arange(hidden.shape[1], device=x.device) < counts[:, None]
+        )
 
     def tokens(self, text: str) -> list[int]:
         """The tokens of a text and the end token, which a text as long as decoding goes on does not need."""
         tokens = self.tokenizer(text, add_special_tokens=False).input_ids
         if self.tokenizer.unk_token_id in tokens:
-            raise UserError(f"The text {text!r} has characters that this recogniser cannot write: its tokenizer does not know them. "
-                            "Write the text in lower case and numbers as words.")  # fmt: skip
+            raise UserError(
+                f"The text {text!r} has characters that this recogniser cannot write: its tokenizer does "
+                "not know them. "
+                "Write the text in lower case and numbers as words."
+            )
         if len(tokens) > self.max_tokens:
-            raise UserError(f"The text {text!r} has {len(tokens)} tokens, but at most {self.max_tokens} are written: shorten the text.")
+            raise UserError(
+                f"The text {text!r} has {len(tokens)} tokens, but at most {self.max_tokens} are written: "
+                "shorten the text."
+            )
         return [*tokens, self.network.config.eos_token_id][: self.max_tokens]
 
 
@@ -144,6 +203,12 @@ def huggingface_seq2seq(options: HuggingfaceSeq2seq) -> Model:
     who = "huggingface_seq2seq"
     place, _ = checkpoint(who, options.path, ("speech_to_text",))
     library = transformers(who)
-    extractor = reading(who, options.path, lambda: library.AutoFeatureExtractor.from_pretrained(place, local_files_only=True))
-    tokenizer = reading(who, options.path, lambda: library.Speech2TextTokenizer.from_pretrained(place, local_files_only=True))
-    return Seq2seqCheckpoint(network(who, "Speech2TextForConditionalGeneration", place), tokenizer, extractor, options)
+    extractor = reading(
+        who, options.path, lambda: library.AutoFeatureExtractor.from_pretrained(place, local_files_only=True)
+    )
+    tokenizer = reading(
+        who, options.path, lambda: library.Speech2TextTokenizer.from_pretrained(place, local_files_only=True)
+    )
+    return Seq2seqCheckpoint(
+        network(who, "Speech2TextForConditionalGeneration", place), tokenizer, extractor, options
+    )

@@ -1,7 +1,8 @@
 """Inception v3 for ImageNet (pictures of 299x299), with torchvision's module names so that its weights load.
 
-Szegedy et al. 2016, https://arxiv.org/abs/1512.00567. The auxiliary classifier is built for its weights' sake: it steers only training
-from scratch, which this package does not do, so it takes no part in the forward pass.
+Szegedy et al. 2016, https://arxiv.org/abs/1512.00567. The auxiliary classifier is built for its weights'
+sake: it steers only training from scratch, which this package does not do, so it takes no part in the forward
+pass.
 """
 
 import torch
@@ -16,13 +17,21 @@ class InceptionV3(ImageNetOptions):
     aux_logits: bool = True
     """The weights hold the auxiliary classifier (torchvision's do)."""
     transform_input: bool = False
-    """Pixels to [-1, 1], which torchvision's published weights were trained for; false: ImageNet's mean and std, as CrAdv feeds them."""
+    """Pixels to [-1, 1], which torchvision's published weights were trained for; false: ImageNet's mean and
+    std, as CrAdv feeds them."""
 
 
 class Conv(nn.Module):
     """Convolution, batch normalisation (eps 0.001), ReLU."""
 
-    def __init__(self, channels_in: int, channels: int, kernel: int | tuple[int, int], stride: int = 1, padding: int | tuple[int, int] = 0):
+    def __init__(
+        self,
+        channels_in: int,
+        channels: int,
+        kernel: int | tuple[int, int],
+        stride: int = 1,
+        padding: int | tuple[int, int] = 0,
+    ):
         super().__init__()
         self.conv = nn.Conv2d(channels_in, channels, kernel, stride, padding, bias=False)
         self.bn = nn.BatchNorm2d(channels, eps=0.001)
@@ -80,9 +89,17 @@ class InceptionC(nn.Module):
     def __init__(self, channels_in: int, c7: int):
         super().__init__()
         self.branch1x1 = Conv(channels_in, 192, 1)
-        self.branch7x7_1, self.branch7x7_2, self.branch7x7_3 = Conv(channels_in, c7, 1), _flat(c7, c7, 7), _tall(c7, 192, 7)
+        self.branch7x7_1, self.branch7x7_2, self.branch7x7_3 = (
+            Conv(channels_in, c7, 1),
+            _flat(c7, c7, 7),
+            _tall(c7, 192, 7),
+        )
         self.branch7x7dbl_1, self.branch7x7dbl_2 = Conv(channels_in, c7, 1), _tall(c7, c7, 7)
-        self.branch7x7dbl_3, self.branch7x7dbl_4, self.branch7x7dbl_5 = _flat(c7, c7, 7), _tall(c7, c7, 7), _flat(c7, 192, 7)
+        self.branch7x7dbl_3, self.branch7x7dbl_4, self.branch7x7dbl_5 = (
+            _flat(c7, c7, 7),
+            _tall(c7, c7, 7),
+            _flat(c7, 192, 7),
+        )
         self.branch_pool = Conv(channels_in, 192, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -112,15 +129,28 @@ class InceptionE(nn.Module):
     def __init__(self, channels_in: int):
         super().__init__()
         self.branch1x1 = Conv(channels_in, 320, 1)
-        self.branch3x3_1, self.branch3x3_2a, self.branch3x3_2b = Conv(channels_in, 384, 1), _flat(384, 384, 3), _tall(384, 384, 3)
+        self.branch3x3_1, self.branch3x3_2a, self.branch3x3_2b = (
+            Conv(channels_in, 384, 1),
+            _flat(384, 384, 3),
+            _tall(384, 384, 3),
+        )
         self.branch3x3dbl_1, self.branch3x3dbl_2 = Conv(channels_in, 448, 1), Conv(448, 384, 3, padding=1)
         self.branch3x3dbl_3a, self.branch3x3dbl_3b = _flat(384, 384, 3), _tall(384, 384, 3)
         self.branch_pool = Conv(channels_in, 192, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         three, double = self.branch3x3_1(x), self.branch3x3dbl_2(self.branch3x3dbl_1(x))
-        return torch.cat([self.branch1x1(x), self.branch3x3_2a(three), self.branch3x3_2b(three),
-                          self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double), self.branch_pool(_pooled(x))], 1)  # fmt: skip
+        return torch.cat(
+            [
+                self.branch1x1(x),
+                self.branch3x3_2a(three),
+                self.branch3x3_2b(three),
+                self.branch3x3dbl_3a(double),
+                self.branch3x3dbl_3b(double),
+                self.branch_pool(_pooled(x)),
+            ],
+            1,
+        )
 
 
 class Auxiliary(nn.Module):
@@ -128,15 +158,27 @@ class Auxiliary(nn.Module):
 
     def __init__(self, channels_in: int, classes: int):
         super().__init__()
-        self.conv0, self.conv1, self.fc = Conv(channels_in, 128, 1), Conv(128, 768, 5), nn.Linear(768, classes)
+        self.conv0, self.conv1, self.fc = (
+            Conv(channels_in, 128, 1),
+            Conv(128, 768, 5),
+            nn.Linear(768, classes),
+        )
 
 
 class Inception(nn.Module):
     def __init__(self, classes: int, aux_logits: bool):
         super().__init__()
-        self.Conv2d_1a_3x3, self.Conv2d_2a_3x3, self.Conv2d_2b_3x3 = Conv(3, 32, 3, 2), Conv(32, 32, 3), Conv(32, 64, 3, padding=1)
+        self.Conv2d_1a_3x3, self.Conv2d_2a_3x3, self.Conv2d_2b_3x3 = (
+            Conv(3, 32, 3, 2),
+            Conv(32, 32, 3),
+            Conv(32, 64, 3, padding=1),
+        )
         self.Conv2d_3b_1x1, self.Conv2d_4a_3x3 = Conv(64, 80, 1), Conv(80, 192, 3)
-        self.Mixed_5b, self.Mixed_5c, self.Mixed_5d = InceptionA(192, 32), InceptionA(256, 64), InceptionA(288, 64)
+        self.Mixed_5b, self.Mixed_5c, self.Mixed_5d = (
+            InceptionA(192, 32),
+            InceptionA(256, 64),
+            InceptionA(288, 64),
+        )
         self.Mixed_6a = InceptionB(288)
         self.Mixed_6b, self.Mixed_6c = InceptionC(768, 128), InceptionC(768, 160)
         self.Mixed_6d, self.Mixed_6e = InceptionC(768, 160), InceptionC(768, 192)

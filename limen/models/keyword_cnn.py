@@ -1,9 +1,11 @@
 """The spoken-command network of the Speech Commands baseline: 40 MFCC, two convolutions, one linear layer.
 
-Sainath & Parada 2015 (cnn-trad-fpool3), https://www.isca-archive.org/interspeech_2015/sainath15b_interspeech.html, as Warden 2018,
-https://arxiv.org/abs/1804.03209, released it: conv 20x8 (time x coefficient) to 64, max-pool 2x2, conv 10x4 to 64, SAME padding.
-Departs from the release: each coefficient is standardised over the training clips, and weights start as He et al. do, instead of raw
-coefficients and a standard deviation of 0.01. It learns in hundreds of steps what took 18,000.
+Sainath & Parada 2015 (cnn-trad-fpool3),
+https://www.isca-archive.org/interspeech_2015/sainath15b_interspeech.html, as Warden 2018,
+https://arxiv.org/abs/1804.03209, released it: conv 20x8 (time x coefficient) to 64, max-pool 2x2, conv 10x4
+to 64, SAME padding. Departs from the release: each coefficient is standardised over the training clips, and
+weights start as He et al. do, instead of raw coefficients and a standard deviation of 0.01. It learns in
+hundreds of steps what took 18,000.
 """
 
 from pydantic import Field
@@ -43,4 +45,6 @@ class KeywordNetwork(nn.Module):
 
 def keyword_cnn(options: KeywordCnn) -> Model:
     classes = class_names(options.classes)
-    return Classifier(KeywordNetwork(len(classes), options.dropout), "clip", classes, rate_hz=RATE_HZ, shape=(SAMPLES,))
+    return Classifier(
+        KeywordNetwork(len(classes), options.dropout), "clip", classes, rate_hz=RATE_HZ, shape=(SAMPLES,)
+    )

@@ -1,4 +1,5 @@
-"""LeNet-5 for MNIST as AdverTorch published it, trained as usual or adversarially: a ready pair of a soft and a hard victim.
+"""LeNet-5 for MNIST as AdverTorch published it, trained as usual or adversarially: a ready pair of a soft and
+a hard victim.
 
 Ding et al. 2019, https://arxiv.org/abs/1902.07623. Weights: limen data get lenet5.
 """

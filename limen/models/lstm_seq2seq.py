@@ -1,7 +1,8 @@
-"""An LSTM that listens and an LSTM that writes: convolutions and a bidirectional encoder, a decoder with location-aware attention, CTC.
+"""An LSTM that listens and an LSTM that writes: convolutions and a bidirectional encoder, a decoder with
+location-aware attention, CTC.
 
-Listen, attend and spell: Chan et al. 2016, https://arxiv.org/abs/1508.01211; attention of Chorowski et al. 2015,
-https://arxiv.org/abs/1506.07503 (equations 8 and 9):
+Listen, attend and spell: Chan et al. 2016, https://arxiv.org/abs/1508.01211; attention of Chorowski et al.
+2015, https://arxiv.org/abs/1506.07503 (equations 8 and 9):
     e_{i,j} = w^T tanh(W s_i + V h_j + U f_{i,j} + b),  f_i = F * alpha_{i-1},  alpha_i = softmax(e_i)
 Characters; one frame is 40 ms. The defaults are the shipped small network.
 """
@@ -45,7 +46,10 @@ class LstmDecoder(nn.Module):
         self.embedding = nn.Embedding(tokens, 64)
         self.cell = nn.LSTMCell(64 + size, n)
         self.of_frames, self.of_state = nn.Linear(size, a), nn.Linear(n, a, bias=False)
-        self.location, self.of_location = nn.Conv1d(1, 8, 15, padding=7, bias=False), nn.Linear(8, a, bias=False)
+        self.location, self.of_location = (
+            nn.Conv1d(1, 8, 15, padding=7, bias=False),
+            nn.Linear(8, a, bias=False),
+        )
         self.energy = nn.Linear(a, 1, bias=False)
         self.dropout = nn.Dropout(options.dropout)
         self.linear = nn.Linear(n + size, tokens)
@@ -57,7 +61,12 @@ class LstmDecoder(nn.Module):
         """LSTM state and cell, what was attended to, and the attention weights."""
         hidden, n = memory[0], self.cell.hidden_size
         zeros = hidden.new_zeros(len(hidden), n)
-        return zeros, zeros, hidden.new_zeros(len(hidden), hidden.shape[2]), hidden.new_zeros(hidden.shape[:2])
+        return (
+            zeros,
+            zeros,
+            hidden.new_zeros(len(hidden), hidden.shape[2]),
+            hidden.new_zeros(hidden.shape[:2]),
+        )
 
     def step(self, tokens: Tensor, state: State, memory: State) -> tuple[Tensor, State]:
         seen, state = self._advance(self.embedding(tokens), state, memory, self._nearby())
@@ -91,5 +100,7 @@ class LstmDecoder(nn.Module):
 
 
 def lstm_seq2seq(options: LstmSeq2Seq) -> Model:
-    encoder = RecurrentEncoder(options.bands, options.channels, options.width, options.layers, options.dropout)
+    encoder = RecurrentEncoder(
+        options.bands, options.channels, options.width, options.layers, options.dropout
+    )
     return Seq2Seq(TwoHeads(encoder, encoder.size, LstmDecoder(encoder.size, options)), options)

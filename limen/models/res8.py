@@ -1,7 +1,9 @@
-"""A small residual network for spoken commands: 40 MFCC, one convolution, three residual pairs of 45 channels.
+"""A small residual network for spoken commands: 40 MFCC, one convolution, three residual pairs of 45
+channels.
 
-Tang & Lin 2018, https://arxiv.org/abs/1710.10361 (res8; module names as in their code, Honk). Departs from it: frames are not padded
-at the edges (98 instead of 101), and each coefficient is standardised over the training clips, which trains faster.
+Tang & Lin 2018, https://arxiv.org/abs/1710.10361 (res8; module names as in their code, Honk). Departs from
+it: frames are not padded at the edges (98 instead of 101), and each coefficient is standardised over the
+training clips, which trains faster.
 """
 
 from pydantic import Field
@@ -20,7 +22,8 @@ class Res8(ModelOptions):
 
 
 class Res8Network(nn.Module):
-    """y = relu(conv(x)); every second one adds what stood two layers before; then batch normalisation without parameters."""
+    """y = relu(conv(x)); every second one adds what stood two layers before; then batch normalisation without
+    parameters."""
 
     def __init__(self, classes: int, width: int):
         super().__init__()
@@ -46,4 +49,6 @@ class Res8Network(nn.Module):
 
 def res8(options: Res8) -> Model:
     classes = class_names(options.classes)
-    return Classifier(Res8Network(len(classes), options.width), "clip", classes, rate_hz=RATE_HZ, shape=(SAMPLES,))
+    return Classifier(
+        Res8Network(len(classes), options.width), "clip", classes, rate_hz=RATE_HZ, shape=(SAMPLES,)
+    )

@@ -1,6 +1,7 @@
 """ResNet-50 for ImageNet, with torchvision's module names so that its weights load.
 
-He et al. 2016, https://arxiv.org/abs/1512.03385; as in torchvision the stride sits on the 3x3 convolution of a bottleneck ("v1.5").
+He et al. 2016, https://arxiv.org/abs/1512.03385; as in torchvision the stride sits on the 3x3 convolution of
+a bottleneck ("v1.5").
 """
 
 from torch import Tensor, nn
@@ -20,11 +21,16 @@ class Bottleneck(nn.Module):
         super().__init__()
         out = 4 * channels
         self.conv1, self.bn1 = nn.Conv2d(channels_in, channels, 1, bias=False), nn.BatchNorm2d(channels)
-        self.conv2, self.bn2 = nn.Conv2d(channels, channels, 3, stride, 1, bias=False), nn.BatchNorm2d(channels)
+        self.conv2, self.bn2 = (
+            nn.Conv2d(channels, channels, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(channels),
+        )
         self.conv3, self.bn3 = nn.Conv2d(channels, out, 1, bias=False), nn.BatchNorm2d(out)
         self.downsample = nn.Sequential()
         if stride != 1 or channels_in != out:
-            self.downsample = nn.Sequential(nn.Conv2d(channels_in, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+            self.downsample = nn.Sequential(
+                nn.Conv2d(channels_in, out, 1, stride, bias=False), nn.BatchNorm2d(out)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         inside = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu())).relu()

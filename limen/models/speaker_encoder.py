@@ -1,9 +1,11 @@
 r"""Who speaks: the Resemblyzer voice encoder as a classifier of enrolled speakers.
 
-Wan et al. 2018, https://arxiv.org/abs/1710.10467 (generalised end-to-end loss): three LSTM layers over windows of 1.6 s, one embedding e
-per clip, and the similarity that training used as logit of speaker k with the mean embedding c_k of the enrolled clips:
+Wan et al. 2018, https://arxiv.org/abs/1710.10467 (generalised end-to-end loss): three LSTM layers over
+windows of 1.6 s, one embedding e per clip, and the similarity that training used as logit of speaker k with
+the mean embedding c_k of the enrolled clips:
     z_k = w cos(e, c_k) + b
-Weights: limen data get speaker_encoder. Departs from Resemblyzer: long silences are not cut out by a voice detector first.
+Weights: limen data get speaker_encoder. Departs from Resemblyzer: long silences are not cut out by a voice
+detector first.
 """
 
 import math
@@ -24,7 +26,8 @@ from limen.models.base.model import Model, ModelOptions
 
 RATE_HZ, N_FFT, HOP, BANDS = 16_000, 400, 160, 40
 WINDOW, STEP, COVERAGE = 160, 77, 0.75
-"""Frames of a window, frames between windows (1.3 windows a second), and how much of the last window must hold sound."""
+"""Frames of a window, frames between windows (1.3 windows a second), and how much of the last window must
+hold sound."""
 LEVEL_DB, MOST_GAIN_DB = -30.0, 50.0
 """Softer clips are raised to this RMS level, by so much at most (so silence stays silence)."""
 
@@ -44,7 +47,10 @@ class VoiceEncoder(nn.Module):
         super().__init__()
         self.lstm = nn.LSTM(BANDS, 256, 3, batch_first=True)
         self.linear = nn.Linear(256, 256)
-        self.similarity_weight, self.similarity_bias = nn.Parameter(torch.tensor([10.0])), nn.Parameter(torch.tensor([-5.0]))
+        self.similarity_weight, self.similarity_bias = (
+            nn.Parameter(torch.tensor([10.0])),
+            nn.Parameter(torch.tensor([-5.0])),
+        )
         self.register_buffer("window", torch.hann_window(N_FFT), persistent=False)
         self.register_buffer("filters", slaney_filters(BANDS, N_FFT // 2 + 1, RATE_HZ), persistent=False)
 
@@ -58,7 +64,8 @@ class VoiceEncoder(nn.Module):
         x = F.pad(x, (N_FFT // 2, max(longest - x.shape[1], 0) + N_FFT // 2))
         mel = power(x, self.window, HOP) @ self.filters.to(x)  # power, not its logarithm
         pieces = torch.stack([mel[i, s : s + WINDOW] for i, row in enumerate(starts) for s in row])
-        # cuDNN refuses gradients through a recurrent layer in evaluation mode; its switch is one for all threads: left alone on CPUs
+        # cuDNN refuses gradients through a recurrent layer in evaluation mode; its switch is one for all
+        # threads: left alone on CPUs
         with torch.backends.cudnn.flags(enabled=False) if x.is_cuda else nullcontext():
             hidden = self.lstm(pieces)[1][0][-1]
         parts = unit(self.linear(hidden).relu()).split([len(row) for row in starts])
@@ -78,7 +85,8 @@ def windows(samples: int) -> list[int]:
 
 
 def slaney_filters(channels: int, bins: int, rate_hz: int) -> Tensor:
-    """(bins, channels) triangles of area 1 on Slaney's scale (linear below 1 kHz, then logarithmic), as librosa makes them."""
+    """(bins, channels) triangles of area 1 on Slaney's scale (linear below 1 kHz, then logarithmic), as
+    librosa makes them."""
     per_log = math.log(6.4) / 27  # 27 steps from 1 kHz to 6.4 kHz
     top = 15 + math.log(rate_hz / 2 / 1000) / per_log
     mels = torch.linspace(0, top, channels + 2, dtype=torch.float64)
@@ -103,17 +111,24 @@ class Speakers(Model):
         self.classes = list(self.clips)
         empty = [name for name, clips in self.clips.items() if not clips]
         if len(self.classes) < 2 or empty:
-            raise UserError(f"model speaker_encoder: {folder} should hold at least two folders, one per speaker, each with clips, "
-                            f"but it holds {len(self.classes)}{', empty: ' + ', '.join(empty) if empty else ''}.")  # fmt: skip
+            raise UserError(
+                f"model speaker_encoder: {folder} should hold at least two folders, one per speaker, each "
+                "with clips, "
+                f"but it holds {len(self.classes)}{', empty: ' + ', '.join(empty) if empty else ''}."
+            )
         self.register_buffer("centres", torch.zeros(len(self.classes), 256), persistent=False)
 
     @torch.no_grad()
     def prepare(self) -> None:
         for k, paths in enumerate(self.clips.values()):
             clips = [read_clip(path, RATE_HZ) for path in paths]
-            self.centres[k] = unit(torch.stack([self.network(c[None], torch.tensor([len(c)]))[0] for c in clips]).mean(0))
+            self.centres[k] = unit(
+                torch.stack([self.network(c[None], torch.tensor([len(c)]))[0] for c in clips]).mean(0)
+            )
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Tensor:
         lengths = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
         cosine = self.network(x, lengths) @ self.centres.to(x).T
         return self.network.similarity_weight * cosine + self.network.similarity_bias

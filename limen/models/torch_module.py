@@ -1,7 +1,8 @@
 """Any torch.nn.Module of yours: made by a function given as "package.module:function", or a TorchScript file.
 
-The module maps a batch to logits (B, K). Say what it sees (pictures or clips, their rate, shape and range of values) and Limen hands it
-exactly that, while data, budgets and reports keep the natural range. Your own code is run: name only modules and files you trust.
+The module maps a batch to logits (B, K). Say what it sees (pictures or clips, their rate, shape and range of
+values) and Limen hands it exactly that, while data, budgets and reports keep the natural range. Your own code
+is run: name only modules and files you trust.
 """
 
 import os
@@ -45,14 +46,18 @@ class Wrapping(Options):
             raise ValueError("mean and std are for pictures; a model of clips has none")
         if self.mean is not None and self.std is not None:
             if not self.mean or len(self.mean) != len(self.std):
-                raise ValueError(f"mean and std need one number per channel each, got {len(self.mean)} and {len(self.std)}")
+                raise ValueError(
+                    f"mean and std need one number per channel each, got {len(self.mean)} and {len(self.std)}"
+                )
             if min(self.std) <= 0:
                 raise ValueError(f"every std must be above 0, got {self.std}")
         return self
 
     @model_validator(mode="after")
     def _check_form(self) -> "Wrapping":
-        if self.shape is not None and (len(self.shape) != (3 if self.kind == "picture" else 1) or min(self.shape) < 1):
+        if self.shape is not None and (
+            len(self.shape) != (3 if self.kind == "picture" else 1) or min(self.shape) < 1
+        ):
             wanted = "[C, H, W]" if self.kind == "picture" else "[T]"
             raise ValueError(f"the shape of one {self.kind} is {wanted}, each 1 or more, got {self.shape}")
         return self
@@ -62,7 +67,8 @@ class TorchModule(ModelOptions, Wrapping):
     weights: str = "own"
     """"own": as the function or the file has them; otherwise the path of a .safetensors or .pth file."""
     factory: str | None = None
-    """A callable that returns the module, as "package.module:function". It is looked for in the working folder too."""
+    """A callable that returns the module, as "package.module:function". It is looked for in the working
+    folder too."""
     arguments: dict[str, Any] = Field(default={})
     """Keyword arguments of the factory."""
     script: str | None = None
@@ -93,14 +99,18 @@ class Ranged(nn.Module):
 class External(Classifier):
     """A classifier that knows nothing of padding: clips of different lengths are given to it one by one."""
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Tensor:
         if lengths is None or bool((lengths == x.shape[-1]).all()):
             return self.network(x)
         return torch.cat([self.network(clip[None, :n]) for clip, n in zip(x, lengths.tolist(), strict=True)])
 
 
 def torch_module(options: TorchModule) -> Model:
-    return wrap(_script(options.script) if options.script else _made(str(options.factory), options.arguments), options)
+    return wrap(
+        _script(options.script) if options.script else _made(str(options.factory), options.arguments), options
+    )
 
 
 def wrap(network: nn.Module, options: Wrapping) -> Model:
@@ -108,7 +118,9 @@ def wrap(network: nn.Module, options: Wrapping) -> Model:
     if options.mean is not None and options.std is not None:
         network = Normalized(network, options.mean, options.std)
     low, high = BOUNDS[options.kind]
-    wanted = {None: (low, high), "0..1": (0.0, 1.0), "0..255": (0.0, 255.0), "-1..1": (-1.0, 1.0)}[options.input_range]
+    wanted = {None: (low, high), "0..1": (0.0, 1.0), "0..255": (0.0, 255.0), "-1..1": (-1.0, 1.0)}[
+        options.input_range
+    ]
     scale = (wanted[1] - wanted[0]) / (high - low)
     if (scale, wanted[0]) != (1.0, low):
         network = Ranged(network, scale, wanted[0] - scale * low)
@@ -131,8 +143,13 @@ def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:
     except UserError:
         raise
     except Exception as error:  # code of the user's fails in its own ways
-        raise UserError(f"model torch_module: {factory} failed ({type(error).__name__}: {error}). Its keyword arguments stand under "
-                        f"`arguments`, here {shown(arguments)}.") from error  # fmt: skip
+        raise UserError(
+            f"model torch_module: {factory} failed ({type(error).__name__}: {error}). Its keyword arguments "
+            "stand under "
+            f"`arguments`, here {shown(arguments)}."
+        ) from error
     if not isinstance(network, nn.Module):
-        raise UserError(f"model torch_module: {factory} should return a torch.nn.Module, got {type(network).__name__}.")
+        raise UserError(
+            f"model torch_module: {factory} should return a torch.nn.Module, got {type(network).__name__}."
+        )
     return network

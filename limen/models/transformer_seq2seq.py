@@ -1,11 +1,14 @@
-"""A transformer that listens and one that writes: convolutions that thin out the frames, self-attention, a decoder, CTC.
+"""A transformer that listens and one that writes: convolutions that thin out the frames, self-attention, a
+decoder, CTC.
 
-Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; for speech Dong et al. 2018, https://ieeexplore.ieee.org/document/8462506:
+Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; for speech Dong et al. 2018,
+https://ieeexplore.ieee.org/document/8462506:
     attention(Q, K, V) = softmax(Q K^T / sqrt(d)) V
-Departs from the first paper: layers are normalised before, not after (https://arxiv.org/abs/2002.04745), which trains without care; and the
-encoder's layers also convolve over neighbouring frames, as in Gulati et al. 2020, https://arxiv.org/abs/2005.08100, so that the CTC
-head of a network this small learns to spell. `kernel: 0` leaves the convolutions out.
-Characters; one frame is 40 ms. The defaults are the shipped small network.
+Departs from the first paper: layers are normalised before, not after (https://arxiv.org/abs/2002.04745),
+which trains without care; and the encoder's layers also convolve over neighbouring frames, as in Gulati et
+al. 2020, https://arxiv.org/abs/2005.08100, so that the CTC head of a network this small learns to spell.
+`kernel: 0` leaves the convolutions out. Characters; one frame is 40 ms. The defaults are the shipped small
+network.
 """
 
 import math
@@ -40,7 +43,8 @@ class TransformerSeq2Seq(Seq2SeqOptions):
     inner_width: int = Field(default=384, ge=1, le=65_536)
     """Units between the two linear maps of each layer."""
     kernel: int = Field(default=15, ge=0, le=65_536)
-    """Frames that the convolution of each encoder layer spans, an odd number; 0: none, a plain transformer."""
+    """Frames that the convolution of each encoder layer spans, an odd number; 0: none, a plain
+    transformer."""
     encoder_layers: int = Field(default=4, ge=1, le=1000)
     """Layers that listen."""
     decoder_layers: int = Field(default=2, ge=1, le=1000)
@@ -75,10 +79,13 @@ class Attention(nn.Module):
         return self.out(_looked(queries, keys, values, mask))
 
     def within(self, x: Tensor, frames: list[int], mask: Tensor) -> Tensor:
-        """(N, D), clips end to end: each looks at itself; `mask` (B, 1, 1, F) is added, -inf where nothing is to be seen."""
+        """(N, D), clips end to end: each looks at itself; `mask` (B, 1, 1, F) is added, -inf where nothing is
+        to be seen."""
         query, rest = self.query, self.key_value
         all_three = F.linear(x, torch.cat([query.weight, rest.weight]), torch.cat([query.bias, rest.bias]))
-        queries, keys, values = apart(all_three, frames).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        queries, keys, values = (
+            apart(all_three, frames).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        )
         return self.out(joined(_looked(queries, keys, values, mask), frames))
 
     def _split(self, x: Tensor) -> Tensor:
@@ -91,23 +98,33 @@ def _looked(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) 
 
 
 class Convolution(nn.Module):
-    """Neighbouring frames of each channel mixed, between gated and plain linear maps. Equation: section 2.2 of the Conformer's paper, with
-    layer instead of batch normalisation."""
+    """Neighbouring frames of each channel mixed, between gated and plain linear maps. Equation: section 2.2
+    of the Conformer's paper, with layer instead of batch normalisation."""
 
     def __init__(self, width: int, kernel: int):
         super().__init__()
         self.gated, self.out = nn.Linear(width, 2 * width), nn.Linear(width, width)
-        self.depthwise, self.norm = nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width), nn.LayerNorm(width)
+        self.depthwise, self.norm = (
+            nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width),
+            nn.LayerNorm(width),
+        )
 
     def forward(self, x: Tensor, frames: list[int]) -> Tensor:
         """(N, D), clips end to end."""
-        x, taps, bias = F.glu(self.gated(x), 1), self.depthwise.weight[:, 0].t().contiguous(), self.depthwise.bias
-        x = Mixed.apply(x, taps.detach(), frames) + (Learnt.apply(bias, taps, x.detach(), frames) if taps.requires_grad else bias)
+        x, taps, bias = (
+            F.glu(self.gated(x), 1),
+            self.depthwise.weight[:, 0].t().contiguous(),
+            self.depthwise.bias,
+        )
+        x = Mixed.apply(x, taps.detach(), frames) + (
+            Learnt.apply(bias, taps, x.detach(), frames) if taps.requires_grad else bias
+        )
         return self.out(F.silu(self.norm(x)))
 
 
 def mixed(x: Tensor, taps: Tensor, frames: list[int]) -> Tensor:
-    """A depthwise convolution: (N, D), clips end to end, and (K, D) weights of a frame's neighbours -> (N, D)."""
+    """A depthwise convolution: (N, D), clips end to end, and (K, D) weights of a frame's neighbours -> (N,
+    D)."""
     half, whose = len(taps) // 2, tuple(frames)
     around = spaced(whose, half, half, x.device).out(x)
     return spaced(whose, half, 0, x.device).back(slid(around, taps, len(around) - 2 * half))
@@ -123,7 +140,8 @@ def slid(row: Tensor, taps: Tensor, n: int) -> Tensor:
 
 
 class Mixed(torch.autograd.Function):
-    """`mixed`, three times as fast as torch's own depthwise convolution in double precision, with its gradient by x."""
+    """`mixed`, three times as fast as torch's own depthwise convolution in double precision, with its
+    gradient by x."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, taps: Tensor, frames: list[int]) -> Tensor:
@@ -137,7 +155,8 @@ class Mixed(torch.autograd.Function):
 
 
 class Learnt(torch.autograd.Function):
-    """The bias of `Mixed` at every frame, with its gradients by bias and weights: apart from the one by x, for which attacks ask alone."""
+    """The bias of `Mixed` at every frame, with its gradients by bias and weights: apart from the one by x,
+    for which attacks ask alone."""
 
     @staticmethod
     def forward(ctx: Any, bias: Tensor, taps: Tensor, x: Tensor, frames: list[int]) -> Tensor:
@@ -149,7 +168,9 @@ class Learnt(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
         (x,), half, whose = ctx.saved_tensors, ctx.taps // 2, tuple(ctx.frames)
-        row, wanted = (spaced(whose, half, edge, x.device).out(rows) for edge, rows in ((half, x), (0, gradient)))
+        row, wanted = (
+            spaced(whose, half, edge, x.device).out(rows) for edge, rows in ((half, x), (0, gradient))
+        )
         by_taps = [(row[k : k + len(wanted)] * wanted).sum(0) for k in range(ctx.taps)]
         return gradient.sum(0), torch.stack(by_taps), None, None
 
@@ -167,7 +188,8 @@ class Layer(nn.Module):
         self.dropout = Dropout(options.dropout)
 
     def forward(self, x: Tensor, frames: list[int], mask: Tensor) -> Tensor:
-        """(N, D), clips end to end; `mask` (B, 1, 1, F) is 0 on each clip's own frames and -inf behind them."""
+        """(N, D), clips end to end; `mask` (B, 1, 1, F) is 0 on each clip's own frames and -inf behind
+        them."""
         x = x + self.dropout(self.itself.within(self.norms[0](x), frames, mask), frames)
         if self.convolution is not None:
             x = x + self.dropout(self.convolution(self.norms[1](x), frames), frames)
@@ -185,8 +207,11 @@ class DecoderLayer(nn.Module):
         self.inner = inner(options)
         self.dropout = nn.Dropout(options.dropout)
 
-    def forward(self, x: Tensor, past: Tensor, mask: Tensor | None, memory: Tensor, memory_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """`past` (B, P, 2 D) are keys and values of what came before x; returned with those of x, for the next step."""
+    def forward(
+        self, x: Tensor, past: Tensor, mask: Tensor | None, memory: Tensor, memory_mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """`past` (B, P, 2 D) are keys and values of what came before x; returned with those of x, for the
+        next step."""
         y = self.norms[0](x)
         past = torch.cat([past, self.itself.key_value(y)], 1)
         x = x + self.dropout(self.itself(y, past, mask))
@@ -211,18 +236,23 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         x, frames = self.front(x, lengths, self.features)
-        x = self.linear(x) * self.scale  # what was heard must outweigh where it was heard, section 3.4 of the paper
+        x = (
+            self.linear(x) * self.scale
+        )  # what was heard must outweigh where it was heard, section 3.4 of the paper
         places, own = positions(max(frames), x), torch.tensor(frames, device=x.device)
         x = self.dropout(x + torch.cat([places[:n] for n in frames]), frames)
         beyond = torch.arange(whole(max(frames)), device=x.device) >= own[:, None]
-        mask = torch.zeros_like(beyond, dtype=x.dtype).masked_fill_(beyond, -torch.inf)[:, None, None]  # as torch makes of a bool one
+        mask = torch.zeros_like(beyond, dtype=x.dtype).masked_fill_(beyond, -torch.inf)[
+            :, None, None
+        ]  # as torch makes of a bool one
         for layer in self.layers:
             x = layer(x, frames, mask)
         return apart(self.norm(x), frames), own
 
 
 class TransformerDecoder(nn.Module):
-    """Implements `limen.models.speech.attention.Decoder`; its state is one (B, P, 2 D) tensor of past keys and values per layer."""
+    """Implements `limen.models.speech.attention.Decoder`; its state is one (B, P, 2 D) tensor of past keys
+    and values per layer."""
 
     def __init__(self, options: TransformerSeq2Seq):
         super().__init__()
@@ -264,7 +294,9 @@ def positions(n: int, like: Tensor) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _positions(n: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    frequencies = torch.exp(torch.arange(0, width, 2, device=device, dtype=dtype) * (-math.log(10_000.0) / width))
+    frequencies = torch.exp(
+        torch.arange(0, width, 2, device=device, dtype=dtype) * (-math.log(10_000.0) / width)
+    )
     angles = torch.arange(n, device=device, dtype=dtype)[:, None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], 1)
 

@@ -1,4 +1,5 @@
-"""VGG-19 with batch normalisation for ImageNet, with torchvision's module names (vgg19_bn) so that its weights load.
+"""VGG-19 with batch normalisation for ImageNet, with torchvision's module names (vgg19_bn) so that its
+weights load.
 
 Simonyan & Zisserman 2015, https://arxiv.org/abs/1409.1556.
 """
@@ -29,7 +30,13 @@ class VGG(nn.Module):
         self.features = nn.Sequential(*layers)
         self.avgpool = nn.AdaptiveAvgPool2d(7)
         self.classifier = nn.Sequential(
-            nn.Linear(512 * 7 * 7, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, classes)
+            nn.Linear(512 * 7 * 7, 4096),
+            nn.ReLU(),
+            nn.Dropout(),
+            nn.Linear(4096, 4096),
+            nn.ReLU(),
+            nn.Dropout(),
+            nn.Linear(4096, classes),
         )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
-"""A small wav2vec 2.0: convolutions over the waveform, a transformer, and a CTC head or the contrastive task it is pre-trained with.
+"""A small wav2vec 2.0: convolutions over the waveform, a transformer, and a CTC head or the contrastive task
+it is pre-trained with.
 
-Baevski et al. 2020, https://arxiv.org/abs/2006.11477. One frame is 20 ms. Departs from the paper in size and in the front end: three
-convolutions with layer normalisation instead of seven, the first with a stride of 20 samples.
-Needs the package transformers, whose classes and parameter names it has.
+Baevski et al. 2020, https://arxiv.org/abs/2006.11477. One frame is 20 ms. Departs from the paper in size and
+in the front end: three convolutions with layer normalisation instead of seven, the first with a stride of 20
+samples. Needs the package transformers, whose classes and parameter names it has.
 """
 
 from collections.abc import Sequence
@@ -25,12 +26,16 @@ KERNELS, STRIDES = (80, 8, 8), (20, 4, 4)
 
 class Wav2vec2Small(RecogniserOptions):
     head: Literal["ctc", "pretraining"] = "ctc"
-    """"ctc": writes characters; "pretraining": learns without transcripts to tell its masked frames from others (weights: zoo:ssl)."""
+    """"ctc": writes characters; "pretraining": learns without transcripts to tell its masked frames from
+    others (weights: zoo:ssl)."""
     encoder: str | None = None
-    """Where the encoder's first weights come from: "zoo:ssl", or the path of a .safetensors file of either head; null: from `weights`."""
+    """Where the encoder's first weights come from: "zoo:ssl", or the path of a .safetensors file of either
+    head; null: from `weights`."""
     freeze_front: bool = False
     """The convolutions keep their weights in training, as in the paper's fine-tuning."""
-    channels: list[Annotated[int, Field(ge=1, le=65_536)]] = Field(default=[64, 128, 128], min_length=3, max_length=3)
+    channels: list[Annotated[int, Field(ge=1, le=65_536)]] = Field(
+        default=[64, 128, 128], min_length=3, max_length=3
+    )
     """Channels of the three convolutions."""
     width: int = Field(default=128, ge=16, le=65_536, multiple_of=16)
     """Size of the transformer's states."""
@@ -56,7 +61,10 @@ class Wav2vec2Small(RecogniserOptions):
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads, but {self.width} and {self.heads} came")
         if self.encoder is not None and self.weights != "random":
-            raise ValueError("encoder gives the first weights of a model that is to be trained: say weights: random with it")
+            raise ValueError(
+                "encoder gives the first weights of a model that is to be trained: say weights: random with "
+                "it"
+            )
         return self
 
 
@@ -67,8 +75,9 @@ class SmallWav2vec2(Model):
         super().__init__()
         self.network, self.options, self.kind, self.rate_hz = network, options, "clip", 16_000
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
-                ) -> FeatureTranscripts | Encoded:  # fmt: skip
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> FeatureTranscripts | Encoded:
         lengths = torch.full((len(x),), x.shape[-1]) if lengths is None else lengths
         frames = conv_frames(lengths.to(x.device), KERNELS, STRIDES)
         x = fitting(standardised(x, lengths), reach(KERNELS, STRIDES))
@@ -88,23 +97,50 @@ def wav2vec2_small(options: Wav2vec2Small) -> Model:
     library = transformers("wav2vec2_small")
     d = options.dropout
     config = library.Wav2Vec2Config(
-        vocab_size=len(ALPHABET) + 1, pad_token_id=0, bos_token_id=None, eos_token_id=None, hidden_size=options.width,
-        num_hidden_layers=options.layers, num_attention_heads=options.heads, intermediate_size=4 * options.width,
-        conv_dim=options.channels, conv_kernel=list(KERNELS), conv_stride=list(STRIDES), conv_bias=True, feat_extract_norm="layer",
-        do_stable_layer_norm=True, num_conv_pos_embeddings=32, num_conv_pos_embedding_groups=8, hidden_dropout=d, attention_dropout=0.0,
-        activation_dropout=0.0, feat_proj_dropout=d, final_dropout=d, feat_quantizer_dropout=0.0, layerdrop=0.0, mask_time_prob=0.065,
-        num_codevectors_per_group=options.codes, num_codevector_groups=2, codevector_dim=options.width,
-        proj_codevector_dim=options.width, num_negatives=options.negatives, diversity_loss_weight=0.1,
-    )  # fmt: skip
+        vocab_size=len(ALPHABET) + 1,
+        pad_token_id=0,
+        bos_token_id=None,
+        eos_token_id=None,
+        hidden_size=options.width,
+        num_hidden_layers=options.layers,
+        num_attention_heads=options.heads,
+        intermediate_size=4 * options.width,
+        conv_dim=options.channels,
+        conv_kernel=list(KERNELS),
+        conv_stride=list(STRIDES),
+        conv_bias=True,
+        feat_extract_norm="layer",
+        do_stable_layer_norm=True,
+        num_conv_pos_embeddings=32,
+        num_conv_pos_embedding_groups=8,
+        hidden_dropout=d,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        feat_proj_dropout=d,
+        final_dropout=d,
+        feat_quantizer_dropout=0.0,
+        layerdrop=0.0,
+        mask_time_prob=0.065,
+        num_codevectors_per_group=options.codes,
+        num_codevector_groups=2,
+        codevector_dim=options.width,
+        proj_codevector_dim=options.width,
+        num_negatives=options.negatives,
+        diversity_loss_weight=0.1,
+    )
     network = (library.Wav2Vec2ForCTC if options.head == "ctc" else library.Wav2Vec2ForPreTraining)(config)
-    network.wav2vec2.feature_extractor._requires_grad = False  # else it refuses samples that want a gradient, in training mode
+    network.wav2vec2.feature_extractor._requires_grad = (
+        False  # else it refuses samples that want a gradient, in training mode
+    )
     if options.head == "pretraining":
         network.quantizer.temperature = options.temperature
     if options.encoder is not None:
         path = Path(options.encoder).expanduser()
         if options.encoder.startswith("zoo:"):
             path = ZOO / f"wav2vec2_small_{options.encoder.removeprefix('zoo:')}.safetensors"
-        state = {k.removeprefix("wav2vec2."): v for k, v in read_state(path).items() if k.startswith("wav2vec2.")}
+        state = {
+            k.removeprefix("wav2vec2."): v for k, v in read_state(path).items() if k.startswith("wav2vec2.")
+        }
         load_state(network.wav2vec2, state, f"model wav2vec2_small: the encoder's weights {path.name}")
     if options.freeze_front:
         network.wav2vec2.feature_extractor.requires_grad_(False)

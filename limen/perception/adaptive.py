@@ -1,17 +1,23 @@
 r"""Which level to play next: adaptive sampling of a listener's threshold on one axis.
 
-`next_level` and `posterior` are functions of the answers so far and of nothing else, so a server that was killed goes on where it was.
+`next_level` and `posterior` are functions of the answers so far and of nothing else, so a server that was
+killed goes on where it was.
 
 psi        the level whose answer is expected to leave the least entropy. Kontsevich & Tyler 1999,
-           https://doi.org/10.1016/S0042-6989(98)00285-5; Watson 2017 (QUEST+), https://doi.org/10.1167/17.3.10. With w the posterior over
-           points theta of the grid, h(p) = -p ln p - (1-p) ln(1-p) and p = P("different" | level, theta), the expected loss of entropy is
+           https://doi.org/10.1016/S0042-6989(98)00285-5; Watson 2017 (QUEST+),
+               https://doi.org/10.1167/17.3.10. With w the posterior over
+           points theta of the grid, h(p) = -p ln p - (1-p) ln(1-p) and p = P("different" | level, theta),
+               the expected loss of entropy is
 
                I(level) = h( sum_theta w p ) - sum_theta w h(p)
 
-           With `about` = "threshold" theta is the threshold alone and p its mean over slope, lapse and gamma: trials that would only tell
+           With `about` = "threshold" theta is the threshold alone and p its mean over slope,
+               lapse and gamma: trials that would only tell
            the slope are not asked for. Prins 2013, https://doi.org/10.1167/13.7.3.
-greedy     the most likely threshold, as Manocha et al. 2020 (https://arxiv.org/abs/2001.04460) ask: mu + q sigma, mu and sigma maximising
-           likelihood times a prior that fades as answers come in, q pushing against the answer given more often so far.
+greedy     the most likely threshold, as Manocha et al. 2020 (https://arxiv.org/abs/2001.04460) ask: mu + q
+sigma, mu and sigma maximising
+           likelihood times a prior that fades as answers come in,
+               q pushing against the answer given more often so far.
 staircase  one up, one down; the step is halved at every turn. Levitt 1971, https://doi.org/10.1121/1.1912375.
 random     levels drawn evenly.
 constant   a fixed set of levels, each once in random order, then again.
@@ -42,7 +48,8 @@ class Options(base.Options):
     about: Literal["threshold", "all"] = "threshold"
     """psi: what an answer should tell about, the threshold alone or slope, lapse and false alarms too."""
     prior_trials: float = Field(default=5.0, ge=0)
-    """greedy: after so many trials the prior (a Gaussian around the middle) weighs a third of what it did; 0 does without it."""
+    """greedy: after so many trials the prior (a Gaussian around the middle) weighs a third of what it did; 0
+    does without it."""
     push: float = Field(default=0.5, ge=0)
     """greedy: q where all answers so far were equal; 0 plays mu itself."""
     first_step: float = Field(default=20.0, gt=0)
@@ -61,7 +68,9 @@ class Options(base.Options):
     @model_validator(mode="after")
     def _in_order(self) -> "Options":
         if self.stop_sd is not None and self.min_trials > self.max_trials:
-            raise ValueError(f"min_trials ({self.min_trials}) must not be larger than max_trials ({self.max_trials}).")
+            raise ValueError(
+                f"min_trials ({self.min_trials}) must not be larger than max_trials ({self.max_trials})."
+            )
         return self
 
 
@@ -85,11 +94,17 @@ def _next_level(options: Options, history: History, seed: int) -> float | None:
     g = psychometric.grid(options.prior)
     stopping = options.stop_sd is not None and len(history) >= options.min_trials
     w = psychometric.weights(g, levels, answers) if stopping or options.method == "psi" else None
-    if w is not None and stopping and psychometric.estimate(g.thresholds, w.sum(1)).sd < (options.stop_sd or 0):
+    if (
+        w is not None
+        and stopping
+        and psychometric.estimate(g.thresholds, w.sum(1)).sd < (options.stop_sd or 0)
+    ):
         return None
     if w is not None and options.method == "psi":
         return float(g.levels[most_informative(g, w[None], options.about)[0]])
-    chosen = {"greedy": _greedy, "staircase": _staircase, "random": _random, "constant": _constant}[options.method]
+    chosen = {"greedy": _greedy, "staircase": _staircase, "random": _random, "constant": _constant}[
+        options.method
+    ]
     return _nearest(g, chosen(options, levels, answers, seed))
 
 
@@ -98,7 +113,9 @@ def most_informative(g: Grid, w: np.ndarray, about: str = "threshold") -> np.nda
     from scipy.special import entr
 
     down = w.sum(2).T  # (T, N)
-    joint = g.different @ w.transpose(1, 2, 0)  # (T, L, N): probability of each threshold and of "different" at each level
+    joint = g.different @ w.transpose(
+        1, 2, 0
+    )  # (T, L, N): probability of each threshold and of "different" at each level
     different = joint.sum(0)
     if about == "all":
         left = np.tensordot(_entropies(g), w, ((0, 2), (1, 2)))
@@ -121,7 +138,11 @@ def _greedy(options: Options, levels: np.ndarray, answers: np.ndarray, seed: int
     g = psychometric.grid(options.prior)
     middle, width = (g.levels[0] + g.levels[-1]) / 2, (g.levels[-1] - g.levels[0]) / 4
     n = len(levels)
-    prior = -0.5 * ((g.thresholds - middle) / width) ** 2 * (np.exp(-n / options.prior_trials) if options.prior_trials else 0)
+    prior = (
+        -0.5
+        * ((g.thresholds - middle) / width) ** 2
+        * (np.exp(-n / options.prior_trials) if options.prior_trials else 0)
+    )
     fitted = psychometric.log_likelihood(g, levels, answers) + prior[:, None]
     # the likelihood may be flat over many thresholds (all answers equal): their middle, not the first
     best = np.argwhere(fitted >= fitted.max() - 1e-9)
@@ -158,4 +179,6 @@ def _nearest(g: Grid, level: float) -> float:
 
 
 def _split(history: History) -> tuple[np.ndarray, np.ndarray]:
-    return np.asarray([level for level, _ in history], float), np.asarray([answer for _, answer in history], bool)
+    return np.asarray([level for level, _ in history], float), np.asarray(
+        [answer for _, answer in history], bool
+    )

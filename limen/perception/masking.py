@@ -1,19 +1,25 @@
-r"""What a clip hides: the simultaneous masking threshold. Qin et al. 2019, https://arxiv.org/abs/1903.10346, section 3.2 and appendix.
+r"""What a clip hides: the simultaneous masking threshold. Qin et al. 2019, https://arxiv.org/abs/1903.10346,
+section 3.2 and appendix.
 
-Per frame (2048 samples, every 512, periodic Hann window, none across the ends of the clip), k a bin and z_k its place on the Bark scale:
+Per frame (2048 samples, every 512, periodic Hann window, none across the ends of the clip), k a bin and z_k
+its place on the Bark scale:
 
     p(k)     = | sqrt(8/3) STFT(x)_k / N |^2                       power; psd_max is its maximum over the clip
     P(k)     = 96 + 10 log10(p(k) / psd_max)                       the loudest bin stands at 96 dB
-    P_TM(m)  = 10 log10 sum_{k = m-1}^{m+1} 10^{P(k)/10}           maskers m: the local maxima of P, all taken for tones
+    P_TM(m)  = 10 log10 sum_{k = m-1}^{m+1} 10^{P(k)/10}
+        maskers m: the local maxima of P, all taken for tones
     T(m, k)  = P_TM(m) - 6.025 - 0.275 z_m + SF(m, k)
     SF(m, k) = 27 (z_k - z_m) below the masker,  (-27 + 0.37 max(P_TM(m) - 40, 0)) (z_k - z_m) above it
-    theta(k) = sum_m 10^{T(m, k)/10} + 10^{quiet(k)/10}            linear power; quiet is the threshold of hearing less 12 dB
+    theta(k) = sum_m 10^{T(m, k)/10} + 10^{quiet(k)/10}
+        linear power; quiet is the threshold of hearing less 12 dB
 
-Of maskers less than half a bark apart the stronger stays; the authors' code does this in a scan from left to right, and here so do all
-frames at once. A change delta is hidden where 10^{9.6} / psd_max * |sqrt(8/3) STFT(delta)_k / N|^2 <= theta(k).
+Of maskers less than half a bark apart the stronger stays; the authors' code does this in a scan from left to
+right, and here so do all frames at once. A change delta is hidden where 10^{9.6} / psd_max * |sqrt(8/3)
+STFT(delta)_k / N|^2 <= theta(k).
 
-Departs from the authors' code: it scales delta by 8/3 instead of sqrt(8/3) and so takes it for 4.3 dB louder than it is. The floor that
-keeps the logarithm of silence finite is theirs on their scale of 16-bit integers, so the threshold does not depend on that of the clip.
+Departs from the authors' code: it scales delta by 8/3 instead of sqrt(8/3) and so takes it for 4.3 dB louder
+than it is. The floor that keeps the logarithm of silence finite is theirs on their scale of 16-bit integers,
+so the threshold does not depend on that of the clip.
 """
 
 import math
@@ -31,7 +37,8 @@ STEP = 1 / 32768
 FLOOR = 1e-19 * STEP**2
 """Added to powers before their logarithm is taken."""
 QUIETEST = STEP**2 / 6
-"""Power of a tone one step of 16-bit audio high. Silence, which hides nothing, is measured as if that were its loudest."""
+"""Power of a tone one step of 16-bit audio high. Silence, which hides nothing, is measured as if that were
+its loudest."""
 LOUDEST_DB = 96.0
 APART_BARK = 0.5
 AT_ONCE = 2048
@@ -49,8 +56,11 @@ def quiet_db(hz: Tensor) -> Tensor:
     return 3.64 * khz**-0.8 - 6.5 * torch.exp(-0.6 * (khz - 3.3) ** 2) + 1e-3 * khz**4 - 12
 
 
-def masking_threshold(x: Tensor, lengths: Tensor | None, rate_hz: int, n_fft: int = 2048, hop: int = 512) -> tuple[Tensor, Tensor]:
-    """(B, T) -> theta (B, frames, n_fft // 2 + 1) and psd_max (B,). Frames after a clip's own have an infinite threshold.
+def masking_threshold(
+    x: Tensor, lengths: Tensor | None, rate_hz: int, n_fft: int = 2048, hop: int = 512
+) -> tuple[Tensor, Tensor]:
+    """(B, T) -> theta (B, frames, n_fft // 2 + 1) and psd_max (B,). Frames after a clip's own have an
+    infinite threshold.
 
     Which bins are maskers is decided in double precision, so that a rounding error does not decide it.
     """
@@ -62,7 +72,11 @@ def masking_threshold(x: Tensor, lengths: Tensor | None, rate_hz: int, n_fft: in
     loudest = psd.masked_fill(~own[:, :, None], 0).amax((1, 2))
     level = LOUDEST_DB + 10 * ((psd + FLOOR) / (loudest[:, None, None] + FLOOR)).log10()
     theta = x.new_full(psd.shape, torch.inf)
-    theta[own] = _thresholds(level[own], torch.linspace(0, rate_hz / 2, psd.shape[2], dtype=torch.float64, device=x.device), x.dtype)
+    theta[own] = _thresholds(
+        level[own],
+        torch.linspace(0, rate_hz / 2, psd.shape[2], dtype=torch.float64, device=x.device),
+        x.dtype,
+    )
     return theta, loudest.clamp_min(QUIETEST).to(x.dtype)
 
 
@@ -79,10 +93,11 @@ def perturbation_psd(delta: Tensor, psd_max: Tensor, n_fft: int = 2048, hop: int
 
 @dataclass(frozen=True)
 class Masking:
-    """What each clip of a batch hides, all of it: clips are put into silence, so that every sample stands in n_fft / hop frames.
+    """What each clip of a batch hides, all of it: clips are put into silence, so that every sample stands in
+    n_fft / hop frames.
 
-    Within the edges of a clip the first and the last samples weigh next to nothing and those after the last whole frame nothing at all: an
-    attack that is only held back where it is measured leaves a click there.
+    Within the edges of a clip the first and the last samples weigh next to nothing and those after the last
+    whole frame nothing at all: an attack that is only held back where it is measured leaves a click there.
     """
 
     theta: Tensor
@@ -95,7 +110,9 @@ class Masking:
         n = torch.full((len(x),), x.shape[-1], device=x.device) if lengths is None else lengths
         mask = valid(x, lengths)
         surrounded = _surrounded(x if mask is None else x * mask, n_fft, hop)
-        theta, psd_max = masking_threshold(surrounded, n + 2 * (n_fft - hop) + (-n) % hop, rate_hz, n_fft, hop)
+        theta, psd_max = masking_threshold(
+            surrounded, n + 2 * (n_fft - hop) + (-n) % hop, rate_hz, n_fft, hop
+        )
         return Masking(theta, psd_max, n_fft, hop)
 
     def psd(self, delta: Tensor) -> Tensor:
@@ -126,9 +143,14 @@ def _thresholds(level: Tensor, hz: Tensor, dtype: torch.dtype) -> Tensor:
     """(N, bins) levels in dB -> (N, bins) linear thresholds."""
     z = bark(hz)
     rows, bins, loudness = _maskers(level, z, quiet_db(hz))
-    quiet = torch.where(z > 1, 10 ** (quiet_db(hz) / 10), 0)  # as in the authors' code, below 1 bark nothing is hidden by quiet alone
+    quiet = torch.where(
+        z > 1, 10 ** (quiet_db(hz) / 10), 0
+    )  # as in the authors' code, below 1 bark nothing is hidden by quiet alone
     theta = quiet.to(dtype).expand(len(level), -1).clone()
-    height, above, at, z = (t.to(dtype) for t in (loudness - 6.025 - 0.275 * z[bins], 0.37 * (loudness - 40).clamp_min(0) - 27, z[bins], z))
+    height, above, at, z = (
+        t.to(dtype)
+        for t in (loudness - 6.025 - 0.275 * z[bins], 0.37 * (loudness - 40).clamp_min(0) - 27, z[bins], z)
+    )
     for some in torch.arange(len(rows), device=level.device).split(AT_ONCE):
         dz = z - at[some, None]
         spread = torch.where(dz > 0, above[some, None], 27.0).mul_(dz)
@@ -141,7 +163,12 @@ def _maskers(level: Tensor, z: Tensor, quiet: Tensor) -> tuple[Tensor, Tensor, T
     middle = level[:, 1:-1]
     rows, bins = ((middle > level[:, :-2]) & (middle > level[:, 2:])).nonzero().unbind(1)
     bins = bins + 1
-    loudness = 10 * (10 ** (level[rows[:, None], bins[:, None] + torch.arange(-1, 2, device=level.device)] / 10)).sum(1).log10()
+    loudness = (
+        10
+        * (10 ** (level[rows[:, None], bins[:, None] + torch.arange(-1, 2, device=level.device)] / 10))
+        .sum(1)
+        .log10()
+    )
     count = torch.bincount(rows, minlength=len(level))
     stays = _scan(count, loudness, z[bins], loudness < quiet[bins])
     return rows[stays], bins[stays], loudness[stays]
@@ -150,10 +177,11 @@ def _maskers(level: Tensor, z: Tensor, quiet: Tensor) -> tuple[Tensor, Tensor, T
 def _scan(count: Tensor, loudness: Tensor, z: Tensor, inaudible: Tensor) -> Tensor:
     """Which maskers stay, given those of every row one row after the other, `count` to a row.
 
-    The authors' scan: while the next masker stands within half a bark of this one, this one goes if it is inaudible and the next takes its
-    place; then of this one and the one after it the weaker goes (of equals the later), however far apart an inaudible one has left
-    them. Otherwise this one stays and the next takes its place. What has been passed never comes back, so two pointers per row are all
-    there is to keep, and all rows go on together.
+    The authors' scan: while the next masker stands within half a bark of this one, this one goes if it is
+    inaudible and the next takes its place; then of this one and the one after it the weaker goes (of equals
+    the later), however far apart an inaudible one has left them. Otherwise this one stays and the next takes
+    its place. What has been passed never comes back, so two pointers per row are all there is to keep, and
+    all rows go on together.
     """
     stays = torch.zeros_like(inaudible)
     last = count.cumsum(0)

@@ -1,16 +1,19 @@
-r"""The psychometric function: how often a listener hears a change, as it grows; and what a few answers say about it.
+r"""The psychometric function: how often a listener hears a change, as it grows; and what a few answers say
+about it.
 
     P("different" | level) = gamma + (1 - gamma - lapse) Phi( (level - threshold) / slope )
 
-gamma is the rate of false alarms for same/different, 1/2 for ABX and two-interval choices, 1/n for a choice among n; Phi is the Gaussian
-distribution function, so `threshold` is the level half way between the two ends and a small `slope` is a steep curve. Wichmann & Hill 2001,
-https://doi.org/10.3758/BF03194544. The posterior is computed on a grid, every prior point times the likelihood of every answer, and read
-off as marginals: Kontsevich & Tyler 1999, https://doi.org/10.1016/S0042-6989(98)00285-5. Priors: flat in the threshold over the range of
-levels, flat in the logarithm of the slope, flat over the listed lapses and gammas. So an interval covers the truth as often as it says for
-listeners drawn from there. Of a listener who never (or always) answers "different" only a bound is known: `open_end` says so.
+gamma is the rate of false alarms for same/different, 1/2 for ABX and two-interval choices, 1/n for a choice
+among n; Phi is the Gaussian distribution function, so `threshold` is the level half way between the two ends
+and a small `slope` is a steep curve. Wichmann & Hill 2001, https://doi.org/10.3758/BF03194544. The posterior
+is computed on a grid, every prior point times the likelihood of every answer, and read off as marginals:
+Kontsevich & Tyler 1999, https://doi.org/10.1016/S0042-6989(98)00285-5. Priors: flat in the threshold over the
+range of levels, flat in the logarithm of the slope, flat over the listed lapses and gammas. So an interval
+covers the truth as often as it says for listeners drawn from there. Of a listener who never (or always)
+answers "different" only a bound is known: `open_end` says so.
 
-Over listeners, thresholds are taken as drawn from N(mu, tau^2) and each listener enters with the whole marginal likelihood L_i, not with a
-point estimate:
+Over listeners, thresholds are taken as drawn from N(mu, tau^2) and each listener enters with the whole
+marginal likelihood L_i, not with a point estimate:
 
     p(mu, tau | answers) ~ prod_i  int L_i(t) N(t; mu, tau^2) dt,   flat in mu and in tau (Gelman 2006, https://doi.org/10.1214/06-BA117A)
 """
@@ -30,7 +33,8 @@ LEVEL = 0.95
 
 
 MOST_POINTS = 20_000_000
-"""Levels, thresholds, slopes, lapses and gammas of a grid together, twenty times the usual: its tables take 160 MB each."""
+"""Levels, thresholds, slopes, lapses and gammas of a grid together, twenty times the usual: its tables take
+160 MB each."""
 
 
 class Prior(Options):
@@ -56,18 +60,30 @@ class Prior(Options):
     @model_validator(mode="after")
     def _sensible(self) -> "Prior":
         if self.highest - self.lowest < self.step:
-            raise ValueError(f"highest ({self.highest:g}) must be at least one step ({self.step:g}) above lowest ({self.lowest:g}).")
+            raise ValueError(
+                f"highest ({self.highest:g}) must be at least one step ({self.step:g}) above lowest "
+                f"({self.lowest:g})."
+            )
         levels = (self.highest - self.lowest) / self.step
         points = levels * levels * self.slopes * len(self.lapses) * len(self.gammas)
         if points > MOST_POINTS:
             raise ValueError(
-                f"the grid would have {points:.3g} points, and at most {MOST_POINTS:,} fit. Give larger steps or fewer slopes."
+                f"the grid would have {points:.3g} points, and at most {MOST_POINTS:,} fit. Give larger "
+                "steps or fewer slopes."
             )
         if self.shallowest < self.steepest:
-            raise ValueError(f"shallowest ({self.shallowest:g}) must not be smaller than steepest ({self.steepest:g}).")
-        if not self.lapses or not self.gammas or min(self.lapses + self.gammas) < 0 or max(self.lapses) + max(self.gammas) >= 1:
             raise ValueError(
-                "lapses and gammas need at least one value each, none negative, and the largest of both must add up to less than 1."
+                f"shallowest ({self.shallowest:g}) must not be smaller than steepest ({self.steepest:g})."
+            )
+        if (
+            not self.lapses
+            or not self.gammas
+            or min(self.lapses + self.gammas) < 0
+            or max(self.lapses) + max(self.gammas) >= 1
+        ):
+            raise ValueError(
+                "lapses and gammas need at least one value each, none negative, and the largest of both "
+                "must add up to less than 1."
             )
         return self
 
@@ -92,7 +108,8 @@ class Posterior:
     gamma: Estimate
     best: dict[str, float]
     open_end: Literal["low", "high"] | None
-    """The end of the range at which the threshold is most probable, if it is one: it may as well lie beyond."""
+    """The end of the range at which the threshold is most probable, if it is one: it may as well lie
+    beyond."""
     marginal: tuple[float, ...]
     """Probability of each threshold of the grid; with a flat prior also its likelihood."""
 
@@ -108,7 +125,8 @@ class Pooled:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Points (T, K): thresholds down, all combinations of slope, lapse and gamma across. Tables (T, L, K) for L levels."""
+    """Points (T, K): thresholds down, all combinations of slope, lapse and gamma across. Tables (T, L, K) for
+    L levels."""
 
     levels: np.ndarray
     thresholds: np.ndarray
@@ -140,7 +158,8 @@ def grid(prior: Prior) -> Grid:
 
 
 def _logs(different: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    # with gamma = lapse = 0 a single surprising answer may have probability 0 everywhere: the floor keeps the posterior a distribution
+    # with gamma = lapse = 0 a single surprising answer may have probability 0 everywhere: the floor keeps the
+    # posterior a distribution
     return np.log(np.maximum(1 - different, 1e-300)), np.log(np.maximum(different, 1e-300))
 
 
@@ -149,7 +168,9 @@ def log_likelihood(g: Grid, levels: np.ndarray, answers: np.ndarray) -> np.ndarr
     total = np.zeros((len(g.thresholds), len(g.slope)))
     if not len(levels):
         return total
-    places = np.clip(np.rint((levels - g.levels[0]) / (g.levels[1] - g.levels[0])).astype(int), 0, len(g.levels) - 1)
+    places = np.clip(
+        np.rint((levels - g.levels[0]) / (g.levels[1] - g.levels[0])).astype(int), 0, len(g.levels) - 1
+    )
     on = np.abs(g.levels[places] - levels) < 1e-9
     for answer in (0, 1):
         for place in places[on & (answers == answer)]:
@@ -163,16 +184,23 @@ def weights(g: Grid, levels: Any, answers: Any) -> np.ndarray:
     """(T, K) that sum to 1: the posterior."""
     levels, answers = np.asarray(levels, float).ravel(), np.asarray(answers, bool).ravel()
     if len(levels) != len(answers) or not np.isfinite(levels).all():
-        raise UserError(f"psychometric fit: {len(levels)} levels and {len(answers)} answers came; expected as many of each, levels finite.")
+        raise UserError(
+            f"psychometric fit: {len(levels)} levels and {len(answers)} answers came; expected as many of "
+            "each, levels finite."
+        )
     logs = log_likelihood(g, levels, answers)
     out = np.exp(logs - logs.max())
     return out / out.sum()
 
 
 def fit(
-    levels: Sequence[float] | np.ndarray, answers: Sequence[bool] | np.ndarray, prior: Prior | None = None, level: float = LEVEL
+    levels: Sequence[float] | np.ndarray,
+    answers: Sequence[bool] | np.ndarray,
+    prior: Prior | None = None,
+    level: float = LEVEL,
 ) -> Posterior:
-    """The posterior after these answers; after none, the prior. `level` is that of the credible intervals (equal tails)."""
+    """The posterior after these answers; after none, the prior. `level` is that of the credible intervals
+    (equal tails)."""
     g = grid(prior or Prior())
     w = weights(g, levels, answers)
     across, down = w.sum(0), w.sum(1)
@@ -183,7 +211,14 @@ def fit(
     top = int(down.argmax())
     ends: dict[int, Literal["low", "high"]] = {0: "low", len(down) - 1: "high"} if len(answers) else {}
     marginal = tuple(down.tolist())
-    return Posterior(len(answers), estimate(g.thresholds, down, level), **others, best=best, open_end=ends.get(top), marginal=marginal)
+    return Posterior(
+        len(answers),
+        estimate(g.thresholds, down, level),
+        **others,
+        best=best,
+        open_end=ends.get(top),
+        marginal=marginal,
+    )
 
 
 def _marginal(values: np.ndarray, w: np.ndarray, level: float, log: bool) -> Estimate:
@@ -192,8 +227,9 @@ def _marginal(values: np.ndarray, w: np.ndarray, level: float, log: bool) -> Est
 
 
 def estimate(points: np.ndarray, w: np.ndarray, level: float = LEVEL, log: bool = False) -> Estimate:
-    """Mean, median and interval of a distribution on a grid. A point stands for the cell around it, half way to its neighbours,
-    cut off at the ends; without that, intervals of a coarse grid would be too narrow or too wide by up to a cell."""
+    """Mean, median and interval of a distribution on a grid. A point stands for the cell around it, half way
+    to its neighbours, cut off at the ends; without that, intervals of a coarse grid would be too narrow or
+    too wide by up to a cell."""
     if len(points) == 1:
         return Estimate(float(points[0]), float(points[0]), 0.0, float(points[0]), float(points[0]))
     mean = float(points @ w)
@@ -208,14 +244,18 @@ def estimate(points: np.ndarray, w: np.ndarray, level: float = LEVEL, log: bool 
 
 
 def pooled(posteriors: Sequence[Posterior], prior: Prior | None = None, level: float = LEVEL) -> Pooled:
-    """Mean and spread of the thresholds of the population that the listeners come from, all fitted with the same prior."""
+    """Mean and spread of the thresholds of the population that the listeners come from, all fitted with the
+    same prior."""
     g = grid(prior or Prior())
     if not posteriors or any(len(p.marginal) != len(g.thresholds) for p in posteriors):
         raise UserError(
-            f"pooled thresholds: {len(posteriors)} posteriors came; expected at least one, all fitted with the prior given here."
+            f"pooled thresholds: {len(posteriors)} posteriors came; expected at least one, all fitted with "
+            "the prior given here."
         )
     mu, tau, density = _population(prior or Prior())
-    with np.errstate(divide="ignore"):  # a mean far from a listener's threshold, with hardly any spread, is impossible
+    with np.errstate(
+        divide="ignore"
+    ):  # a mean far from a listener's threshold, with hardly any spread, is impossible
         logs = np.log(density @ np.asarray([p.marginal for p in posteriors]).T).sum(-1)
     w = np.exp(logs - logs.max())
     w /= w.sum()

@@ -1,21 +1,25 @@
-r"""How alike two pictures look: structural similarity, and the same after one picture was laid over the other.
+r"""How alike two pictures look: structural similarity, and the same after one picture was laid over the
+other.
 
-Structural similarity, Wang et al. 2004, https://doi.org/10.1109/TIP.2003.819861, in windows of 11 x 11 pixels (Gaussian, sigma 1.5):
+Structural similarity, Wang et al. 2004, https://doi.org/10.1109/TIP.2003.819861, in windows of 11 x 11 pixels
+(Gaussian, sigma 1.5):
 
-    SSIM(x, y) = mean of  (2 m_x m_y + c1) (2 s_xy + c2) / ( (m_x^2 + m_y^2 + c1) (s_x^2 + s_y^2 + c2) ),   c1 = 0.01^2, c2 = 0.03^2
+    SSIM(x, y) = mean of  (2 m_x m_y + c1) (2 s_xy + c2) / ( (m_x^2 + m_y^2 + c1) (s_x^2 + s_y^2 + c2) ),
+        c1 = 0.01^2, c2 = 0.03^2
 
 Perceptual adversarial similarity score, Rozsa et al. 2016, https://arxiv.org/abs/1605.01775:
 
     PASS(x_adv, x) = SSIM( psi(x_adv, x), x ),   psi: the homography under which x_adv correlates best with x
 
-psi is found by the steps of Evangelidis & Psarakis 2008, https://doi.org/10.1109/TPAMI.2008.113. With r the picture x and w the moved one,
-both of zero mean, and G the slopes of w along the eight parameters:
+psi is found by the steps of Evangelidis & Psarakis 2008, https://doi.org/10.1109/TPAMI.2008.113. With r the
+picture x and w the moved one, both of zero mean, and G the slopes of w along the eight parameters:
 
     d = (G'G)^-1 G' ( lambda r - w ),   lambda = ( w'w - w'Pw ) / ( r'w - r'Pw ),   P = G (G'G)^-1 G'
 
-Departs from the papers: the homography is sought on smaller pictures first, so that it may move far; it is only taken where it makes SSIM
-larger, because moving a picture blurs it; pictures smaller than a window have the largest odd window that fits. Pictures lie in [0, 1].
-Turns of more than about 20 degrees are often not found: the score is then too low, never too high.
+Departs from the papers: the homography is sought on smaller pictures first, so that it may move far; it is
+only taken where it makes SSIM larger, because moving a picture blurs it; pictures smaller than a window have
+the largest odd window that fits. Pictures lie in [0, 1]. Turns of more than about 20 degrees are often not
+found: the score is then too low, never too high.
 """
 
 import torch
@@ -32,11 +36,14 @@ SMALLEST = 16
 
 @torch.no_grad()
 def ssim(x: Tensor, y: Tensor) -> Tensor:
-    """(B, C, H, W), (B, C, H, W) -> (B,), 1 for equal pictures. Mean over the colours, and over the places where a whole window fits."""
+    """(B, C, H, W), (B, C, H, W) -> (B,), 1 for equal pictures. Mean over the colours, and over the places
+    where a whole window fits."""
     side = min(WINDOW, *x.shape[2:])
     offsets = torch.arange(side - (side + 1) % 2, dtype=x.dtype, device=x.device)
     window = (-0.5 * ((offsets - offsets.mean()) / SIGMA).square()).softmax(0)
-    blur = lambda t: F.conv2d(F.conv2d(t.flatten(0, 1)[:, None], window.view(1, 1, 1, -1)), window.view(1, 1, -1, 1))  # noqa: E731
+    blur = lambda t: F.conv2d(
+        F.conv2d(t.flatten(0, 1)[:, None], window.view(1, 1, 1, -1)), window.view(1, 1, -1, 1)
+    )  # noqa: E731
     m_x, m_y = blur(x), blur(y)
     s_x, s_y, s_xy = blur(x * x) - m_x * m_x, blur(y * y) - m_y * m_y, blur(x * y) - m_x * m_y
     alike = (2 * m_x * m_y + C1) * (2 * s_xy + C2) / ((m_x * m_x + m_y * m_y + C1) * (s_x + s_y + C2))
@@ -51,7 +58,8 @@ def pass_score(x_adv: Tensor, x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def homographies(x_adv: Tensor, x: Tensor) -> Tensor:
-    """(B, 3, 3): where in x_adv each place of x is to be found, both running from -1 to 1 across the picture."""
+    """(B, 3, 3): where in x_adv each place of x is to be found, both running from -1 to 1 across the
+    picture."""
     found = torch.eye(3, dtype=x.dtype, device=x.device).repeat(len(x), 1, 1)
     height, width = x.shape[2:]
     largest = max(1, min(height, width) // SMALLEST).bit_length() - 1
@@ -84,9 +92,14 @@ def _refined(first: Tensor, moving: Tensor, still: Tensor) -> Tensor:
         picture = moved(moving, here)
         w = _centred(picture.flatten(1)[..., None])
         product, sizes = (r * w).sum((1, 2)), r.square().sum((1, 2)) * w.square().sum((1, 2))
-        correlation = torch.where(sizes > 0, product / sizes.clamp_min(torch.finfo(w.dtype).tiny).sqrt(), -torch.inf)
+        correlation = torch.where(
+            sizes > 0, product / sizes.clamp_min(torch.finfo(w.dtype).tiny).sqrt(), -torch.inf
+        )
         better = correlation > highest
-        highest, best = torch.where(better, correlation, highest), torch.where(better[:, None, None], here, best)
+        highest, best = (
+            torch.where(better, correlation, highest),
+            torch.where(better[:, None, None], here, best),
+        )
         here = here @ _step(picture, r, w)
         here = here / here[:, 2:, 2:]
     return best
@@ -98,10 +111,14 @@ def _step(picture: Tensor, r: Tensor, w: Tensor) -> Tensor:
     curvature = g.mT @ g
     # a picture without detail in some direction must not make the system singular
     ridge = 1e-6 * curvature.diagonal(dim1=1, dim2=2).mean(1) + torch.finfo(g.dtype).tiny
-    to_r, to_w = torch.linalg.solve(curvature + ridge[:, None, None] * torch.eye(8).to(g), g.mT @ torch.cat([r, w], 2)).split(1, 2)
+    to_r, to_w = torch.linalg.solve(
+        curvature + ridge[:, None, None] * torch.eye(8).to(g), g.mT @ torch.cat([r, w], 2)
+    ).split(1, 2)
     below = ((r - g @ to_r) * w).sum((1, 2))
     scale = torch.where(below > 0, ((w - g @ to_w) * w).sum((1, 2)) / torch.where(below > 0, below, 1), 0)
-    d = torch.where((below > 0)[:, None], (scale[:, None, None] * to_r - to_w)[..., 0], 0).nan_to_num(0.0, 0.0, 0.0)
+    d = torch.where((below > 0)[:, None], (scale[:, None, None] * to_r - to_w)[..., 0], 0).nan_to_num(
+        0.0, 0.0, 0.0
+    )
     return torch.eye(3).to(d) + F.pad(d, (0, 1)).view(-1, 3, 3)
 
 
@@ -113,7 +130,10 @@ def _slopes(picture: Tensor) -> Tensor:
     along_u = ((padded[..., 1:-1, 2:] - padded[..., 1:-1, :-2]) * width / 4).flatten(1)
     along_v = ((padded[..., 2:, 1:-1] - padded[..., :-2, 1:-1]) * height / 4).flatten(1)
     outwards = along_u * u + along_v * v
-    return torch.stack([along_u * u, along_u * v, along_u, along_v * u, along_v * v, along_v, -u * outwards, -v * outwards], 2)
+    return torch.stack(
+        [along_u * u, along_u * v, along_u, along_v * u, along_v * v, along_v, -u * outwards, -v * outwards],
+        2,
+    )
 
 
 def _centred(columns: Tensor) -> Tensor:

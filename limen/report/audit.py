@@ -1,4 +1,5 @@
-"""What the probes of the task audit say about a model's gradients: comparisons for the checks, and the loss along the way as a figure."""
+"""What the probes of the task audit say about a model's gradients: comparisons for the checks, and the loss
+along the way as a figure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,14 +30,17 @@ FALL = 0.05
 
 
 def noise(cells: Sequence[CellResult]) -> Evidence:
-    """Noise that does harm, and as much as the search. Samples that were wrong before say nothing about either."""
+    """Noise that does harm, and as much as the search. Samples that were wrong before say nothing about
+    either."""
     compared, flags = 0, []
     for cell in cells:
         before, a, b = (_probe(cell, name) or 0.0 for name in ("clean", "noise", "many_steps"))
         compared += 1
         if beats(a, before, cell.result["n"], 0.0) and not beats(b, a, cell.result["n"], 0.0):
             steps = f"{cell.result['steps'][-1]} steps with {fmt(b, '%')}"
-            flags.append(f"{place(cell)}: noise of the same budget ends with {fmt(a, '%')} at the goal, {steps}.")
+            flags.append(
+                f"{place(cell)}: noise of the same budget ends with {fmt(a, '%')} at the goal, {steps}."
+            )
     return compared, flags
 
 
@@ -47,17 +51,32 @@ def one_step(cells: Sequence[CellResult]) -> Evidence:
 def no_gradients(cells: Sequence[CellResult]) -> Evidence:
     found = [
         _beaten(
-            cells, "no_gradients", "a search without gradients ends with {a} at the goal, {steps} steps along the gradient only with {b}."
+            cells,
+            "no_gradients",
+            "a search without gradients ends with {a} at the goal, {steps} steps along the gradient only "
+            "with {b}.",
         ),
-        _beaten(cells, "undefended", "the attack of the undefended net ends with {a} at the goal, that of the defended one only with {b}."),
-        _beaten(cells, "transfer", "the attack of another net ({others}) ends with {a} at the goal, its own only with {b}."),
+        _beaten(
+            cells,
+            "undefended",
+            "the attack of the undefended net ends with {a} at the goal, that of the defended one only with "
+            "{b}.",
+        ),
+        _beaten(
+            cells,
+            "transfer",
+            "the attack of another net ({others}) ends with {a} at the goal, its own only with {b}.",
+        ),
     ]
     return sum(n for n, _ in found), [flag for _, flags in found for flag in flags]
 
 
 def everything_allowed(cells: Sequence[CellResult]) -> Evidence:
-    flags = [f"{place(c)}: {fmt(_probe(c, 'anything_allowed'), '%')} of the samples reached the goal." for c in cells
-             if (_probe(c, "anything_allowed") or 0) < 1]  # fmt: skip
+    flags = [
+        f"{place(c)}: {fmt(_probe(c, 'anything_allowed'), '%')} of the samples reached the goal."
+        for c in cells
+        if (_probe(c, "anything_allowed") or 0) < 1
+    ]
     return len(cells), flags
 
 
@@ -66,28 +85,41 @@ def gradients(cells: Sequence[CellResult]) -> Evidence:
     for cell in cells:
         for name, words in (("zero_gradients", "zero"), ("broken_gradients", "not finite (NaN or infinite)")):
             share = float(cell.result.get(name) or 0)
-            # a gradient that vanishes now and then is lost on the way; one that is no number is a fault wherever it stands
+            # a gradient that vanishes now and then is lost on the way; one that is no number is a fault
+            # wherever it stands
             if share > (DEAD_SHARE if name == "zero_gradients" else 0):
                 flags.append(f"{place(cell)}: {fmt(share, '%')} of the gradients were {words}.")
         norms = cell.result["gradient_norms"]
         if norms and norms[2] > EXPLODING * norms[1]:
-            flags.append(f"{place(cell)}: gradients explode: the largest is {fmt(norms[2] / norms[1])} times the median one.")
+            flags.append(
+                f"{place(cell)}: gradients explode: the largest is {fmt(norms[2] / norms[1])} times the "
+                "median one."
+            )
     return len(cells), flags
 
 
 def loss_rises(cells: Sequence[CellResult]) -> Evidence:
     flags = []
     for cell in cells:
-        known = [(step, loss) for step, loss in zip(cell.result["steps"], cell.result["loss"], strict=True) if number(loss) is not None]
+        known = [
+            (step, loss)
+            for step, loss in zip(cell.result["steps"], cell.result["loss"], strict=True)
+            if number(loss) is not None
+        ]
         if len(known) < 2:
             continue
         steps, loss = [step for step, _ in known], [loss for _, loss in known]
         best = max(loss)
         if best - loss[0] <= 0:
-            flags.append(f"{place(cell)}: the loss never rises above the {fmt(loss[0])} of the clean samples.")
+            flags.append(
+                f"{place(cell)}: the loss never rises above the {fmt(loss[0])} of the clean samples."
+            )
         elif best - loss[-1] > FALL * (best - loss[0]):
             at = steps[loss.index(best)]
-            flags.append(f"{place(cell)}: the loss is {fmt(best)} after {at} steps, but {fmt(loss[-1])} after {steps[-1]}.")
+            flags.append(
+                f"{place(cell)}: the loss is {fmt(best)} after {at} steps, but {fmt(loss[-1])} after "
+                f"{steps[-1]}."
+            )
     return len(cells), flags
 
 
@@ -98,7 +130,10 @@ def random_without_draws(cells: Sequence[CellResult]) -> Evidence:
         if cell.result["random"] and cell.result["draws"] <= 1:
             flags.append(f"{place(cell)}: each gradient was taken from one random draw.")
         elif not cell.result["random"] and (differs := float(cell.result.get("differs") or 0)):
-            words = f"asked twice, it answers otherwise on {fmt(differs, '%')} of the samples, but does not call itself random."
+            words = (
+                f"asked twice, it answers otherwise on {fmt(differs, '%')} of the samples, but does not "
+                "call itself random."
+            )
             flags.append(f"{place(cell)}: {words}")
     return len(cells), flags
 
@@ -113,11 +148,20 @@ def figures(cells: Sequence[CellResult]) -> list[Figure]:
             continue
         low, high = min(known), max(known)
         room = 0.05 * (high - low) or 1.0
-        chart = line_chart([Series("mean loss", [float(s) for s in cell.result["steps"]], loss, slot=0)], title=f"Loss: {place(cell)}",
-                           x_label="gradient steps", y_label="loss of the attacker", y_range=(low - room, high + room), y_text=fmt,
-                           log=False)  # fmt: skip
+        chart = line_chart(
+            [Series("mean loss", [float(s) for s in cell.result["steps"]], loss, slot=0)],
+            title=f"Loss: {place(cell)}",
+            x_label="gradient steps",
+            y_label="loss of the attacker",
+            y_range=(low - room, high + room),
+            y_text=fmt,
+            log=False,
+        )
         panels.append((place(cell), chart))
-    words = "What the attacker raises, on the way from the clean samples: it should rise and stay high. A fall hints at hidden gradients."
+    words = (
+        "What the attacker raises, on the way from the clean samples: it should rise and stay high. A "
+        "fall hints at hidden gradients."
+    )
     return [Figure("Loss against steps", words, panels, legend([("mean loss", 0)]))] if panels else []
 
 
@@ -144,5 +188,8 @@ def _beaten(cells: Sequence[CellResult], probe: str, words: str) -> Evidence:
         compared += 1
         if beats(a, b, n):
             others = listed([str(name) for name in cell.result.get("others") or []])
-            flags.append(f"{place(cell)}: " + words.format(a=fmt(a, "%"), b=fmt(b, "%"), steps=cell.result["steps"][-1], others=others))
+            flags.append(
+                f"{place(cell)}: "
+                + words.format(a=fmt(a, "%"), b=fmt(b, "%"), steps=cell.result["steps"][-1], others=others)
+            )
     return compared, flags

@@ -1,6 +1,7 @@
 """The honest-attacker checks: signs that an attack was weak and the numbers flatter the model.
 
-After Carlini et al. 2019, https://arxiv.org/abs/1902.06705, and the warnings of AutoAttack. Computed from summaries and rows alone.
+After Carlini et al. 2019, https://arxiv.org/abs/1902.06705, and the warnings of AutoAttack. Computed from
+summaries and rows alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +39,16 @@ def run_checks(cells: Sequence[CellResult]) -> list[Check]:
     checks = []
     for name, raised, means, do, looks in CHECKS:
         found = [look(parts[part]) for part, look in looks.items()]
-        checks.append(Check(name, raised, means, do, sum(n for n, _ in found), [flag for _, flags in found for flag in flags]))
+        checks.append(
+            Check(
+                name,
+                raised,
+                means,
+                do,
+                sum(n for n, _ in found),
+                [flag for _, flags in found for flag in flags],
+            )
+        )
     return checks
 
 
@@ -48,16 +58,20 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     # name, raised if, means, what to do; what looks at which part of the run
     (
         "Noise control",
-        "random noise of the same budget does as much harm as the attack, or more: successes, or word error rate.",
-        "The attack adds nothing over chance: it is broken or blocked, or the budget is so large that anything works.",
+        "random noise of the same budget does as much harm as the attack, or more: successes, or word error "
+        "rate.",
+        "The attack adds nothing over chance: it is broken or blocked, or the budget is so large that "
+        "anything works.",
         "Add steps and restarts, look at the gradients, or shrink the budget.",
         {"cells": evidence.noise, "audits": audit.noise},
     ),
     (
         "Many steps beat one",
-        f"a one-step attack succeeds on more samples (by {100 * RISE:g} points) than a many-step one under the same goal and budget.",
+        f"a one-step attack succeeds on more samples (by {100 * RISE:g} points) than a many-step one under "
+        "the same goal and budget.",
         "The longer search gets lost, the usual sign of masked gradients.",
-        "Change the step size, differentiate the defence honestly (BPDA, EOT), or try an attack without gradients.",
+        "Change the step size, differentiate the defence honestly (BPDA, EOT), or try an attack without "
+        "gradients.",
         {"cells": evidence.one_step, "audits": audit.one_step},
     ),
     (
@@ -69,11 +83,14 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     ),
     (
         "Living gradients",
-        f"more than {100 * DEAD_SHARE:g}{THIN}% of the gradients were zero, a probed one was not finite, or one was a million times the "
+        f"more than {100 * DEAD_SHARE:g}{THIN}% of the gradients were zero, a probed one was not finite, or "
+        "one was a million times the "
         "median.",
-        "Zero: the model saturates, or a step of it cannot be differentiated. Not finite: it divides by zero or takes the root or the "
+        "Zero: the model saturates, or a step of it cannot be differentiated. Not finite: it divides by "
+        "zero or takes the root or the "
         "logarithm of it. Exploding: a part of it is all but a jump. In each case the attack walked blind.",
-        "Attack the logits rather than probabilities, give the step a backward pass (BPDA), keep roots and logarithms away from zero, or "
+        "Attack the logits rather than probabilities, give the step a backward pass (BPDA), keep roots and "
+        "logarithms away from zero, or "
         "use double precision.",
         {"cells": evidence.dead, "audits": audit.gradients},
     ),
@@ -86,10 +103,13 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     ),
     (
         "Random models are averaged",
-        "a model that answers at random was attacked with one draw per gradient (no EOT), or a model that does not call itself random "
+        "a model that answers at random was attacked with one draw per gradient (no EOT), or a model that "
+        "does not call itself random "
         "answers the same samples otherwise when it is asked again.",
-        "The gradient is mostly noise, and the model looks better than it is; a lucky draw may count as a success, or hide one.",
-        "Set draws to 10 or more in the defence, or in the attack; a model of your own says random = True and draws = 10.",
+        "The gradient is mostly noise, and the model looks better than it is; a lucky draw may count as a "
+        "success, or hide one.",
+        "Set draws to 10 or more in the defence, or in the attack; a model of your own says random = True "
+        "and draws = 10.",
         {"cells": evidence.random_without_draws, "audits": audit.random_without_draws},
     ),
     (
@@ -101,10 +121,12 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     ),
     (
         "Gradients beat guessing",
-        f"a search without gradients, or an attack computed on another net or on the undefended one, succeeds on {100 * RISE:g} points "
+        "a search without gradients, or an attack computed on another net or on the undefended one, "
+        f"succeeds on {100 * RISE:g} points "
         "more than the gradient of the model itself does.",
         "The gradient points the wrong way: it is masked, shattered or drowned in noise.",
-        "Attack through a smooth stand-in of the defence (BPDA), average over draws (EOT), and count the stronger attack.",
+        "Attack through a smooth stand-in of the defence (BPDA), average over draws (EOT), and count the "
+        "stronger attack.",
         {"cells": rivals.guessing, "transfers": rivals.transfers, "audits": audit.no_gradients},
     ),
     (
@@ -116,7 +138,8 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     ),
     (
         "The attacks keep up with a plain search",
-        f"the attacks of the run, all together, succeed on {100 * RISE:g} points fewer of the probed samples than the plain search "
+        f"the attacks of the run, all together, succeed on {100 * RISE:g} points fewer of the probed "
+        "samples than the plain search "
         "of the audit (pgd) under the same goal and budget.",
         "The attacks are too weak, or broken: the model is less robust than the tables say.",
         "Add steps and restarts, leave the step size to the attack, or add pgd or auto_attack to the run.",

@@ -23,27 +23,42 @@ def details(cells: Sequence[CellResult]) -> list[Figure]:
 
 
 def distortion(cells: Sequence[CellResult]) -> list[Figure]:
-    """Box plots of dB by attack, then by class, for the whole clip, vocal part and background: figures 3 and 4 of the same paper."""
+    """Box plots of dB by attack, then by class, for the whole clip, vocal part and background: figures 3 and
+    4 of the same paper."""
     measured = [c for c in cells if not c.curve and c.attack != "none" and "peak_db" in c.columns]
     out = []
     for stem, words in (("peak_db", "Peak of the change, dB"), ("mean_db", "Mean of the change, dB")):
-        parts = [(stem + suffix, name) for suffix, name in PARTS if any(stem + suffix in c.columns for c in measured)]
+        parts = [
+            (stem + suffix, name)
+            for suffix, name in PARTS
+            if any(stem + suffix in c.columns for c in measured)
+        ]
         if not parts:
             continue
         names = [name for _, name in parts]
         key = legend([(n, k) for k, n in enumerate(names)], boxes=True)
         rule = ACCEPTABLE if stem == "peak_db" else None
-        rest = " Boxes hold half of the samples, the line is the median, whiskers reach the last sample within 1.5 box lengths."
+        rest = (
+            " Boxes hold half of the samples, the line is the median, whiskers reach the last sample "
+            "within 1.5 box lengths."
+        )
         known = " Dashed: −32 dB; a peak below it is usually called acceptable." if rule else ""
         panels: list[tuple[str, Markup]] = []
         values = [v for c in measured for column, _ in parts for v in _finite(c.values(column))]
         for net, defense in facets(measured):
             here = [c for c in measured if (c.net, c.defense) == (net, defense)]
-            groups = _boxes({_attack_name(c): [_finite(c.values(column)) for column, _ in parts] for c in here})
+            groups = _boxes(
+                {_attack_name(c): [_finite(c.values(column)) for column, _ in parts] for c in here}
+            )
             if groups:
-                name, size = facet_name(net, defense), {"width": max(420, 70 + 75 * len(groups)), "height": 260}
+                name, size = (
+                    facet_name(net, defense),
+                    {"width": max(420, 70 + 75 * len(groups)), "height": 260},
+                )
                 title, span = f"{words} by attack: {name}", (min(values), max(values))
-                panels.append((name, box_plot(groups, names, title=title, y_label=words, rule=rule, span=span, **size)))
+                panels.append(
+                    (name, box_plot(groups, names, title=title, y_label=words, rule=rule, span=span, **size))
+                )
         if panels:
             out.append(
                 Figure(
@@ -63,10 +78,23 @@ def distortion(cells: Sequence[CellResult]) -> list[Figure]:
                 continue
             columns = [cell.values(column) for column, _ in parts]
             groups = _boxes(
-                {name: [_finite([v for v, w in zip(values, labels, strict=True) if w == name]) for values in columns] for name in order}
+                {
+                    name: [
+                        _finite([v for v, w in zip(values, labels, strict=True) if w == name])
+                        for values in columns
+                    ]
+                    for name in order
+                }
             )
             if groups:
-                panels.append((place(cell), box_plot(groups, names, title=f"{words} by class: {place(cell)}", y_label=words, rule=rule)))
+                panels.append(
+                    (
+                        place(cell),
+                        box_plot(
+                            groups, names, title=f"{words} by class: {place(cell)}", y_label=words, rule=rule
+                        ),
+                    )
+                )
         if panels:
             out.append(
                 Figure(
@@ -83,12 +111,15 @@ def distortion(cells: Sequence[CellResult]) -> list[Figure]:
 
 def _attack_name(cell: CellResult) -> str:
     return cell.attack + (
-        f" {', '.join(fmt(v) if number(v) is not None else str(v) for v in cell.variable.values())}" if cell.variable else ""
+        f" {', '.join(fmt(v) if number(v) is not None else str(v) for v in cell.variable.values())}"
+        if cell.variable
+        else ""
     )
 
 
 def _strongest(cells: Sequence[CellResult]) -> list[CellResult]:
-    """Per net, undefended where possible: the cell in which the model does worst, and the universal attacks."""
+    """Per net, undefended where possible: the cell in which the model does worst, and the universal
+    attacks."""
     out: list[CellResult] = []
     for net in dict.fromkeys(c.net for c in cells):
         mine = [c for c in cells if c.net == net]
@@ -115,7 +146,9 @@ def confusion(cells: Sequence[CellResult]) -> list[Figure]:
         if cell is None or not 1 < len(cell.classes) <= MOST_CLASSES:
             continue
         counts = {(a, b): 0 for a in cell.classes for b in cell.classes}
-        for label, said in zip(cell.rows.get("label", []), cell.rows.get("adversarial_prediction", []), strict=False):
+        for label, said in zip(
+            cell.rows.get("label", []), cell.rows.get("adversarial_prediction", []), strict=False
+        ):
             if (str(label), str(said)) in counts:
                 counts[str(label), str(said)] += 1
         rows = [a for a in cell.classes if any(counts[a, b] for b in cell.classes)]
@@ -137,7 +170,8 @@ def confusion(cells: Sequence[CellResult]) -> list[Figure]:
         [
             Figure(
                 "Who is mistaken for whom",
-                "Number of samples of each class (rows) by the model’s answer (columns), under the attack that does most harm.",
+                "Number of samples of each class (rows) by the model’s answer (columns), under the attack "
+                "that does most harm.",
                 panels,
                 Markup(""),
             )

@@ -47,10 +47,14 @@ def facet_name(net: str, defense: str) -> str:
 
 
 def fooling(cells: Sequence[CellResult]) -> list[Figure]:
-    """Share of each class that changes its answer as the perturbation grows: figure 2 of Vadillo and Santana 2021."""
+    """Share of each class that changes its answer as the perturbation grows: figure 2 of Vadillo and Santana
+    2021."""
     out = []
     for cell in cells:
-        curves = {name: (c.get("values"), c.get("fooling_rate")) for name, c in (cell.result.get("scaled") or {}).items()}
+        curves = {
+            name: (c.get("values"), c.get("fooling_rate"))
+            for name, c in (cell.result.get("scaled") or {}).items()
+        }
         if cell.curve.get("by_class") and cell.universal:
             curves[cell.curve["constraint"]] = (cell.curve["values"], cell.curve["by_class"])
         curves = {k: v for k, v in curves.items() if v[0] and v[1]}
@@ -59,7 +63,10 @@ def fooling(cells: Sequence[CellResult]) -> list[Figure]:
         names = list(next(iter(curves.values()))[1])
         panels = []
         for name, (values, rates) in curves.items():
-            series = [Series(label, values, rate, slot=names.index(label) if label in names else 0) for label, rate in rates.items()]
+            series = [
+                Series(label, values, rate, slot=names.index(label) if label in names else 0)
+                for label, rate in rates.items()
+            ]
             panels.append(
                 (
                     AXES.get(name, name),
@@ -75,7 +82,8 @@ def fooling(cells: Sequence[CellResult]) -> list[Figure]:
         out.append(
             Figure(
                 f"Fooling rate by class: {place(cell)}",
-                "Share of the samples of each class whose answer changes when the one perturbation is made larger or smaller.",
+                "Share of the samples of each class whose answer changes when the one perturbation is made "
+                "larger or smaller.",
                 panels,
                 legend([(n, k) for k, n in enumerate(names)]),
             )
@@ -91,18 +99,31 @@ def training(cells: Sequence[CellResult]) -> list[Figure]:
         if not isinstance(history, list) or len(history) < 2:
             continue
         names = [
-            k for k in history[0] if k not in ("epoch", "seconds", "rate", "lr") and all(number(row.get(k)) is not None for row in history)
+            k
+            for k in history[0]
+            if k not in ("epoch", "seconds", "rate", "lr")
+            and all(number(row.get(k)) is not None for row in history)
         ]
         for shares in (True, False):
             chosen = [k for k in names if ("accuracy" in k) == shares]
-            series = [Series(k, list(range(1, len(history) + 1)), [float(row[k]) for row in history], slot=j) for j, k in enumerate(chosen)]
+            series = [
+                Series(k, list(range(1, len(history) + 1)), [float(row[k]) for row in history], slot=j)
+                for j, k in enumerate(chosen)
+            ]
             if series:
                 top = 1.0 if shares else max(v for s in series for v in s.y if v is not None) * 1.05 or 1.0
                 words = "Accuracy, %" if shares else "Loss"
                 chart = (
                     line_chart(series, title=f"{words}: {cell.net}", x_label="epoch", y_label=words)
                     if shares
-                    else line_chart(series, title=f"{words}: {cell.net}", x_label="epoch", y_label=words, y_range=(0.0, top), y_text=fmt)
+                    else line_chart(
+                        series,
+                        title=f"{words}: {cell.net}",
+                        x_label="epoch",
+                        y_label=words,
+                        y_range=(0.0, top),
+                        y_text=fmt,
+                    )
                 )
                 panels.append((f"{cell.net}: {', '.join(chosen)}", chart))
     return [Figure("Training", "One point per epoch.", panels, Markup(""))] if panels else []

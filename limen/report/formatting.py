@@ -20,16 +20,46 @@ COLUMNS: dict[str, tuple[str, str, str, str]] = {
     "l0": ("L0", "0f", "median", "number of values changed"),
     "dissimilarity_l2": ("Dissim.", "3g", "median", "Euclidean norm of the change over that of the sample"),
     "snr_db": ("SNR, dB", "1f", "median", "signal-to-noise ratio; larger is quieter"),
-    "peak_db": ("Peak, dB", "1f", "median", "the loudest change relative to the loudest of the clip; below −32 is called acceptable"),
+    "peak_db": (
+        "Peak, dB",
+        "1f",
+        "median",
+        "the loudest change relative to the loudest of the clip; below −32 is called acceptable",
+    ),
     "peak_db_vocal": ("vocal", "1f", "median", "peak on the vocal part, dB"),
     "peak_db_background": ("backgr.", "1f", "median", "peak outside the vocal part, dB"),
     "pesq": ("PESQ", "2f", "median", "perceptual quality, 1 to 4.6; larger is better"),
     "stoi": ("STOI", "2f", "median", "intelligibility, 0 to 1; larger is better"),
-    "wer": ("WER", "%", "errors / words", "word error rate of the whole set: all errors over all words, clips count by their length"),
-    "cer": ("CER", "%", "errors / characters", "character error rate of the whole set: all errors over all characters"),
-    "fooled": ("Fooled", "%", "of all n", "the model’s answer is another than before the attack, whatever is right"),
-    "over_the_air": ("Over the air", "%", "mean", "share of fresh draws of the transforms in which the attack reached its goal"),
-    "clean_over_the_air": ("Air alone", "%", "mean", "share of these draws in which the transforms alone reached it"),
+    "wer": (
+        "WER",
+        "%",
+        "errors / words",
+        "word error rate of the whole set: all errors over all words, clips count by their length",
+    ),
+    "cer": (
+        "CER",
+        "%",
+        "errors / characters",
+        "character error rate of the whole set: all errors over all characters",
+    ),
+    "fooled": (
+        "Fooled",
+        "%",
+        "of all n",
+        "the model’s answer is another than before the attack, whatever is right",
+    ),
+    "over_the_air": (
+        "Over the air",
+        "%",
+        "mean",
+        "share of fresh draws of the transforms in which the attack reached its goal",
+    ),
+    "clean_over_the_air": (
+        "Air alone",
+        "%",
+        "mean",
+        "share of these draws in which the transforms alone reached it",
+    ),
 }
 
 
@@ -39,7 +69,8 @@ def signed(text: str) -> str:
 
 
 def fmt(value: Any, how: str = "3g") -> str:
-    """One value: "%" as a percentage, "1f" with one decimal, "3g" with three significant digits, "n" as a count."""
+    """One value: "%" as a percentage, "1f" with one decimal, "3g" with three significant digits, "n" as a
+    count."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return DASH
     if isinstance(value, float) and math.isinf(value):
@@ -83,7 +114,10 @@ def listed(words: Sequence[str]) -> str:
 
 
 def variable_text(variable: dict[str, Any]) -> str:
-    return ", ".join(f"{key.rsplit('.', 1)[-1]} {fmt(v) if isinstance(v, int | float) else v}" for key, v in variable.items())
+    return ", ".join(
+        f"{key.rsplit('.', 1)[-1]} {fmt(v) if isinstance(v, int | float) else v}"
+        for key, v in variable.items()
+    )
 
 
 def place(cell: CellResult) -> str:
@@ -110,26 +144,40 @@ def _threat(cells: Sequence[CellResult]) -> str:
     if first.control:
         knows = "The control knows nothing about the model: it adds random noise"
     elif first.victims or first.proxies:
-        knows = f"The attacker computes the change on {listed(first.proxies) or 'each proxy in turn'} and hopes that it transfers"
+        knows = (
+            f"The attacker computes the change on {listed(first.proxies) or 'each proxy in turn'} and "
+            "hopes that it transfers"
+        )
     elif name in BLIND and not first.attack_spec.get("search"):
         knows = "The attacker does not see the model: it takes the same parts out of any sound"
     elif first.queries:
         knows = "The attacker sees the model’s answers only, never a gradient"
     elif defended and not all(c.sees_defense for c in defended):
-        knows = f"The attacker knows the model but not {'every' if any(c.sees_defense for c in defended) else 'the'} defence"
+        knows = (
+            "The attacker knows the model but not "
+            f"{'every' if any(c.sees_defense for c in defended) else 'the'} defence"
+        )
     else:
         knows = f"The attacker knows the model{' and the defence' if defended else ''} (white box)"
     wants = "" if first.control else f", wants {_goal(first)}"
     alone = ", looks for one change that serves every sample" if first.universal else ""
     if first.attack_spec.get("through"):
-        alone += f", searches through random draws of {listed([one['name'] for one in first.attack_spec['through']])}"
-    return f"{knows}{wants}{alone}{',' if wants else ''} and {_budget(cells, thing, part)}; success is judged on {_judged(first)}."
+        alone += (
+            ", searches through random draws of "
+            f"{listed([one['name'] for one in first.attack_spec['through']])}"
+        )
+    return (
+        f"{knows}{wants}{alone}{',' if wants else ''} and {_budget(cells, thing, part)}; success is "
+        f"judged on {_judged(first)}."
+    )
 
 
 def _goal(cell: CellResult) -> str:
     goal = cell.goal
     if goal["name"] == "untargeted":
-        return "any answer but the model’s own" if goal.get("away_from") == "prediction" else "any wrong answer"
+        return (
+            "any answer but the model’s own" if goal.get("away_from") == "prediction" else "any wrong answer"
+        )
     if goal["name"] == "target_class":
         target = goal.get("target", "random")
         if isinstance(target, int):
@@ -149,7 +197,11 @@ def _goal(cell: CellResult) -> str:
 
 def _budget(cells: Sequence[CellResult], thing: str, part: str) -> str:
     curve = cells[0].curve
-    budget = {"name": {"snr_db": "snr"}.get(curve["constraint"], curve["constraint"])} if curve else cells[0].budget
+    budget = (
+        {"name": {"snr_db": "snr"}.get(curve["constraint"], curve["constraint"])}
+        if curve
+        else cells[0].budget
+    )
     name = budget.get("name")
     if name is None and cells[0].limit:
         return f"may change the {thing} within the attack’s own limits ({variable_text(cells[0].limit)})"
@@ -163,15 +215,23 @@ def _budget(cells: Sequence[CellResult], thing: str, part: str) -> str:
                 else " as much as it needs, by the smallest change it can find"
             )
         )
-    key = {"linf": "eps", "l2": "eps", "l1": "eps", "l0": "count", "snr": "snr_db", "peak_db": "peak_db"}.get(str(name))
+    key = {"linf": "eps", "l2": "eps", "l1": "eps", "l0": "count", "snr": "snr_db", "peak_db": "peak_db"}.get(
+        str(name)
+    )
     if curve:
         values = sorted(v for v in curve["values"] if v or name in ("snr", "peak_db"))
     else:
-        values = sorted({c.budget[key] for c in cells if isinstance(c.budget.get(key), int | float)}) if key else []
+        values = (
+            sorted({c.budget[key] for c in cells if isinstance(c.budget.get(key), int | float)})
+            if key
+            else []
+        )
     if not values:
         return f"may change the {thing} within the budget {_call(budget)}"
     size = (
-        fmt(float(values[0])) if len(values) == 1 else f"{fmt(float(values[0]))} to {fmt(float(values[-1]))} (several budgets were tried)"
+        fmt(float(values[0]))
+        if len(values) == 1
+        else f"{fmt(float(values[0]))} to {fmt(float(values[-1]))} (several budgets were tried)"
     )
     if name == "linf":
         steps = 255 * values[0]
@@ -180,17 +240,21 @@ def _budget(cells: Sequence[CellResult], thing: str, part: str) -> str:
         return f"may change every {part} by at most {size}"
     return {
         "l2": f"may change the {thing} by at most {size} in Euclidean norm",
-        "dissimilarity": f"may change the {thing} by at most {size} of its own Euclidean norm (dissimilarity)",
+        "dissimilarity": f"may change the {thing} by at most {size} of its own Euclidean norm "
+        "(dissimilarity)",
         "l1": f"may change the {thing} by at most {size} in total (L1)",
         "l0": f"may change at most {size} values of the {thing}",
         "snr": f"must keep the change at least {size} dB below the signal",
-        "peak_db": f"must keep the loudest change at {size} dB or less relative to the loudest sample of the clip",
+        "peak_db": f"must keep the loudest change at {size} dB or less relative to the loudest sample of "
+        "the clip",
     }.get(str(name), f"may change the {thing} within the budget {name} ({size})")
 
 
 def _judged(cell: CellResult) -> str:
     store = str(cell.meta.get("stored_as") or ("int16" if cell.kind == "clip" else "float"))
-    return {"int16": "16-bit audio as stored", "uint8": "8-bit pictures as stored"}.get(store, "the values as stored")
+    return {"int16": "16-bit audio as stored", "uint8": "8-bit pictures as stored"}.get(
+        store, "the values as stored"
+    )
 
 
 def _call(spec: dict[str, Any]) -> str:

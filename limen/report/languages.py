@@ -1,4 +1,5 @@
-"""Language confusion: what becomes of clips in each true language when the model takes them for another, figure 5.3 of Olivier 2023."""
+"""Language confusion: what becomes of clips in each true language when the model takes them for another,
+figure 5.3 of Olivier 2023."""
 
 import re
 from collections import Counter
@@ -26,15 +27,17 @@ class Group:
     known: int
     """How many the model takes for what they are while clean."""
     flipped: int | None
-    """How many it takes for the target under attack; where the attack names no language, for any but the true one. None if the true
-    language is the target."""
+    """How many it takes for the target under attack; where the attack names no language, for any but the true
+    one. None if the true language is the target."""
     heard_as: str
     clean_wer: float | None
     wer: float | None
 
 
 def languages(cells: Sequence[CellResult]) -> tuple[Table, Figure] | None:
-    shown = [(c, groups(c)) for c in cells if not c.curve and not c.victims and "adversarial_language" in c.rows]
+    shown = [
+        (c, groups(c)) for c in cells if not c.curve and not c.victims and "adversarial_language" in c.rows
+    ]
     shown = [(c, found) for c, found in shown if found]
     if not shown:
         return None
@@ -62,7 +65,8 @@ def languages(cells: Sequence[CellResult]) -> tuple[Table, Figure] | None:
         ("Known clean", "share whose language the model detects while nothing is changed"),
         (
             "Flipped",
-            "share taken for the attacker’s language (– where it is the true one); for any wrong language where the attacker names none",
+            "share taken for the attacker’s language (– where it is the true one); for any wrong language "
+            "where the attacker names none",
         ),
         ("Mostly taken for", "the language detected most often under attack"),
         ("WER clean", "all errors over all words"),
@@ -87,7 +91,9 @@ def groups(cell: CellResult) -> list[Group]:
                 language,
                 len(at),
                 sum(rows["clean_language"][i] == language for i in at) if "clean_language" in rows else 0,
-                None if target == language else sum(a == target if target else a != language for a in attacked),
+                None
+                if target == language
+                else sum(a == target if target else a != language for a in attacked),
                 f"{top} ({fmt(count / len(at), '%')})",
                 _wer(cell, at, "clean_"),
                 _wer(cell, at, ""),
@@ -114,7 +120,11 @@ def _wer(cell: CellResult, at: list[int], kind: str) -> float | None:
         return number(sum(e or 0.0 for e, _ in counts) / total) if total else None
     said = cell.rows.get(f"{kind or 'adversarial_'}prediction", [])
     labels = cell.rows.get("label", [])
-    return error_rate([str(labels[i]) for i in at], [str(said[i] or "") for i in at], how_compared(cell)) if said and labels else None
+    return (
+        error_rate([str(labels[i]) for i in at], [str(said[i] or "") for i in at], how_compared(cell))
+        if said and labels
+        else None
+    )
 
 
 def _figure(shown: list[tuple[CellResult, list[Group]]]) -> Figure:
@@ -122,7 +132,9 @@ def _figure(shown: list[tuple[CellResult, list[Group]]]) -> Figure:
     panels = []
     attacks = list(dict.fromkeys(_name(c) for c, _ in shown if c.attack != "none"))
     for net, defense in dict.fromkeys((c.net, c.defense) for c, _ in shown):
-        here = [(c, found) for c, found in shown if (c.net, c.defense) == (net, defense) and c.attack != "none"]
+        here = [
+            (c, found) for c, found in shown if (c.net, c.defense) == (net, defense) and c.attack != "none"
+        ]
         names = list(dict.fromkeys(g.language for _, found in here for g in found))
         clean = {g.language: g.clean_wer for _, found in here for g in found}
         dots = [Dots("clean", [clean.get(n) for n in names], 0)]
@@ -130,9 +142,24 @@ def _figure(shown: list[tuple[CellResult, list[Group]]]) -> Figure:
             by = {g.language: g.wer for g in found}
             dots.append(Dots(_name(cell), [by.get(n) for n in names], 1 + attacks.index(_name(cell))))
         heading = f"{net}, {'undefended' if defense == 'none' else defense}"
-        panels.append((heading, dot_plot(names, dots, title=f"Word error rate by true language: {heading}", x_label="Word error rate, %")))
+        panels.append(
+            (
+                heading,
+                dot_plot(
+                    names,
+                    dots,
+                    title=f"Word error rate by true language: {heading}",
+                    x_label="Word error rate, %",
+                ),
+            )
+        )
     key = legend([("clean", 0), *((name, 1 + k) for k, name in enumerate(attacks))])
-    return Figure("Word error rate by true language", "One row per language that was spoken, one mark per attack.", panels, key)
+    return Figure(
+        "Word error rate by true language",
+        "One row per language that was spoken, one mark per attack.",
+        panels,
+        key,
+    )
 
 
 def _name(cell: CellResult) -> str:

@@ -1,4 +1,5 @@
-"""Examples to look at and listen to: pictures, clips, waveforms and spectrograms, all embedded in the page."""
+"""Examples to look at and listen to: pictures, clips, waveforms and spectrograms, all embedded in the
+page."""
 
 import base64
 import io
@@ -17,7 +18,9 @@ DYNAMIC_DB = 80.0
 """Range of the spectrograms below the loudest point of the clean clip."""
 COLUMNS_PX, ROWS_PX, LEVELS = 260, 96, 48
 # night blue, violet, rose, amber, ivory: lightness rises evenly, so the map reads in grey too
-COLOURS = np.array([(13, 14, 38), (66, 33, 105), (158, 52, 110), (228, 112, 75), (250, 190, 98), (253, 246, 214)], float)
+COLOURS = np.array(
+    [(13, 14, 38), (66, 33, 105), (158, 52, 110), (228, 112, 75), (250, 190, 98), (253, 246, 214)], float
+)
 
 
 def choose(cells: list[CellResult], per_cell: int, megabytes: float) -> dict[str, list[dict[str, Any]]]:
@@ -41,7 +44,8 @@ def _cost(cell: CellResult, example: dict[str, Any]) -> float:
 
 
 def find(cell: CellResult, example: dict[str, Any], role: str) -> Path | None:
-    """The file of an example, if it is there; a name that leads out of the cell's folder is no file of ours."""
+    """The file of an example, if it is there; a name that leads out of the cell's folder is no file of
+    ours."""
     name = (example.get("files") or {}).get(role)
     for base in (cell.folder, cell.folder / "examples") if name else ():
         path = (base / str(name)).resolve()
@@ -58,7 +62,10 @@ def show(cell: CellResult, example: dict[str, Any]) -> dict[str, Any]:
         "label": _text(example.get("label")),
         "success": bool(example.get("success")),
         "already": bool(example.get("already")),
-        "answers": {"clean": _text(example.get("clean_prediction")), "adversarial": _text(example.get("adversarial_prediction"))},
+        "answers": {
+            "clean": _text(example.get("clean_prediction")),
+            "adversarial": _text(example.get("adversarial_prediction")),
+        },
         "metrics": _metrics(example.get("metrics") or {}, cell.kind),
         "confidence": _confidences(example.get("metrics") or {}),
         "missing": [role for role in ("clean", "adversarial") if paths[role] is None],
@@ -67,11 +74,15 @@ def show(cell: CellResult, example: dict[str, Any]) -> dict[str, Any]:
     if cell.output == "transcript":
         goal = cell.goal if cell.targeted and cell.goal["name"] == "transcript" else {}
         target = (example.get("metrics") or {}).get("target") or goal.get("text")
-        shown["heard"] = align_words(cell, shown["label"], shown["answers"]["clean"], shown["answers"]["adversarial"], target)
+        shown["heard"] = align_words(
+            cell, shown["label"], shown["answers"]["clean"], shown["answers"]["adversarial"], target
+        )
     if not shown["missing"]:
         assert paths["clean"] is not None
         assert paths["adversarial"] is not None
-        shown["panels"] = _clip(paths) if cell.kind == "clip" else _picture(paths["clean"], paths["adversarial"])
+        shown["panels"] = (
+            _clip(paths) if cell.kind == "clip" else _picture(paths["clean"], paths["adversarial"])
+        )
     return shown
 
 
@@ -83,15 +94,25 @@ def _metrics(metrics: dict[str, Any], kind: str | None) -> list[tuple[str, str]]
     shown = [
         k
         for k in COLUMNS
-        if isinstance(metrics.get(k), int | float) and k != "fooled" and not (kind == "clip" and k in ("l0", "l1", "dissimilarity_l2"))
+        if isinstance(metrics.get(k), int | float)
+        and k != "fooled"
+        and not (kind == "clip" and k in ("l0", "l1", "dissimilarity_l2"))
     ]
     return [(COLUMNS[k][0], fmt(metrics[k], COLUMNS[k][1])) for k in shown]
 
 
 def _confidences(metrics: dict[str, Any]) -> dict[str, str]:
     """How sure the model was of each answer, where the run measured it."""
-    names = {"clean": ("clean_confidence", "confidence_clean"), "adversarial": ("confidence", "adversarial_confidence")}
-    return {role: fmt(metrics[k], "%") for role, keys in names.items() for k in keys if isinstance(metrics.get(k), int | float)}
+    names = {
+        "clean": ("clean_confidence", "confidence_clean"),
+        "adversarial": ("confidence", "adversarial_confidence"),
+    }
+    return {
+        role: fmt(metrics[k], "%")
+        for role, keys in names.items()
+        for k in keys
+        if isinstance(metrics.get(k), int | float)
+    }
 
 
 def data_uri(data: bytes, mime: str) -> str:
@@ -114,7 +135,12 @@ def _picture(clean: Path, adversarial: Path) -> list[dict[str, Any]]:
     return [
         {"role": "clean", "image": data_uri(clean.read_bytes(), "image/png"), "tiny": tiny, "note": ""},
         {"role": "perturbation", "image": data_uri(_png(shown), "image/png"), "tiny": tiny, "note": note},
-        {"role": "adversarial", "image": data_uri(adversarial.read_bytes(), "image/png"), "tiny": tiny, "note": ""},
+        {
+            "role": "adversarial",
+            "image": data_uri(adversarial.read_bytes(), "image/png"),
+            "tiny": tiny,
+            "note": "",
+        },
     ]
 
 
@@ -128,13 +154,21 @@ def _clip(paths: dict[str, Path | None]) -> list[dict[str, Any]]:
     x, x_adv = clean.mean(1), adversarial.mean(1)
     n = min(len(x), len(x_adv))
     change = x_adv[:n] - x[:n]
-    powers = {"clean": _power_db(x, rate_hz), "perturbation": _power_db(change, rate_hz), "adversarial": _power_db(x_adv, rate_hz)}
+    powers = {
+        "clean": _power_db(x, rate_hz),
+        "perturbation": _power_db(change, rate_hz),
+        "adversarial": _power_db(x_adv, rate_hz),
+    }
     top = max(float(powers["clean"].max()), float(powers["adversarial"].max()))
     loudest = max(float(np.abs(x).max(initial=0)), float(np.abs(x_adv).max(initial=0)), 1e-6)
     quiet = float(np.abs(change).max(initial=0))
     factor = 2 ** int(np.clip(np.floor(np.log2(loudest / quiet)), 0, 12)) if quiet else 1
     panels = []
-    for role, wave, scale in (("clean", x, 1.0), ("perturbation", change, float(factor)), ("adversarial", x_adv, 1.0)):
+    for role, wave, scale in (
+        ("clean", x, 1.0),
+        ("perturbation", change, float(factor)),
+        ("adversarial", x_adv, 1.0),
+    ):
         path = paths[role]
         sound = path.read_bytes() if path else _wav(wave, rate_hz)
         panels.append(
@@ -179,7 +213,12 @@ def _spectrogram(power_db: np.ndarray, top: float) -> bytes:
     level = np.clip((power_db - top + DYNAMIC_DB) / DYNAMIC_DB, 0, 1) * (LEVELS - 1)
     image = Image.fromarray(level.round().astype(np.uint8), "P")
     where = np.linspace(0, len(COLOURS) - 1, LEVELS)
-    image.putpalette(np.stack([np.interp(where, range(len(COLOURS)), c) for c in COLOURS.T], 1).round().astype(np.uint8).tobytes())
+    image.putpalette(
+        np.stack([np.interp(where, range(len(COLOURS)), c) for c in COLOURS.T], 1)
+        .round()
+        .astype(np.uint8)
+        .tobytes()
+    )
     return _png(image)
 
 
@@ -190,7 +229,8 @@ def _png(image: Any) -> bytes:
 
 
 def _waveform(x: np.ndarray) -> str:
-    """SVG path of the envelope in a box of 260 x 40: one vertical stroke per column from the lowest to the highest sample."""
+    """SVG path of the envelope in a box of 260 x 40: one vertical stroke per column from the lowest to the
+    highest sample."""
     if not len(x):
         return ""
     edges = np.linspace(0, len(x), min(COLUMNS_PX, len(x)) + 1).astype(int)

@@ -25,7 +25,11 @@ from limen.report.formatting import duration, fmt, interval, listed, many, place
 from limen.report.run import CellResult, Run, component, read_run
 
 HERE = Path(__file__).parent
-THINGS = {("picture", "class"): "Pictures", ("clip", "class"): "Clips", ("clip", "transcript"): "Speech to text"}
+THINGS = {
+    ("picture", "class"): "Pictures",
+    ("clip", "class"): "Clips",
+    ("clip", "transcript"): "Speech to text",
+}
 TASKS = {
     "accuracy": "accuracy under attack",
     "constrained_accuracy": "accuracy under a constraint",
@@ -38,7 +42,8 @@ TASKS = {
 def build(run_folder: Path, out: Path | None = None, *, examples: int = 3, megabytes: float = 6.5) -> Path:
     """Write the report of a run and return its path; `out` defaults to report.html in the run folder.
 
-    At most `examples` samples of each cell are embedded, taken by turns until they fill `megabytes`; the rest stays in the run folder.
+    At most `examples` samples of each cell are embedded, taken by turns until they fill `megabytes`; the rest
+    stays in the run folder.
     """
     run = read_run(Path(run_folder))
     path = Path(out) if out is not None else run.folder / "report.html"
@@ -56,7 +61,11 @@ def _environment() -> Any:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["fmt"] = fmt
     return environment
@@ -85,7 +94,11 @@ def _context(run: Run, examples: int, megabytes: float) -> dict[str, Any]:
             if k not in ("command", "started") and v is not None
         ],
         "config": json.dumps(run.config, indent=2, ensure_ascii=False),
-        "links": [n for n in ("config.json", "environment.json", "summary.json", "rows.parquet", "log.txt") if (run.folder / n).is_file()],
+        "links": [
+            n
+            for n in ("config.json", "environment.json", "summary.json", "rows.parquet", "log.txt")
+            if (run.folder / n).is_file()
+        ],
     }
 
 
@@ -100,23 +113,37 @@ def _lede(run: Run, checked: Sequence[checks.Check]) -> str:
         if attacks
         else f"This run judged {many(len(nets), 'model')}",
         f", undefended and behind {many(len(defenses), 'defence')}" if defenses else "",
-        f": {many(len(run.cells), 'cell')}, {many(judged, 'judged sample')}, {duration(sum(c.seconds for c in run.cells))} of computing.",
+        f": {many(len(run.cells), 'cell')}, {many(judged, 'judged sample')}, "
+        f"{duration(sum(c.seconds for c in run.cells))} of computing.",
     ]
     for tile in _tiles(done):
         if tile["worst"]:
             further = tile.get("together", tile["worst"]) != tile["worst"]
             of = f" (worst of {tile['together_of']})" if further else ""
             parts.append(
-                f" {tile['net']} goes from {tile['clean']} to {tile['worst']} {tile['what']} under {tile['attack']}{tile['cost']}"
-                + (f", and to {tile['together']} under all attacks within this budget together{of}." if further else ".")
+                f" {tile['net']} goes from {tile['clean']} to {tile['worst']} {tile['what']} under "
+                f"{tile['attack']}{tile['cost']}"
+                + (
+                    f", and to {tile['together']} under all attacks within this budget together{of}."
+                    if further
+                    else "."
+                )
             )
     if run.failed:
-        parts.append(f" {many(len(run.failed), 'cell')} failed and {'is' if len(run.failed) == 1 else 'are'} listed below.")
+        parts.append(
+            f" {many(len(run.failed), 'cell')} failed and {'is' if len(run.failed) == 1 else 'are'} listed "
+            "below."
+        )
     flags, ran = [c for c in checked if c.status == "flag"], [c for c in checked if c.status != "not run"]
     if flags:
-        parts.append(f" {len(flags)} of {len(ran)} honest-attacker checks raised a flag: read them before believing a number.")
+        parts.append(
+            f" {len(flags)} of {len(ran)} honest-attacker checks raised a flag: read them before believing "
+            "a number."
+        )
     elif ran:
-        parts.append(f" Every honest-attacker check that could be made ({len(ran)} of {len(checked)}) passed.")
+        parts.append(
+            f" Every honest-attacker check that could be made ({len(ran)} of {len(checked)}) passed."
+        )
     return "".join(parts)
 
 
@@ -136,7 +163,8 @@ def _tiles(cells: Sequence[CellResult]) -> list[dict[str, Any]]:
         behind = [
             w
             for w in (
-                tables.worst([c for c in mine if c.defense == d]) for d in dict.fromkeys(c.defense for c in mine if c.defense != "none")
+                tables.worst([c for c in mine if c.defense == d])
+                for d in dict.fromkeys(c.defense for c in mine if c.defense != "none")
             )
             if w
         ]
@@ -151,10 +179,15 @@ def _tiles(cells: Sequence[CellResult]) -> list[dict[str, Any]]:
                 "defense": "" if top.defense == "none" else top.defense,
                 "cost": _cost(top),
             }
-            union = next((u for u in unions if any(c.id == top.id for c in u.cells) and u.limit == top.limit), None)
+            union = next(
+                (u for u in unions if any(c.id == top.id for c in u.cells) and u.limit == top.limit), None
+            )
             if union is not None and union.stat(column)[0] is not None:
-                tile |= {"together": fmt(union.stat(column)[0], "%"), "together_interval": interval(*union.stat(column)[1:]),
-                         "together_of": len(union.cells)}  # fmt: skip
+                tile |= {
+                    "together": fmt(union.stat(column)[0], "%"),
+                    "together_interval": interval(*union.stat(column)[1:]),
+                    "together_of": len(union.cells),
+                }
         if best is not None and best.defense != (top.defense if top else ""):
             tile |= {
                 "best": best.defense,
@@ -169,7 +202,11 @@ def _tiles(cells: Sequence[CellResult]) -> list[dict[str, Any]]:
 
 def _cost(cell: CellResult) -> str:
     """What the attack changed, in the words of the kind of sample."""
-    for column, words in (("snr_db", "at a median SNR of {} dB"), ("linf", "at a median L∞ of {}"), ("l2", "at a median L2 of {}")):
+    for column, words in (
+        ("snr_db", "at a median SNR of {} dB"),
+        ("linf", "at a median L∞ of {}"),
+        ("l2", "at a median L2 of {}"),
+    ):
         value = cell.median(column)
         if value is not None and (cell.kind == "clip" or column != "snr_db"):
             return ", " + words.format(fmt(value, "1f" if column == "snr_db" else "3g"))
@@ -201,7 +238,9 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
                 "data": listed(list(dict.fromkeys(_data(c) for c in cells if _data(c)))),
                 "threats": threats(cells),
                 # a sweep is read across; its cells stand in the pivot and, in full, in the folded table
-                "table": tables.main_table(plain if swept else rated, unions) if (plain if swept else rated) else None,
+                "table": tables.main_table(plain if swept else rated, unions)
+                if (plain if swept else rated)
+                else None,
                 "sweeps": swept,
                 "together": bool(unions),
                 "full": tables.main_table(rated, unions) if swept else None,
@@ -225,7 +264,10 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
                 "heard": [
                     {"place": place(c), **table}
                     for c in cells
-                    if c.output == "transcript" and not c.curve and c.attack != "none" and (table := transcripts.transcript_table(c))
+                    if c.output == "transcript"
+                    and not c.curve
+                    and c.attack != "none"
+                    and (table := transcripts.transcript_table(c))
                 ],
             }
         )
@@ -233,12 +275,17 @@ def _blocks(run: Run, examples: int, megabytes: float) -> list[dict[str, Any]]:
 
 
 def _pictures(
-    cells: Sequence[CellResult], rated: Sequence[CellResult], unions: Sequence[worst_case.Together], colours: dict[str, int]
+    cells: Sequence[CellResult],
+    rated: Sequence[CellResult],
+    unions: Sequence[worst_case.Together],
+    colours: dict[str, int],
 ) -> dict[str, Any]:
     """Tables, matrices and curves that stand before the examples."""
     sizes, confusions = recognisers.sizes(rated, colours), languages.languages(cells)
     return {
-        "tables": [t for t in (recognisers.targeted(cells), sizes and sizes[0], confusions and confusions[0]) if t],
+        "tables": [
+            t for t in (recognisers.targeted(cells), sizes and sizes[0], confusions and confusions[0]) if t
+        ],
         "heat": transfer.heat_maps(cells),
         "curves": [
             *figures.training(cells),

@@ -25,7 +25,14 @@ class Table:
 
 def clean_wer(cells: Sequence[CellResult], like: CellResult) -> float | None:
     """Word error rate of the same net behind the same defence without an attack."""
-    bare = next((c for c in cells if (c.net, c.defense, c.attack) == (like.net, like.defense, "none") and c.value("wer") is not None), None)
+    bare = next(
+        (
+            c
+            for c in cells
+            if (c.net, c.defense, c.attack) == (like.net, like.defense, "none") and c.value("wer") is not None
+        ),
+        None,
+    )
     return like.value("clean_wer") if bare is None else bare.value("wer")
 
 
@@ -38,7 +45,11 @@ def targeted(cells: Sequence[CellResult]) -> Table | None:
         return None
     rows = []
     for cell in aimed:
-        won = [s for s, ok in zip(cell.values("snr_db"), cell.rows.get("success", []), strict=False) if ok and s is not None]
+        won = [
+            s
+            for s, ok in zip(cell.values("snr_db"), cell.rows.get("success", []), strict=False)
+            if ok and s is not None
+        ]
         rows.append(
             [
                 cell.net,
@@ -57,13 +68,23 @@ def targeted(cells: Sequence[CellResult]) -> Table | None:
         ("Defence", ""),
         ("Attack", ""),
         ("Clean WER", "word error rate on clean samples, against the truth"),
-        ("WER to the target", "word error rate under attack, against the attacker’s sentence: smaller is a stronger attack"),
+        (
+            "WER to the target",
+            "word error rate under attack, against the attacker’s sentence: smaller is a stronger attack",
+        ),
         ("SNR, dB, median", "over all samples; larger is quieter"),
         ("SNR of successes, median", "over the samples on which the attack succeeded"),
-        ("Success", "share of the samples on which exactly the target was heard and was not before, with its 95 % interval"),
+        (
+            "Success",
+            "share of the samples on which exactly the target was heard and was not before, with its 95 % "
+            "interval",
+        ),
         ("n", "samples"),
     ]
-    caption = "Word error rates are those of the whole set, all errors over all words; success is judged on the clip as stored."
+    caption = (
+        "Word error rates are those of the whole set, all errors over all words; success is judged on "
+        "the clip as stored."
+    )
     return Table("Targeted attacks", caption, headings, rows, names=3)
 
 
@@ -76,14 +97,24 @@ def _share(stat: dict[str, Any]) -> str:
 def wer_to_target(cell: CellResult) -> float | None:
     """Error rate of the whole set against the attacker's sentences; None where there are none."""
     rows = cell.rows
-    pairs = [(t, str(h or "")) for t, h in zip(targets(cell), rows.get("adversarial_prediction", []), strict=False) if t is not None]
+    pairs = [
+        (t, str(h or ""))
+        for t, h in zip(targets(cell), rows.get("adversarial_prediction", []), strict=False)
+        if t is not None
+    ]
     return error_rate([t for t, _ in pairs], [h for _, h in pairs], how_compared(cell)) if pairs else None
 
 
 def _median(values: list[float]) -> float | None:
     ordered = sorted(values)
     middle = len(ordered) // 2
-    return None if not ordered else ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    return (
+        None
+        if not ordered
+        else ordered[middle]
+        if len(ordered) % 2
+        else (ordered[middle - 1] + ordered[middle]) / 2
+    )
 
 
 def millions(parameters: float) -> str:
@@ -96,16 +127,27 @@ def millions(parameters: float) -> str:
 
 def sizes(cells: Sequence[CellResult], colours: dict[str, int]) -> tuple[Table, Figure] | None:
     """WER against the number of parameters, per attack: table 5.2 and figure 5.2 of Olivier 2023."""
-    rated = [c for c in cells if c.output == "transcript" and c.defense == "none" and not c.curve and not c.victims and not c.targeted]
+    rated = [
+        c
+        for c in cells
+        if c.output == "transcript"
+        and c.defense == "none"
+        and not c.curve
+        and not c.victims
+        and not c.targeted
+    ]
     rated = [c for c in rated if number(c.meta.get("parameters")) and c.value("wer") is not None]
-    nets = {c.net: float(c.meta["parameters"]) for c in sorted(rated, key=lambda c: float(c.meta["parameters"]))}
+    nets = {
+        c.net: float(c.meta["parameters"]) for c in sorted(rated, key=lambda c: float(c.meta["parameters"]))
+    }
     if len(nets) < 2:
         return None
     columns = list(dict.fromkeys((c.attack, variable_text(c.variable)) for c in rated))
     found = {(c.net, c.attack, variable_text(c.variable)): c for c in rated}
     name = lambda attack, varied: "clean" if attack == "none" else attack + (f", {varied}" if varied else "")  # noqa: E731
     rows = [
-        [net, millions(size)] + [fmt(found[net, *k].value("wer"), "%") if (net, *k) in found else DASH for k in columns]
+        [net, millions(size)]
+        + [fmt(found[net, *k].value("wer"), "%") if (net, *k) in found else DASH for k in columns]
         for net, size in nets.items()
     ]
     headings = [("Model", ""), ("Parameters", "")] + [(f"WER, {name(*k)}", "") for k in columns]
@@ -113,10 +155,29 @@ def sizes(cells: Sequence[CellResult], colours: dict[str, int]) -> tuple[Table, 
     for column, slot in zip(columns, slots, strict=True):
         mine = [found[net, *column] for net in nets if (net, *column) in found]
         stats = [c.stat("wer") for c in mine]
-        words = [f"{c.net}, {millions(nets[c.net])}: {fmt(s[0], '%')}" for c, s in zip(mine, stats, strict=True)]
+        words = [
+            f"{c.net}, {millions(nets[c.net])}: {fmt(s[0], '%')}" for c, s in zip(mine, stats, strict=True)
+        ]
         mean, low, high = zip(*stats, strict=True)
-        series.append(Series(name(*column), [nets[c.net] for c in mine], mean, low, high, slot, dashed=slot == CONTROL, points=words))
-    top = max([1.0, *(v for s in series for v in (s.high or []) if v is not None), *(v for s in series for v in s.y if v is not None)])
+        series.append(
+            Series(
+                name(*column),
+                [nets[c.net] for c in mine],
+                mean,
+                low,
+                high,
+                slot,
+                dashed=slot == CONTROL,
+                points=words,
+            )
+        )
+    top = max(
+        [
+            1.0,
+            *(v for s in series for v in (s.high or []) if v is not None),
+            *(v for s in series for v in s.y if v is not None),
+        ]
+    )
     chart = line_chart(
         series,
         title="Word error rate against parameters",
@@ -129,15 +190,24 @@ def sizes(cells: Sequence[CellResult], colours: dict[str, int]) -> tuple[Table, 
     key = legend([(s.name, slot) for s, slot in zip(series, slots, strict=True)])
     table = Table(
         "Models by size",
-        "Undefended; untargeted attacks. Word error rates are all errors over all words. Models stand from small to large.",
+        "Undefended; untargeted attacks. Word error rates are all errors over all words. Models stand from "
+        "small to large.",
         headings,
         rows,
     )
-    return table, Figure("Word error rate against model size", "Shaded: 95 % intervals. One point per model.", [("undefended", chart)], key)
+    return table, Figure(
+        "Word error rate against model size",
+        "Shaded: 95 % intervals. One point per model.",
+        [("undefended", chart)],
+        key,
+    )
 
 
-def _slots(columns: list[tuple[str, str]], found: dict[tuple[str, str, str], CellResult], colours: dict[str, int]) -> list[int]:
-    """Attacks keep their colour; clean samples and the several values of a sweep take the next free ones; noise is grey."""
+def _slots(
+    columns: list[tuple[str, str]], found: dict[tuple[str, str, str], CellResult], colours: dict[str, int]
+) -> list[int]:
+    """Attacks keep their colour; clean samples and the several values of a sweep take the next free ones;
+    noise is grey."""
     noise = {c.attack for c in found.values() if c.control}
     free = max([k for k in colours.values() if k != CONTROL], default=-1)
     slots, used = [], set()

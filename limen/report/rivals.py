@@ -1,4 +1,5 @@
-"""Searches that should do no better than the attacks of the run: those without the net's own gradients, and the plain one of the audit."""
+"""Searches that should do no better than the attacks of the run: those without the net's own gradients, and
+the plain one of the audit."""
 
 import itertools
 
@@ -11,7 +12,9 @@ from limen.report.transfer import attack_name, proxy_name
 def guessing(cells: list[CellResult]) -> Evidence:
     """Attacks that never asked the net for a gradient, beside the best of those that did."""
     compared, flags = 0, []
-    for group in groups(c for c in cells if not (c.control or c.universal) and allowed(c) and success(c) is not None):
+    for group in groups(
+        c for c in cells if not (c.control or c.universal) and allowed(c) and success(c) is not None
+    ):
         blind = [c for c in group if c.queries or c.proxies]
         rates = {c.id: success(c) or 0.0 for c in group}
         seeing = [c for c in group if c not in blind and c.value("backward_calls")]
@@ -22,7 +25,10 @@ def guessing(cells: list[CellResult]) -> Evidence:
             compared += 1
             if beats(a, b, cell.n):
                 how = "computed on another net" if cell.proxies else "without gradients"
-                flags.append(f"{place(best)}: {cell.attack} ({how}) succeeds on {fmt(a, '%')}, {best.attack} only on {fmt(b, '%')}.")
+                flags.append(
+                    f"{place(best)}: {cell.attack} ({how}) succeeds on {fmt(a, '%')}, {best.attack} only on "
+                    f"{fmt(b, '%')}."
+                )
     return compared, flags
 
 
@@ -32,19 +38,24 @@ def transfers(cells: list[CellResult]) -> Evidence:
     for cell, own in itertools.permutations(cells, 2):
         proxy, victim = proxy_name(cell), proxy_name(own)
         same = (attack_name(cell), *same_problem(cell)[4:]) == (attack_name(own), *same_problem(own)[4:])
-        a, b, n = (number(c.victims.get(victim, {}).get(key)) for c, key in ((cell, "success"), (own, "success"), (own, "n")))
+        a, b, n = (
+            number(c.victims.get(victim, {}).get(key))
+            for c, key in ((cell, "success"), (own, "success"), (own, "n"))
+        )
         if not same or victim in proxy.split(" + ") or a is None or b is None:
             continue
         compared += 1
         if beats(a, b, int(n or 0)):
             flags.append(
-                f"{victim}: {attack_name(own)} computed on {proxy} succeeds on {fmt(a, '%')}, computed on itself on {fmt(b, '%')}."
+                f"{victim}: {attack_name(own)} computed on {proxy} succeeds on {fmt(a, '%')}, computed on "
+                f"itself on {fmt(b, '%')}."
             )
     return compared, flags
 
 
 def keeps_up(cells: list[CellResult]) -> Evidence:
-    """All attacks of the run together beside the plain search of the audit, on the samples that both have seen."""
+    """All attacks of the run together beside the plain search of the audit, on the samples that both have
+    seen."""
     compared, flags = 0, []
     for audit in (c for c in cells if c.task == "audit"):
         attacks = [c for c in cells if same_problem(c) == same_problem(audit) and _compares(c)]
@@ -57,16 +68,21 @@ def keeps_up(cells: list[CellResult]) -> Evidence:
         if not shared:
             continue
         compared += 1
-        a, b = sum(bool(plain[i]) for i in shared) / len(shared), sum(any(those[i] for those in won) for i in shared) / len(shared)
+        a, b = (
+            sum(bool(plain[i]) for i in shared) / len(shared),
+            sum(any(those[i] for those in won) for i in shared) / len(shared),
+        )
         if beats(a, b, len(shared)):
             names, steps = listed(list(dict.fromkeys(c.attack for c in attacks))), audit.result["steps"][-1]
             flags.append(
-                f"{place(audit)}: {steps} plain steps succeed on {fmt(a, '%')} of {len(shared)} samples, {names} only on {fmt(b, '%')}."
+                f"{place(audit)}: {steps} plain steps succeed on {fmt(a, '%')} of {len(shared)} samples, "
+                f"{names} only on {fmt(b, '%')}."
             )
     return compared, flags
 
 
 def _compares(cell: CellResult) -> bool:
-    """An attack on this very model and sample; one that must survive a room or serve every sample at once may well do less."""
+    """An attack on this very model and sample; one that must survive a room or serve every sample at once may
+    well do less."""
     other = cell.control or cell.universal or cell.proxies or cell.curve or cell.attack_spec.get("through")
     return cell.task != "audit" and not other and "success" in cell.rows

@@ -1,4 +1,5 @@
-"""The run folder, read: cells with their rows, summaries and examples. The format is the third seam of docs/architecture.md."""
+"""The run folder, read: cells with their rows, summaries and examples. The format is the third seam of
+docs/architecture.md."""
 
 import math
 from dataclasses import dataclass, field
@@ -65,7 +66,8 @@ class CellResult:
 
     @property
     def limit(self) -> dict[str, Any]:
-        """What the attacker may change: the budget, or the attack's own limit. {} if there is none, as if the smallest change is sought."""
+        """What the attacker may change: the budget, or the attack's own limit. {} if there is none, as if the
+        smallest change is sought."""
         own = {} if _seeks_smallest(str(self.attack_spec.get("name"))) else self.attack_spec
         return self.budget or {k: v for k, v in own.items() if k in LIMITS and number(v) is not None}
 
@@ -99,18 +101,25 @@ class CellResult:
 
     @property
     def curve(self) -> dict[str, Any]:
-        """Accuracy at each value of a constraint (task constrained_accuracy), else {}. Its rows repeat every sample at every value."""
-        return self.result if "accuracy" in self.result and "values" in self.result and "constraint" in self.result else {}
+        """Accuracy at each value of a constraint (task constrained_accuracy), else {}. Its rows repeat every
+        sample at every value."""
+        return (
+            self.result
+            if "accuracy" in self.result and "values" in self.result and "constraint" in self.result
+            else {}
+        )
 
     @property
     def victims(self) -> dict[str, dict[str, Any]]:
-        """How the attack computed on this net does against each net (task transfer), else {}. Its rows repeat every sample."""
+        """How the attack computed on this net does against each net (task transfer), else {}. Its rows repeat
+        every sample."""
         found = self.result.get("victims")
         return {str(k): v for k, v in found.items() if isinstance(v, dict)} if isinstance(found, dict) else {}
 
     @property
     def rerun(self) -> bool:
-        """True if the curve comes from attacks run anew at each value, not from one perturbation made larger and smaller."""
+        """True if the curve comes from attacks run anew at each value, not from one perturbation made larger
+        and smaller."""
         how = component(self.spec.get("task")).get("how", "auto")
         return how == "budget" or (how == "auto" and bool(self.budget) and not self.universal)
 
@@ -119,7 +128,8 @@ class CellResult:
         return self.spec.get("attack_on_defense") is not False
 
     def stat(self, column: str) -> tuple[float | None, float | None, float | None]:
-        """The number of a column with its 95 % interval: the mean or share, of error rates all errors over all words."""
+        """The number of a column with its 95 % interval: the mean or share, of error rates all errors over
+        all words."""
         value, low, high = figure(self.columns[column]) if column in self.columns else (None, None, None)
         return number(value), number(low), number(high)
 
@@ -136,7 +146,9 @@ class CellResult:
 
         path = self.folder / "rows.parquet"
         if not path.is_file():
-            raise UserError(f"The run folder is incomplete: {path} is missing. Run the experiment again with --resume.")
+            raise UserError(
+                f"The run folder is incomplete: {path} is missing. Run the experiment again with --resume."
+            )
         return pq.read_table(path).to_pydict()
 
     def values(self, column: str) -> list[float | None]:
@@ -184,11 +196,16 @@ def number(value: Any) -> float | None:
 def read_run(folder: Path) -> Run:
     """The whole run folder, or a UserError that names what is missing."""
     if not folder.is_dir():
-        raise UserError(f"There is no run folder {folder}. A run folder is what `limen run EXPERIMENT` writes.")
+        raise UserError(
+            f"There is no run folder {folder}. A run folder is what `limen run EXPERIMENT` writes."
+        )
     summary = read_json(folder / "summary.json", dict)
     listed = summary.get("cells")
     if not isinstance(listed, list) or not all(isinstance(c, dict) and c.get("id") for c in listed):
-        raise UserError(f"{folder / 'summary.json'} must hold a list `cells`, each with an id. Run the experiment again with --resume.")
+        raise UserError(
+            f"{folder / 'summary.json'} must hold a list `cells`, each with an id. Run the experiment again "
+            "with --resume."
+        )
     cells = [_read_cell(folder / "cells" / str(c["id"])) for c in listed]
     config = read_json(folder / "config.json", dict)
     return Run(

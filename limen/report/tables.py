@@ -35,7 +35,8 @@ def harm(cell: CellResult) -> float | None:
 def worst(cells: Sequence[CellResult]) -> CellResult | None:
     """The cell in which the model does worst.
 
-    The noise control does not count, nor, where there are others, do attacks without a budget: they always win.
+    The noise control does not count, nor, where there are others, do attacks without a budget: they always
+    win.
     """
     attacked = [c for c in cells if c.attack != "none" and not c.control and harm(c) is not None]
     bounded = [c for c in attacked if c.limit or c.universal]
@@ -52,7 +53,9 @@ def worst_ids(cells: Sequence[CellResult]) -> set[str]:
             out |= {
                 c.id
                 for c in group
-                if harm(c) == harm(top) and not c.control and bool(c.limit or c.universal) == bool(top.limit or top.universal)
+                if harm(c) == harm(top)
+                and not c.control
+                and bool(c.limit or c.universal) == bool(top.limit or top.universal)
             }
     return out
 
@@ -65,11 +68,14 @@ def main_table(cells: Sequence[CellResult], unions: Sequence[Together] = ()) -> 
     here = {c.id for c in cells}
     unions = [u for u in unions if any(c.id in here and c.variable == u.variable for c in u.cells)]
     has = lambda column: any(column in c.columns for c in cells)  # noqa: E731
-    # of classifiers fooling says little beside accuracy and success; a transcript that was wrong before can still be changed
+    # of classifiers fooling says little beside accuracy and success; a transcript that was wrong before can
+    # still be changed
     answers = ("fooled",) if cells[0].output == "transcript" else ()
     rates = [c for c in (*answers, "wer", "cer", "over_the_air", "clean_over_the_air") if has(c)]
     medians = [
-        c for c in MEDIANS.get(cells[0].kind or "", ()) if has(c) and any(c2.median(c) is not None for c2 in cells if c2.attack != "none")
+        c
+        for c in MEDIANS.get(cells[0].kind or "", ())
+        if has(c) and any(c2.median(c) is not None for c2 in cells if c2.attack != "none")
     ]
     bad = worst_ids(cells)
     nets = []
@@ -77,15 +83,23 @@ def main_table(cells: Sequence[CellResult], unions: Sequence[Together] = ()) -> 
         rows = []
         for defense in dict.fromkeys(c.defense for c in cells if c.net == net):
             mine = [c for c in cells if (c.net, c.defense) == (net, defense)]
-            rows += [_row(cell, rates, medians, has("correct"), cell.id in bad, cell is mine[0]) for cell in mine]
-            rows += [_together(u, rates, medians, has("correct")) for u in unions if (u.net, u.defense) == (net, defense)]
+            rows += [
+                _row(cell, rates, medians, has("correct"), cell.id in bad, cell is mine[0]) for cell in mine
+            ]
+            rows += [
+                _together(u, rates, medians, has("correct"))
+                for u in unions
+                if (u.net, u.defense) == (net, defense)
+            ]
         nets.append({"name": net, "rows": rows})
     return {
         "nets": nets,
         "accuracy": has("correct"),
         "accuracy_name": "Exact transcript" if cells[0].output == "transcript" else "Accuracy",
         "success": any("success" in c.columns for c in cells),
-        "success_of": SUCCESS_OF[all(c.goal["name"] == "untargeted" and c.goal.get("away_from") != "prediction" for c in cells)],
+        "success_of": SUCCESS_OF[
+            all(c.goal["name"] == "untargeted" and c.goal.get("away_from") != "prediction" for c in cells)
+        ],
         "variable": any(c.variable for c in cells),
         "together": bool(unions),
         "rates": [COLUMNS[c] for c in rates],
@@ -94,7 +108,9 @@ def main_table(cells: Sequence[CellResult], unions: Sequence[Together] = ()) -> 
     }
 
 
-def _row(cell: CellResult, rates: list[str], medians: list[str], accuracy: bool, is_worst: bool, new_defense: bool) -> dict[str, Any]:
+def _row(
+    cell: CellResult, rates: list[str], medians: list[str], accuracy: bool, is_worst: bool, new_defense: bool
+) -> dict[str, Any]:
     mean, low, high = cell.stat("correct")
     return {
         "defense": "none" if cell.defense == "none" else cell.defense,
@@ -110,16 +126,26 @@ def _row(cell: CellResult, rates: list[str], medians: list[str], accuracy: bool,
         "dot": interval_dot(mean, low, high),
         "success": _success(cell.columns.get("success")),
         "rates": [
-            (DASH, "") if c == "fooled" and cell.attack == "none" else (fmt(cell.value(c), "%"), interval(*cell.stat(c)[1:])) for c in rates
+            (DASH, "")
+            if c == "fooled" and cell.attack == "none"
+            else (fmt(cell.value(c), "%"), interval(*cell.stat(c)[1:]))
+            for c in rates
         ],
         # an unchanged sample has no distortion to speak of (its SNR would be infinite)
-        "medians": [fmt(cell.columns.get(c, {}).get("median"), COLUMNS[c][1]) if cell.attack != "none" else "–" for c in medians],
+        "medians": [
+            fmt(cell.columns.get(c, {}).get("median"), COLUMNS[c][1]) if cell.attack != "none" else "–"
+            for c in medians
+        ],
     }
 
 
 def _success(stat: dict[str, Any] | None) -> tuple[str, str]:
     """The share of successes, and how many of how many that is."""
-    return (fmt(stat["mean"], "%"), f"{fmt(stat['count'], 'n')} of {fmt(stat['n'], 'n')}") if stat else (DASH, "")
+    return (
+        (fmt(stat["mean"], "%"), f"{fmt(stat['count'], 'n')} of {fmt(stat['n'], 'n')}")
+        if stat
+        else (DASH, "")
+    )
 
 
 def _together(union: Together, rates: list[str], medians: list[str], accuracy: bool) -> dict[str, Any]:
@@ -129,7 +155,11 @@ def _together(union: Together, rates: list[str], medians: list[str], accuracy: b
         "new_defense": False,
         "attack": NAME,
         "control": False,
-        "together": {"count": _count([union]), "budget": union.budget, "attacks": ", ".join(_called(c, union) for c in union.cells)},
+        "together": {
+            "count": _count([union]),
+            "budget": union.budget,
+            "attacks": ", ".join(_called(c, union) for c in union.cells),
+        },
         "variable": variable_text(union.variable),
         "n": fmt(union.n, "n"),
         "worst": False,
@@ -158,7 +188,8 @@ def _count(unions: Sequence[Together]) -> str:
 
 
 def sweep_tables(cells: Sequence[CellResult], unions: Sequence[Together] = ()) -> list[dict[str, Any]]:
-    """For every option that was swept: net x defence x attack down, values across, accuracy (or word error rate) inside."""
+    """For every option that was swept: net x defence x attack down, values across, accuracy (or word error
+    rate) inside."""
     tables = []
     for key in dict.fromkeys(tuple(c.variable) for c in cells if c.variable):
         group = [c for c in cells if tuple(c.variable) == key and harm(c) is not None]
@@ -172,19 +203,30 @@ def sweep_tables(cells: Sequence[CellResult], unions: Sequence[Together] = ()) -
             mine = [c for c in group if (c.net, c.defense) == (net, defense)]
             whole = [u for u in unions if (u.net, u.defense, tuple(u.variable)) == (net, defense, key)]
             lines: list[tuple[str, str, Sequence[CellResult | Together]]] = [
-                (attack, "", [c for c in mine if c.attack == attack]) for attack in dict.fromkeys(c.attack for c in mine)
+                (attack, "", [c for c in mine if c.attack == attack])
+                for attack in dict.fromkeys(c.attack for c in mine)
             ]
             lines += [(NAME, _count(whole), whole)] if whole else []
             for attack, tag, them in lines:
                 here = {variable_text(c.variable): c.stat(column) for c in them}
-                shown = [(fmt(here[v][0], "%"), interval(*here[v][1:])) if v in here else ("", "") for v in values]
+                shown = [
+                    (fmt(here[v][0], "%"), interval(*here[v][1:])) if v in here else ("", "") for v in values
+                ]
                 rows.append({"net": net, "defense": defense, "attack": attack, "tag": tag, "cells": shown})
-        tables.append({"key": ", ".join(key), "values": values, "rows": rows, "what": "Word error rate" if recogniser else "Accuracy"})
+        tables.append(
+            {
+                "key": ", ".join(key),
+                "values": values,
+                "rows": rows,
+                "what": "Word error rate" if recogniser else "Accuracy",
+            }
+        )
     return tables
 
 
 def every_metric(cells: Sequence[CellResult]) -> list[dict[str, Any]]:
-    """All summary columns of every cell, for the reader who wants the rest; `what` says which number of the column it is."""
+    """All summary columns of every cell, for the reader who wants the rest; `what` says which number of the
+    column it is."""
     return [
         {
             "place": place(cell),
@@ -212,7 +254,11 @@ def _what(stat: dict[str, Any]) -> str:
 def scalars(cells: Sequence[CellResult]) -> list[dict[str, str]]:
     """What tasks added that is a plain number or word."""
     return [
-        {"place": place(cell), "name": str(k), "value": fmt(v) if isinstance(v, int | float) and not isinstance(v, bool) else str(v)}
+        {
+            "place": place(cell),
+            "name": str(k),
+            "value": fmt(v) if isinstance(v, int | float) and not isinstance(v, bool) else str(v),
+        }
         for cell in cells
         for k, v in cell.result.items()
         if isinstance(v, str | int | float) and k not in ("constraint", "n", "proxy")

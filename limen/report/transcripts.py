@@ -1,4 +1,5 @@
-"""What was said and what was heard, word by word, with every difference marked by shape as well as by colour."""
+"""What was said and what was heard, word by word, with every difference marked by shape as well as by
+colour."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,9 @@ def compare(reference: str, heard: str, how: How = "words") -> Heard:
             out.append(escape(word))
         elif operation == "substitution":
             out.append(
-                Markup('<span class="swap" title="“{0}” was heard as “{1}”"><del>{0}</del> <ins>{1}</ins></span>').format(said, word)
+                Markup(
+                    '<span class="swap" title="“{0}” was heard as “{1}”"><del>{0}</del> <ins>{1}</ins></span>'
+                ).format(said, word)
             )
         elif operation == "deletion":
             out.append(Markup('<del title="“{0}” was left out">{0}</del>').format(said))
@@ -47,11 +50,14 @@ def compare(reference: str, heard: str, how: How = "words") -> Heard:
             out.append(Markup('<ins title="“{0}” was added">{0}</ins>').format(word))
     if not heard.strip():
         out.insert(0, NOTHING)
-    return Heard(Markup(" ").join(out) or escape(heard), _errors(edits([key for _, key in a], [key for _, key in b])))
+    return Heard(
+        Markup(" ").join(out) or escape(heard), _errors(edits([key for _, key in a], [key for _, key in b]))
+    )
 
 
 def _words(text: str, how: How) -> list[tuple[str, str]]:
-    """Each word as it is shown and as it is compared. One that is compared as several ("twenty-five") is shown as these."""
+    """Each word as it is shown and as it is compared. One that is compared as several ("twenty-five") is
+    shown as these."""
     words: list[tuple[str, str]] = []
     for word in text.split():
         keys = normalised(word, how).split()
@@ -71,7 +77,10 @@ def _errors(found: Edits) -> str:
 
 def error_rate(references: list[str], heard: list[str], how: How = "words") -> float | None:
     """Word error rate of a whole set: all errors over all words."""
-    tokens = [(normalised(a, how).split(), normalised(b, how).split()) for a, b in zip(references, heard, strict=True)]
+    tokens = [
+        (normalised(a, how).split(), normalised(b, how).split())
+        for a, b in zip(references, heard, strict=True)
+    ]
     total = sum(len(a) for a, _ in tokens)
     return sum(edits(a, b).errors for a, b in tokens) / total if total else None
 
@@ -86,10 +95,14 @@ def targets(cell: CellResult) -> list[str | None]:
     return [text] * len(rows.get("id", []))
 
 
-def align_words(cell: CellResult, label: str, clean: str, adversarial: str, target: str | None) -> list[dict[str, Any]]:
+def align_words(
+    cell: CellResult, label: str, clean: str, adversarial: str, target: str | None
+) -> list[dict[str, Any]]:
     """One line per text of an example: what it is, the text, what is wrong with it."""
     how = how_compared(cell)
-    lines: list[dict[str, Any]] = [{"what": "said", "text": escape(label) if label else NOTHING, "errors": ""}]
+    lines: list[dict[str, Any]] = [
+        {"what": "said", "text": escape(label) if label else NOTHING, "errors": ""}
+    ]
     for what, reference, heard in (
         ("heard clean", label, clean),
         ("heard adversarial", label, adversarial),
@@ -105,13 +118,16 @@ def align_words(cell: CellResult, label: str, clean: str, adversarial: str, targ
 
 
 def transcript_table(cell: CellResult) -> dict[str, Any] | None:
-    """The first samples of a cell; a targeted attack is marked against its target, any other against the truth."""
+    """The first samples of a cell; a targeted attack is marked against its target, any other against the
+    truth."""
     rows = cell.rows
     count = len(rows.get("id", []))
     if not count:
         return None
     how, wanted = how_compared(cell), targets(cell)
-    has = [column for column in ("wer", "snr_db", "success") if any(v is not None for v in rows.get(column, []))]
+    has = [
+        column for column in ("wer", "snr_db", "success") if any(v is not None for v in rows.get(column, []))
+    ]
     aimed = any(t is not None for t in wanted)
     text = lambda column, i: "" if rows.get(column, [None] * count)[i] is None else str(rows[column][i])  # noqa: E731
     lines = []
@@ -124,18 +140,37 @@ def transcript_table(cell: CellResult) -> dict[str, Any] | None:
                 "label": label,
                 "target": target or "",
                 "clean": compare(label, text("clean_prediction", i), how).marked,
-                "adversarial": compare(label if target is None else target, text("adversarial_prediction", i), how).marked,
-                "numbers": [_cell(column, rows[column][i], bool(rows.get("already", [False] * count)[i])) for column in has],
+                "adversarial": compare(
+                    label if target is None else target, text("adversarial_prediction", i), how
+                ).marked,
+                "numbers": [
+                    _cell(column, rows[column][i], bool(rows.get("already", [False] * count)[i]))
+                    for column in has
+                ],
             }
         )
     headings = {"wer": "WER", "snr_db": "SNR, dB", "success": "Success"}
-    return {"rows": lines, "aimed": aimed, "victims": "victim" in rows, "headings": [headings[c] for c in has],
-            "shown": f"{'first ' if count > MOST_ROWS else ''}{len(lines)} of {many(count, 'row')}"}  # fmt: skip
+    return {
+        "rows": lines,
+        "aimed": aimed,
+        "victims": "victim" in rows,
+        "headings": [headings[c] for c in has],
+        "shown": f"{'first ' if count > MOST_ROWS else ''}{len(lines)} of {many(count, 'row')}",
+    }
 
 
 def _cell(column: str, value: Any, already: bool) -> dict[str, Any]:
-    """A number as written, and what it is sorted by; what has no value comes last. A sample at the goal before can be no success."""
+    """A number as written, and what it is sorted by; what has no value comes last. A sample at the goal
+    before can be no success."""
     if column == "success":
-        return {"text": "yes" if value else "before" if already else "no", "sort": int(bool(value)), "flag": bool(value)}
+        return {
+            "text": "yes" if value else "before" if already else "no",
+            "sort": int(bool(value)),
+            "flag": bool(value),
+        }
     known = number(value)
-    return {"text": fmt(value, "%" if column == "wer" else "1f"), "sort": "" if known is None else known, "flag": False}
+    return {
+        "text": fmt(value, "%" if column == "wer" else "1f"),
+        "sort": "" if known is None else known,
+        "flag": False,
+    }

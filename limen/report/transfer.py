@@ -1,4 +1,5 @@
-"""Attacks computed on one net and tried on others: a matrix of nets for each measure, tables 6.1 and 6.3 of Olivier 2023."""
+"""Attacks computed on one net and tried on others: a matrix of nets for each measure, tables 6.1 and 6.3 of
+Olivier 2023."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +16,15 @@ MEASURES = {
     "wer": "Word error rate",
 }
 MEANS = {
-    "tasr_word": "1 − word error rate to the target, at least 0, mean over samples (equation 6.1): 100 is exactly the target.",
-    "tasr_char": "1 − character error rate to the target, at least 0, mean over samples. Unrelated sentences reach 15 to 20.",
-    "uasr_word": "Word error rate to the truth, at most 1, mean over samples (equation 6.2): 100 is nothing left of what was said.",
+    "tasr_word": "1 − word error rate to the target, at least 0, mean over samples (equation 6.1): 100 is "
+    "exactly the target.",
+    "tasr_char": "1 − character error rate to the target, at least 0, mean over samples. Unrelated "
+    "sentences reach 15 to 20.",
+    "uasr_word": "Word error rate to the truth, at most 1, mean over samples (equation 6.2): 100 is nothing "
+    "left of what was said.",
     "uasr_char": "Character error rate to the truth, at most 1, mean over samples.",
-    "success": "Share of samples at the goal now, of those that were not there before for the attacked model; judged as stored.",
+    "success": "Share of samples at the goal now, of those that were not there before for the attacked "
+    "model; judged as stored.",
     "wer": "All errors over all words, against the truth.",
 }
 DARK = 0.6
@@ -56,10 +61,14 @@ def heat_maps(cells: Sequence[CellResult]) -> list[HeatMap]:
             name = proxy_name(cell)
             proxies[f"{name} ({cell.net})" if name in proxies else name] = cell
         victims = list(dict.fromkeys(v for c in proxies.values() for v in c.victims))
-        # nets that are proxies too come first and in the same order, so that the same net stands on the diagonal
+        # nets that are proxies too come first and in the same order, so that the same net stands on the
+        # diagonal
         victims.sort(key=lambda v: list(proxies).index(v) if v in proxies else len(proxies))
         for measure, words in MEASURES.items():
-            rows = [(v, [_cell(p, v, number(c.victims.get(v, {}).get(measure))) for p, c in proxies.items()]) for v in victims]
+            rows = [
+                (v, [_cell(p, v, number(c.victims.get(v, {}).get(measure))) for p, c in proxies.items()])
+                for v in victims
+            ]
             if any(cell for _, row in rows for cell in row):
                 counts = {number(r.get("n")) for c in proxies.values() for r in c.victims.values()} - {None}
                 n = f" n = {fmt(counts.pop(), 'n')} samples." if len(counts) == 1 else ""
@@ -85,5 +94,7 @@ def _cell(proxy: str, victim: str, value: float | None) -> HeatCell | None:
     share = min(max(value, 0.0), 1.0)
     # several proxies are called "a + b"
     same = victim in proxy.split(" + ")
-    words = f"attack computed on {proxy}, tried on {victim}: {fmt(value, '%')}" + (" (the same model)" if same else "")
+    words = f"attack computed on {proxy}, tried on {victim}: {fmt(value, '%')}" + (
+        " (the same model)" if same else ""
+    )
     return HeatCell(fmt(100 * value, "1f"), round(share, 3), share > DARK, same, words)

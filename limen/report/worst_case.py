@@ -1,12 +1,15 @@
-"""All attacks on one model taken as one attacker: a sample counts as right only if no attack made it wrong. Computed from rows, by id.
+"""All attacks on one model taken as one attacker: a sample counts as right only if no attack made it wrong.
+Computed from rows, by id.
 
-Attacks are taken together if net, data, defence, samples, budget and the values of a sweep are the same. An attack under a smaller budget
-of the same kind belongs to every larger one, which allows whatever the smaller one does. An attack that an option of the sweep does not
-concern stands beside every value of it. An attack without a budget counts sample by sample, where the change it made fits the budget, if
-the rows say how large that change is. A sample that was wrong before any attack is wrong; the noise control is no attack.
+Attacks are taken together if net, data, defence, samples, budget and the values of a sweep are the same. An
+attack under a smaller budget of the same kind belongs to every larger one, which allows whatever the smaller
+one does. An attack that an option of the sweep does not concern stands beside every value of it. An attack
+without a budget counts sample by sample, where the change it made fits the budget, if the rows say how large
+that change is. A sample that was wrong before any attack is wrong; the noise control is no attack.
 
-The union keeps one row per sample, the worst that any attack did to it, and summarises these rows as every cell does. So it is never better
-for the model than an attack in it: of each clip the most errors count, over the same words.
+The union keeps one row per sample, the worst that any attack did to it, and summarises these rows as every
+cell does. So it is never better for the model than an attack in it: of each clip the most errors count, over
+the same words.
 """
 
 import json
@@ -24,10 +27,23 @@ from limen.report.transcripts import how_compared
 from limen.tasks.base.columns import TASK_COLUMNS
 
 NAME = "all attacks together"
-SIZES = {"linf": ("eps", "linf", 1), "l2": ("eps", "l2", 1), "l1": ("eps", "l1", 1), "l0": ("count", "l0", 1),
-         "snr": ("snr_db", "snr_db", -1), "peak_db": ("peak_db", "peak_db", 1)}  # fmt: skip
+SIZES = {
+    "linf": ("eps", "linf", 1),
+    "l2": ("eps", "l2", 1),
+    "l1": ("eps", "l1", 1),
+    "l0": ("count", "l0", 1),
+    "snr": ("snr_db", "snr_db", -1),
+    "peak_db": ("peak_db", "peak_db", 1),
+}
 """Budget -> its option, the column that measures the same thing, and -1 where larger is quieter."""
-WORDS = {"linf": "L∞ ≤ {}", "l2": "L2 ≤ {}", "l1": "L1 ≤ {}", "l0": "L0 ≤ {}", "snr": "SNR ≥ {} dB", "peak_db": "peak ≤ {} dB"}
+WORDS = {
+    "linf": "L∞ ≤ {}",
+    "l2": "L2 ≤ {}",
+    "l1": "L1 ≤ {}",
+    "l0": "L0 ≤ {}",
+    "snr": "SNR ≥ {} dB",
+    "peak_db": "peak ≤ {} dB",
+}
 ROUNDING = 1e-6
 """A change may be larger than the budget by this share of it: norms are computed in single precision."""
 RATES = {"wer": "word", "cer": "character"}
@@ -51,8 +67,9 @@ class Together:
     variable: dict[str, Any]
     n: int
     columns: dict[str, dict[str, Any]]
-    """Summaries as those of a cell. correct: right under every attack. success: some attack brought the sample to its goal. fooled:
-    some attack changed the answer. wer, cer: of each clip the most errors that any attack made."""
+    """Summaries as those of a cell. correct: right under every attack. success: some attack brought the
+    sample to its goal. fooled: some attack changed the answer. wer, cer: of each clip the most errors that
+    any attack made."""
 
     @property
     def net(self) -> str:
@@ -89,7 +106,9 @@ def in_words(limit: dict[str, Any]) -> str:
     name = str(limit.get("name") or "")
     if name in SIZES and number(limit.get(SIZES[name][0])) is not None:
         return WORDS[name].format(fmt(float(limit[SIZES[name][0]])))
-    return " ".join(part for part in (name, variable_text({k: v for k, v in limit.items() if k != "name"})) if part)
+    return " ".join(
+        part for part in (name, variable_text({k: v for k, v in limit.items() if k != "name"})) if part
+    )
 
 
 def together(cells: Sequence[CellResult]) -> list[Together]:
@@ -97,11 +116,17 @@ def together(cells: Sequence[CellResult]) -> list[Together]:
     models: dict[str, list[CellResult]] = {}
     for cell in (c for c in _attacks(cells) if not c.curve):
         models.setdefault(_model(cell), []).append(cell)
-    return [found for attacks in models.values() for first in _firsts(attacks) if (found := _group(attacks, first)) is not None]
+    return [
+        found
+        for attacks in models.values()
+        for first in _firsts(attacks)
+        if (found := _group(attacks, first)) is not None
+    ]
 
 
 def _firsts(attacks: list[CellResult]) -> list[CellResult]:
-    """The first cell of every budget and value of the sweep. A cell that the sweep does not concern stands for no value of it."""
+    """The first cell of every budget and value of the sweep. A cell that the sweep does not concern stands
+    for no value of it."""
     out: dict[str, CellResult] = {}
     for cell in (c for c in attacks if c.limit):
         if not any(c.limit == cell.limit and cell.variable.items() < c.variable.items() for c in attacks):
@@ -111,7 +136,9 @@ def _firsts(attacks: list[CellResult]) -> list[CellResult]:
 
 def _group(attacks: list[CellResult], first: CellResult) -> Together | None:
     here = _beside(first).items()
-    same = _same_samples([c for c in attacks if _beside(c).items() <= here and _counts(c, first.limit)], first)
+    same = _same_samples(
+        [c for c in attacks if _beside(c).items() <= here and _counts(c, first.limit)], first
+    )
     if len({_search(c) for c in same}) < 2:
         return None  # one attack at several budgets is no union
     goals = {_key(c.goal) for c in same if c.limit == first.limit}
@@ -121,7 +148,9 @@ def _group(attacks: list[CellResult], first: CellResult) -> Together | None:
 
 def _beside(cell: CellResult) -> dict[str, Any]:
     """The values of the sweep apart from those of the budget."""
-    return {k: v for k, v in cell.variable.items() if k != "attack.budget" and not k.startswith("attack.budget.")}
+    return {
+        k: v for k, v in cell.variable.items() if k != "attack.budget" and not k.startswith("attack.budget.")
+    }
 
 
 def _same_samples(cells: Sequence[CellResult], first: CellResult) -> list[CellResult]:
@@ -139,7 +168,9 @@ def along(cells: Sequence[CellResult]) -> list[Along]:
     """One for each model and constraint whose curve two attacks or more drew."""
     groups: dict[str, list[CellResult]] = {}
     for cell in (c for c in _attacks(cells) if c.curve):
-        groups.setdefault(_key(_model(cell), cell.curve["constraint"], cell.curve["values"], cell.variable), []).append(cell)
+        groups.setdefault(
+            _key(_model(cell), cell.curve["constraint"], cell.curve["values"], cell.variable), []
+        ).append(cell)
     out = []
     for group in (_same_samples(g, g[0]) for g in groups.values()):
         if len(group) < 2:
@@ -147,27 +178,49 @@ def along(cells: Sequence[CellResult]) -> list[Along]:
         values, goals = sorted(float(v) for v in group[0].curve["values"]), {_key(c.goal) for c in group}
         sign = -1 if group[0].curve["constraint"] == "snr_db" else 1
         at = {v: [(c, _rows_at(c, v)) for c in group] for v in values}
-        worst = [_worst([m for v in values if sign * v <= sign * value for m in at[v]], goals) for value in values]
+        worst = [
+            _worst([m for v in values if sign * v <= sign * value for m in at[v]], goals) for value in values
+        ]
         out.append(Along(group, values, [_summary(rows) for rows in worst]))
     return out
 
 
 def all_together(run_folder: Path) -> list[dict[str, Any]]:
-    """The numbers of a run folder in plain form: {n, columns, ...} of every budget, {constraint, values, accuracy, ...} of every curve."""
+    """The numbers of a run folder in plain form: {n, columns, ...} of every budget, {constraint, values,
+    accuracy, ...} of every curve."""
     cells = read_run(run_folder).done
     tables = [
-        {"net": u.net, "defense": u.defense, "attack": f"{NAME} (worst of {len(u.cells)})", "budget": u.budget, "variable": u.variable,
-         "n": u.n, "columns": u.columns} for u in together(cells)
-    ]  # fmt: skip
+        {
+            "net": u.net,
+            "defense": u.defense,
+            "attack": f"{NAME} (worst of {len(u.cells)})",
+            "budget": u.budget,
+            "variable": u.variable,
+            "n": u.n,
+            "columns": u.columns,
+        }
+        for u in together(cells)
+    ]
     curves = [
-        {"net": a.cells[0].net, "defense": a.cells[0].defense, "attack": f"{NAME} (worst of {len(a.cells)})",
-         "constraint": a.cells[0].curve["constraint"], "values": a.values, "accuracy": a.column("correct")[0]} for a in along(cells)
-    ]  # fmt: skip
+        {
+            "net": a.cells[0].net,
+            "defense": a.cells[0].defense,
+            "attack": f"{NAME} (worst of {len(a.cells)})",
+            "constraint": a.cells[0].curve["constraint"],
+            "values": a.values,
+            "accuracy": a.column("correct")[0],
+        }
+        for a in along(cells)
+    ]
     return tables + curves
 
 
 def _attacks(cells: Sequence[CellResult]) -> list[CellResult]:
-    return [c for c in cells if c.done and c.task != "audit" and c.attack != "none" and not c.control and not c.victims]
+    return [
+        c
+        for c in cells
+        if c.done and c.task != "audit" and c.attack != "none" and not c.control and not c.victims
+    ]
 
 
 def _key(*parts: Any) -> str:
@@ -180,7 +233,8 @@ def _model(cell: CellResult) -> str:
 
 
 def _counts(cell: CellResult, limit: dict[str, Any]) -> bool:
-    """The attack kept to this budget or a smaller one, or has none and the rows measure what the budget limits."""
+    """The attack kept to this budget or a smaller one, or has none and the rows measure what the budget
+    limits."""
     if cell.limit:
         return cell.limit == limit or inside(cell.limit, limit)
     return SIZES.get(str(limit.get("name")), ("", ""))[1] in cell.rows
@@ -192,11 +246,17 @@ def inside(small: dict[str, Any], large: dict[str, Any]) -> bool:
         return False
     option, _, sign = SIZES[large["name"]]
     size, most = number(small.get(option)), number(large.get(option))
-    return {**small, option: most} == large and size is not None and most is not None and sign * size <= sign * most
+    return (
+        {**small, option: most} == large
+        and size is not None
+        and most is not None
+        and sign * size <= sign * most
+    )
 
 
 def _rows(cell: CellResult, limit: dict[str, Any]) -> dict[str, Row]:
-    """Id -> what became of the sample; `tried` is false where the change of an attack without a budget is too large for this one."""
+    """Id -> what became of the sample; `tried` is false where the change of an attack without a budget is too
+    large for this one."""
     rows = {str(row["id"]): row | {"tried": True} for row in _listed(cell)}
     if not cell.limit:
         option, column, sign = SIZES[str(limit["name"])]
@@ -217,8 +277,9 @@ def _listed(cell: CellResult) -> list[Row]:
 
 
 def _worst(members: list[tuple[CellResult, dict[str, Row]]], goals: set[str]) -> list[Row]:
-    """One row per sample: the worst that any attack did to it. Success is told of attacks that want the same as those under the budget
-    itself, if these all want one thing and agree which samples were there before."""
+    """One row per sample: the worst that any attack did to it. Success is told of attacks that want the same
+    as those under the budget itself, if these all want one thing and agree which samples were there
+    before."""
     aimed = [(cell, rows) for cell, rows in members if {_key(cell.goal)} == goals]
     worst = []
     for i in members[0][1]:
@@ -226,12 +287,19 @@ def _worst(members: list[tuple[CellResult, dict[str, Row]]], goals: set[str]) ->
         row: Row = {"id": i, "correct": all(_right(cell, row) for cell, row in sample)}
         mine = [rows[i] for _, rows in aimed]
         if mine and all("success" in r for r in mine) and len({bool(r.get("already")) for r in mine}) == 1:
-            row |= {"success": any(r["tried"] and r["success"] for r in mine), "already": bool(mine[0].get("already"))}
+            row |= {
+                "success": any(r["tried"] and r["success"] for r in mine),
+                "already": bool(mine[0].get("already")),
+            }
         if all(r.get("fooled") is not None for _, r in sample):
             row["fooled"] = any(r["tried"] and r["fooled"] for _, r in sample)
         for rate, unit in RATES.items():
             errors, n = _most_errors(sample, f"{unit}_errors"), number(sample[0][1].get(f"{unit}s"))
-            row |= {f"{unit}_errors": errors, f"{unit}s": n, rate: errors / n if n and errors is not None else None}
+            row |= {
+                f"{unit}_errors": errors,
+                f"{unit}s": n,
+                rate: errors / n if n and errors is not None else None,
+            }
         worst.append(row)
     return worst
 
@@ -246,7 +314,9 @@ def _summary(worst: list[Row]) -> dict[str, dict[str, Any]]:
 
 def _right(cell: CellResult, row: Row) -> bool:
     """Right before the attack, and after it if it was tried."""
-    return _is(cell, row, "clean_correct", "clean_prediction") and (not row["tried"] or _is(cell, row, "correct", "adversarial_prediction"))
+    return _is(cell, row, "clean_correct", "clean_prediction") and (
+        not row["tried"] or _is(cell, row, "correct", "adversarial_prediction")
+    )
 
 
 def _is(cell: CellResult, row: Row, column: str, answer: str) -> bool:
@@ -259,5 +329,10 @@ def _is(cell: CellResult, row: Row, column: str, answer: str) -> bool:
 
 def _most_errors(sample: list[tuple[CellResult, Row]], column: str) -> float | None:
     """The most errors in any answer to this clip; None where they were not counted."""
-    known = [number(row.get(name)) for _, row in sample for name in (column, f"clean_{column}") if name != column or row["tried"]]
+    known = [
+        number(row.get(name))
+        for _, row in sample
+        for name in (column, f"clean_{column}")
+        if name != column or row["tried"]
+    ]
     return max((k for k in known if k is not None), default=None)

@@ -17,11 +17,12 @@ class Accuracy(Options):
     limit_samples: int | None = Field(default=None, ge=1)
     """Evaluate only the first so many samples of the data's order; null evaluates all."""
     export: Export | None = None
-    """Write every clean and adversarial sample and a table into the cell's folder `adversarial`, for other tools: clips as 16-bit files of
-    this format, pictures as PNG; null writes none."""
+    """Write every clean and adversarial sample and a table into the cell's folder `adversarial`, for other
+    tools: clips as 16-bit files of this format, pictures as PNG; null writes none."""
     over_the_air: OverTheAir | None = None
-    """Judge every sample under fresh draws of transforms too, {through: [{name: room}], draws: 20}: the column `over_the_air` is the share
-    of draws in which the attack reaches its goal, `clean_over_the_air` the share in which the transforms alone do; null: not."""
+    """Judge every sample under fresh draws of transforms too, {through: [{name: room}], draws: 20}: the
+    column `over_the_air` is the share of draws in which the attack reaches its goal, `clean_over_the_air` the
+    share in which the transforms alone do; null: not."""
 
 
 def accuracy(cell: Cell, options: Accuracy) -> Outcome:
@@ -45,10 +46,18 @@ def accuracy(cell: Cell, options: Accuracy) -> Outcome:
 
 def _over_the_air(cell: Cell, samples: Samples, goal: Goal, options: OverTheAir) -> dict[str, list[float]]:
     both = {"over_the_air": samples.x_adv, "clean_over_the_air": samples.batch.x}
-    return {name: over_the_air(cell.victim, samples.batch, x, goal, options, seed=cell.seed).tolist() for name, x in both.items()}
+    return {
+        name: over_the_air(cell.victim, samples.batch, x, goal, options, seed=cell.seed).tolist()
+        for name, x in both.items()
+    }
 
 
-def fooled_first(cell: Cell, examples: list[Example], samples: Samples, rows: list[dict[str, Any]]) -> list[Example]:
-    """As many as the cell keeps, fooled samples before the others: they are what one wants to look at; ties by order."""
+def fooled_first(
+    cell: Cell, examples: list[Example], samples: Samples, rows: list[dict[str, Any]]
+) -> list[Example]:
+    """As many as the cell keeps, fooled samples before the others: they are what one wants to look at; ties
+    by order."""
     candidates = [Example(row["id"], *samples.pair(i), row) for i, row in enumerate(rows)]
-    return heapq.nsmallest(cell.examples, examples + candidates, key=lambda e: not e.row.get("success", False))
+    return heapq.nsmallest(
+        cell.examples, examples + candidates, key=lambda e: not e.row.get("success", False)
+    )

@@ -11,8 +11,8 @@ class SamplesTask(Options):
     limit_samples: int = Field(default=4, ge=1)
     """How many samples to keep."""
     export: Export | None = None
-    """Write them and a table into the cell's folder `adversarial` too, for other tools: clips as 16-bit files of this format, pictures as
-    PNG; null writes none."""
+    """Write them and a table into the cell's folder `adversarial` too, for other tools: clips as 16-bit files
+    of this format, pictures as PNG; null writes none."""
 
 
 def samples(cell: Cell, options: SamplesTask) -> Outcome:

@@ -1,8 +1,10 @@
-"""ABX with a hidden X: A and B are two conditions of an item, X is one of them again. Which one? And how sure?
+"""ABX with a hidden X: A and B are two conditions of an item, X is one of them again. Which one? And how
+sure?
 
-Munson & Gardner 1950, https://doi.org/10.1121/1.1917190. Which condition is A and which of the two is X go through their four combinations
-over items and listeners. A catch trial plays three equal clips: whoever is sure there is not listening. Vadillo & Santana 2022,
-https://arxiv.org/abs/2001.08444, section 5.1, has six trials, each clip at most twice, and one catch trial at the end.
+Munson & Gardner 1950, https://doi.org/10.1121/1.1917190. Which condition is A and which of the two is X go
+through their four combinations over items and listeners. A catch trial plays three equal clips: whoever is
+sure there is not listening. Vadillo & Santana 2022, https://arxiv.org/abs/2001.08444, section 5.1, has six
+trials, each clip at most twice, and one catch trial at the end.
 """
 
 from collections.abc import Sequence
@@ -30,7 +32,9 @@ class Abx(ComparedTrials):
     @classmethod
     def _different(cls, value: tuple[str, str] | None) -> tuple[str, str] | None:
         if value is not None and value[0] == value[1]:
-            raise ValueError(f"expected two different conditions, got {value[0]} twice: A, B and X would be the same clip.")
+            raise ValueError(
+                f"expected two different conditions, got {value[0]} twice: A, B and X would be the same clip."
+            )
         return value
 
 
@@ -39,16 +43,36 @@ def abx(listener: Listener, options: Abx) -> list[Screen]:
     if options.confidence:
         widgets.append(Widget("confidence", "choose", "How sure are you?", choices(*options.confidence)))
 
-    def screen(files: dict[str, tuple[str, str]], item: Any, role: Role, condition: str, truth: dict[str, str], **more: Any) -> Screen:
+    def screen(
+        files: dict[str, tuple[str, str]],
+        item: Any,
+        role: Role,
+        condition: str,
+        truth: dict[str, str],
+        **more: Any,
+    ) -> Screen:
         sounds = tuple(Sound(label, Stimulus(file), name) for label, (name, file) in files.items())
-        return Screen("abx", role, options.title, options.text, sounds, tuple(widgets), options.plays, options.switch,
-                      truth=truth, facts=facts(item, condition, sounds, **more))  # fmt: skip
+        return Screen(
+            "abx",
+            role,
+            options.title,
+            options.text,
+            sounds,
+            tuple(widgets),
+            options.plays,
+            options.switch,
+            truth=truth,
+            facts=facts(item, condition, sounds, **more),
+        )
 
     def trial(item: Any, turn: int, role: Role) -> Screen:
         reference, test = _pair(item, options)
         a, b = (reference, test)[:: -1 if turn % 2 else 1]
         x = "AB"[turn // 2 % 2]
-        files = {label: (name, item.files[name]) for label, name in (("A", a), ("B", b), ("X", a if x == "A" else b))}
+        files = {
+            label: (name, item.files[name])
+            for label, name in (("A", a), ("B", b), ("X", a if x == "A" else b))
+        }
         return screen(files, item, role, test, {"answer": x}, reference=reference, x=x)
 
     screens = session("abx", listener, options, lambda items: _usable(items, options), trial)
@@ -59,9 +83,20 @@ def abx(listener: Listener, options: Abx) -> list[Screen]:
         item = listener.random.choice([i for i in usable if i.id not in heard] or usable)
         heard.add(item.id)
         same = _pair(item, options)[0]
-        one = screen({label: (same, item.files[same]) for label in "ABX"}, item, "catch", same, {}, reference=same, x="")
+        one = screen(
+            {label: (same, item.files[same]) for label in "ABX"},
+            item,
+            "catch",
+            same,
+            {},
+            reference=same,
+            x="",
+        )
         first = sum(s.role == "teaching" for s in screens)
-        screens.insert(len(screens) if options.catch_place == "end" else listener.random.randint(first, len(screens)), one)
+        screens.insert(
+            len(screens) if options.catch_place == "end" else listener.random.randint(first, len(screens)),
+            one,
+        )
     return screens
 
 
@@ -71,4 +106,8 @@ def _pair(item: Any, options: Abx) -> tuple[str, str]:
 
 
 def _usable(items: Sequence[Any], options: Abx) -> list[Any]:
-    return [i for i in items if (all(c in i.files for c in options.conditions) if options.conditions else len(i.files) >= 2)]
+    return [
+        i
+        for i in items
+        if (all(c in i.files for c in options.conditions) if options.conditions else len(i.files) >= 2)
+    ]

@@ -1,6 +1,8 @@
-"""Is the listener listening, and does the listener understand? One word of a long sentence has to be found among others.
+"""Is the listener listening, and does the listener understand? One word of a long sentence has to be found
+among others.
 
-As in Manocha et al. 2020, https://arxiv.org/abs/2001.04460, section 3.2. The exclusion rule {name: checks} leaves out who misses it.
+As in Manocha et al. 2020, https://arxiv.org/abs/2001.04460, section 3.2. The exclusion rule {name: checks}
+leaves out who misses it.
 """
 
 from pydantic import Field, model_validator
@@ -34,4 +36,8 @@ def attention(listener: Listener, options: Attention) -> list[Screen]:
     widget = Widget("answer", "choose", options.question, choices(*words))
     sounds = (Sound("Sentence", Stimulus(options.file)),)
     truth = {"answer": options.word}
-    return [Screen("attention", "check", options.title, options.text, sounds, (widget,), options.plays, truth=truth)]
+    return [
+        Screen(
+            "attention", "check", options.title, options.text, sounds, (widget,), options.plays, truth=truth
+        )
+    ]

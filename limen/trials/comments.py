@@ -7,7 +7,9 @@ from limen.trials.base.screen import Listener, Screen, Widget
 
 
 class Comments(Page):
-    question: str = Field(default="Is there anything you would like to tell us about this study?", max_length=500)
+    question: str = Field(
+        default="Is there anything you would like to tell us about this study?", max_length=500
+    )
     """What is asked."""
     longest: int = Field(default=2000, ge=1, le=20_000)
     """Most characters."""

@@ -1,5 +1,5 @@
-"""Consent: what the study is about and what happens to the answers. Nobody goes on without agreeing, and whoever does
-not agree leaves nothing behind but a refusal that is counted."""
+"""Consent: what the study is about and what happens to the answers. Nobody goes on without agreeing, and
+whoever does not agree leaves nothing behind but a refusal that is counted."""
 
 from pydantic import Field
 
@@ -8,7 +8,8 @@ from limen.trials.base.screen import Choice, Listener, Screen, Widget
 
 TEXT = (
     "You are asked to listen to sounds and to answer questions about them.\n\n"
-    "Taking part is voluntary. You can stop at any time by closing this page. Your answers are stored without your name; what you tell "
+    "Taking part is voluntary. You can stop at any time by closing this page. Your answers are stored "
+    "without your name; what you tell "
     "about yourself is kept apart from them and can be erased on request."
 )
 
@@ -23,9 +24,12 @@ class Consent(Page):
     agree: str = Field(default="I agree", min_length=1, max_length=200)
     """The only answer that is stored; whoever does not give it does not begin."""
     decline: str = Field(default="I do not agree", min_length=1, max_length=200)
-    """Label of the button that ends the study: everything about this listener is deleted, only the number of refusals grows by one."""
+    """Label of the button that ends the study: everything about this listener is deleted, only the number of
+    refusals grows by one."""
 
 
 def consent(listener: Listener, options: Consent) -> list[Screen]:
     widget = Widget("consent", "choose", options.question, choices=(Choice("agree", options.agree),))
-    return [Screen("consent", "page", options.title, options.text, widgets=(widget,), decline=options.decline)]
+    return [
+        Screen("consent", "page", options.title, options.text, widgets=(widget,), decline=options.decline)
+    ]

@@ -1,4 +1,5 @@
-"""Who listens: age, gender, hearing, device. Every question may be passed over; the answers are kept apart and erasable."""
+"""Who listens: age, gender, hearing, device. Every question may be passed over; the answers are kept apart
+and erasable."""
 
 from typing import Literal
 
@@ -10,7 +11,15 @@ from limen.trials.base.screen import Listener, Screen, Widget, choices
 Question = Literal["age", "gender", "hearing", "device", "language"]
 WIDGETS: dict[Question, Widget] = {
     "age": Widget("age", "type", "How old are you, in years?", required=False, longest=3),
-    "gender": Widget("gender", "choose", "What is your gender?", choices("female", "male"), required=False, other="other", longest=100),
+    "gender": Widget(
+        "gender",
+        "choose",
+        "What is your gender?",
+        choices("female", "male"),
+        required=False,
+        other="other",
+        longest=100,
+    ),
     "hearing": Widget(
         "hearing",
         "choose",
@@ -22,7 +31,12 @@ WIDGETS: dict[Question, Widget] = {
         "device",
         "choose",
         "What do you listen with?",
-        choices("headphones over the ear", "earphones in the ear", "loudspeakers of a computer or phone", "separate loudspeakers"),
+        choices(
+            "headphones over the ear",
+            "earphones in the ear",
+            "loudspeakers of a computer or phone",
+            "separate loudspeakers",
+        ),
         required=False,
         other="other",
         longest=100,

@@ -1,7 +1,9 @@
-"""Headphones or loudspeakers? Which of three tones is the quietest: Woods et al. 2017, https://doi.org/10.3758/s13414-017-1361-2.
+"""Headphones or loudspeakers? Which of three tones is the quietest: Woods et al. 2017,
+https://doi.org/10.3758/s13414-017-1361-2.
 
-One tone is 6 dB quieter; another is in opposite phase on the two sides, which loudspeakers cancel, so that it seems quietest there. Woods
-et al. take five right answers out of six as proof of headphones: the exclusion rule {name: checks, most: 1}.
+One tone is 6 dB quieter; another is in opposite phase on the two sides, which loudspeakers cancel, so that it
+seems quietest there. Woods et al. take five right answers out of six as proof of headphones: the exclusion
+rule {name: checks, most: 1}.
 """
 
 from pydantic import Field
@@ -13,7 +15,10 @@ from limen.trials.base.screen import Listener, Screen, Sound, Stimulus, Widget, 
 class Headphones(Page):
     title: str = Field(default="Headphones", max_length=200)
     """Heading of the screens."""
-    text: str = Field(default="Please wear headphones. You hear three tones, one of which is quieter than the others.", max_length=20_000)
+    text: str = Field(
+        default="Please wear headphones. You hear three tones, one of which is quieter than the others.",
+        max_length=20_000,
+    )
     """What the screens say."""
     question: str = Field(default="Which tone is the quietest?", max_length=500)
     """What is asked."""
@@ -24,14 +29,34 @@ class Headphones(Page):
 
 
 def headphones(listener: Listener, options: Headphones) -> list[Screen]:
-    places = [("normal", "quiet", "antiphase"), ("normal", "antiphase", "quiet"), ("quiet", "normal", "antiphase"),
-              ("quiet", "antiphase", "normal"), ("antiphase", "normal", "quiet"), ("antiphase", "quiet", "normal")]  # fmt: skip
+    places = [
+        ("normal", "quiet", "antiphase"),
+        ("normal", "antiphase", "quiet"),
+        ("quiet", "normal", "antiphase"),
+        ("quiet", "antiphase", "normal"),
+        ("antiphase", "normal", "quiet"),
+        ("antiphase", "quiet", "normal"),
+    ]
     listener.random.shuffle(places)
     widget = Widget("answer", "choose", options.question, choices("1", "2", "3"))
     screens = []
     for k in range(options.screens):
         order = places[k % len(places)]
-        sounds = tuple(Sound(label, Stimulus(f"limen:tone:{tone}"), tone) for label, tone in zip("123", order, strict=True))
+        sounds = tuple(
+            Sound(label, Stimulus(f"limen:tone:{tone}"), tone)
+            for label, tone in zip("123", order, strict=True)
+        )
         truth = {"answer": str(order.index("quiet") + 1)}
-        screens.append(Screen("headphones", "check", options.title, options.text, sounds, (widget,), options.plays, truth=truth))
+        screens.append(
+            Screen(
+                "headphones",
+                "check",
+                options.title,
+                options.text,
+                sounds,
+                (widget,),
+                options.plays,
+                truth=truth,
+            )
+        )
     return screens

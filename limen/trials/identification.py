@@ -26,7 +26,9 @@ def identification(listener: Listener, options: Identification) -> list[Screen]:
 def word(listener: Listener, question: str, listed: list[str], other: str) -> Widget:
     words = listed or answers(listener.items)
     if not words:
-        raise UserError("identification: nothing to choose from. Give its option `choices`, or the items an `answer`.")
+        raise UserError(
+            "identification: nothing to choose from. Give its option `choices`, or the items an `answer`."
+        )
     return Widget("word", "choose", question, choices(*words), other=other, longest=100)
 
 

@@ -1,4 +1,5 @@
-"""Setting the volume: a loud and a soft sound, played in turn. The loud one has the mean power of the study's own sounds."""
+"""Setting the volume: a loud and a soft sound, played in turn. The loud one has the mean power of the study's
+own sounds."""
 
 from pydantic import Field
 

@@ -1,6 +1,6 @@
-"""MUSHRA (ITU-R BS.1534-3, https://www.itu.int/rec/R-REC-BS.1534): all conditions of an item on one screen beside an open reference, each
-rated from 0 to 100, with instant switching between them. Among them, unmarked, are the reference itself and its low-passed versions at
-3.5 and 7 kHz, made here.
+"""MUSHRA (ITU-R BS.1534-3, https://www.itu.int/rec/R-REC-BS.1534): all conditions of an item on one screen
+beside an open reference, each rated from 0 to 100, with instant switching between them. Among them, unmarked,
+are the reference itself and its low-passed versions at 3.5 and 7 kHz, made here.
 """
 
 import string
@@ -22,7 +22,8 @@ class Mushra(ItemTrials):
     conditions: list[str] | None = None
     """Conditions that are rated; null: all an item has beside the reference."""
     anchors_hz: list[float] = Field(default=[3500.0, 7000.0], max_length=4)
-    """Cutoffs of the low-passed versions of the reference; one beyond half the clips' sample rate changes nothing. Empty: none."""
+    """Cutoffs of the low-passed versions of the reference; one beyond half the clips' sample rate changes
+    nothing. Empty: none."""
     question: str = Field(default="How good is each clip, compared with the reference?", max_length=500)
     """What is asked."""
     scale: list[str] = Field(default=["bad", "poor", "fair", "good", "excellent"])
@@ -51,8 +52,17 @@ def mushra(listener: Listener, options: Mushra) -> list[Screen]:
         listener.random.shuffle(hidden)
         open_one = Sound("Reference", Stimulus(clean), reference(item), rated=False)
         sounds = (open_one, *(Sound(_letter(k), s, name) for k, (name, s) in enumerate(hidden)))
-        return Screen("mushra", role, options.title, options.text, sounds, (widget,), options.plays, switch=True,
-                      facts=facts(item, "", sounds, reference=reference(item)))  # fmt: skip
+        return Screen(
+            "mushra",
+            role,
+            options.title,
+            options.text,
+            sounds,
+            (widget,),
+            options.plays,
+            switch=True,
+            facts=facts(item, "", sounds, reference=reference(item)),
+        )
 
     return session("mushra", listener, options, cases, screen)
 

@@ -1,5 +1,6 @@
-"""How natural does a clip sound, from 1 to 5? With the anchors of Vadillo & Santana 2022, https://arxiv.org/abs/2001.08444, section 5.1,
-who ask on the same screen which command is heard: option `identify`.
+"""How natural does a clip sound, from 1 to 5? With the anchors of Vadillo & Santana 2022,
+https://arxiv.org/abs/2001.08444, section 5.1, who ask on the same screen which command is heard: option
+`identify`.
 """
 
 from typing import Any
@@ -12,10 +13,12 @@ from limen.trials.identification import said, word
 
 ANCHORS = [
     "Clearly perturbed audio with an artificial sound or noise.",
-    "The audio is slightly perturbed by an artificial sound or noise, not likely to be caused by the low quality of the microphones or "
+    "The audio is slightly perturbed by an artificial sound or noise, not likely to be caused by the low "
+    "quality of the microphones or "
     "ambient sounds.",
     "Not sure.",
-    "No obvious signs of an artificial perturbation. The detectable perturbations are likely to be caused by a low- or mid-quality "
+    "No obvious signs of an artificial perturbation. The detectable perturbations are likely to be caused "
+    "by a low- or mid-quality "
     "microphone, ambient sounds or ordinary noises.",
     "The audio clip clearly does not contain any artificial perturbation.",
 ]

@@ -1,4 +1,5 @@
-"""Two conditions of an item, A and B: which one is preferred, or has more of whatever is asked; perhaps beside a reference.
+"""Two conditions of an item, A and B: which one is preferred, or has more of whatever is asked; perhaps
+beside a reference.
 
 Which of the two is A takes turns over items and listeners. Of more than two conditions every pair is asked.
 """
@@ -28,22 +29,43 @@ class Preference(ComparedTrials):
 
 def preference(listener: Listener, options: Preference) -> list[Screen]:
     both = (Choice("A", "A"), Choice("B", "B"))
-    widget = Widget("answer", "choose", options.question, both + ((Choice("none", options.indifferent),) if options.indifferent else ()))
+    widget = Widget(
+        "answer",
+        "choose",
+        options.question,
+        both + ((Choice("none", options.indifferent),) if options.indifferent else ()),
+    )
 
     beside = {"reference": options.reference} if options.reference else {}
 
     def cases(items: Sequence[Any]) -> list[Case]:
         usable = [i for i in items if options.reference is None or options.reference in i.files]
-        return [(i, *pair) for i in usable for pair in combinations([c for c in i.files if _compared(c, options)], 2)]
+        return [
+            (i, *pair)
+            for i in usable
+            for pair in combinations([c for c in i.files if _compared(c, options)], 2)
+        ]
 
     def screen(case: Case, turn: int, role: Role) -> Screen:
         item, *pair = case
         a, b = pair[:: -1 if turn % 2 else 1]
         sounds = tuple(Sound(label, Stimulus(item.files[name]), name) for label, name in (("A", a), ("B", b)))
         if options.reference is not None:
-            sounds = (Sound("Reference", Stimulus(item.files[options.reference]), options.reference, rated=False), *sounds)
-        return Screen("preference", role, options.title, options.text, sounds, (widget,), options.plays, options.switch,
-                      facts=facts(item, f"{pair[0]} / {pair[1]}", sounds, a=a, b=b, **beside))  # fmt: skip
+            sounds = (
+                Sound("Reference", Stimulus(item.files[options.reference]), options.reference, rated=False),
+                *sounds,
+            )
+        return Screen(
+            "preference",
+            role,
+            options.title,
+            options.text,
+            sounds,
+            (widget,),
+            options.plays,
+            options.switch,
+            facts=facts(item, f"{pair[0]} / {pair[1]}", sounds, a=a, b=b, **beside),
+        )
 
     return session("preference", listener, options, cases, screen)
 

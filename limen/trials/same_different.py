@@ -1,9 +1,11 @@
-"""Are two clips exactly the same or different? The difference grows and shrinks with the answers, to find where it is just noticed.
+"""Are two clips exactly the same or different? The difference grows and shrinks with the answers, to find
+where it is just noticed.
 
-As in Manocha et al. 2020, https://arxiv.org/abs/2001.04460, sections 2.1 and 3.2: a track is one reference, degraded at random beforehand,
-and one direction, an axis or several applied one after the other in random order, whose strength an adaptive method chooses. Their task is
-three tracks of eight trials with two sentinels each and two teaching trials: `tracks: 3`, `adaptive: {max_trials: 8}`, `sentinels: 2`,
-`teaching: 2`. The sounds of a screen have the same power, so loudness does not give the difference away.
+As in Manocha et al. 2020, https://arxiv.org/abs/2001.04460, sections 2.1 and 3.2: a track is one reference,
+degraded at random beforehand, and one direction, an axis or several applied one after the other in random
+order, whose strength an adaptive method chooses. Their task is three tracks of eight trials with two
+sentinels each and two teaching trials: `tracks: 3`, `adaptive: {max_trials: 8}`, `sentinels: 2`, `teaching:
+2`. The sounds of a screen have the same power, so loudness does not give the difference away.
 """
 
 import math
@@ -18,22 +20,27 @@ from limen.perception.adaptive import Options as Adaptive
 from limen.trials.base.options import MOST_TRIALS, Trials, chosen, facts, refuse_many, taught, with_pauses
 from limen.trials.base.screen import Effect, Listener, Role, Screen, Sound, Stimulus, Widget, choices
 
-Axis = Annotated[dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("degradations")]
+Axis = Annotated[
+    dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("degradations")
+]
 
 
 class SameDifferent(Trials):
     axes: list[Axis | Annotated[list[Axis], Field(min_length=1)]] = Field(min_length=1)
-    """Directions: specs of axes, {name: noise, colour: pink}. A list among them is a category, of which one is drawn for each track."""
+    """Directions: specs of axes, {name: noise, colour: pink}. A list among them is a category, of which one
+    is drawn for each track."""
     combine: int = Field(default=1, ge=1)
     """So many of them at once, applied in random order, all with the same strength."""
     tracks: int | None = Field(default=None, ge=1, le=MOST_TRIALS)
-    """How many measurements; directions take turns over tracks and listeners. null: one for each entry of `axes`."""
+    """How many measurements; directions take turns over tracks and listeners. null: one for each entry of
+    `axes`."""
     adaptive: Adaptive = Adaptive(max_trials=8)
     """How strengths are chosen; its `max_trials` is the number of trials of a track."""
     condition: str | None = None
     """Which condition of an item is the reference; null: its first."""
     before: list[Axis] = Field(default_factory=list)
-    """Both clips go through these first, each with a strength drawn for the track; an axis may come out at 0."""
+    """Both clips go through these first, each with a strength drawn for the track; an axis may come out at
+    0."""
     before_strength: tuple[float, float] = (0.0, 50.0)
     """Lowest and highest strength of those."""
     sentinels: int = Field(default=0, ge=0, le=MOST_TRIALS)
@@ -51,50 +58,84 @@ class SameDifferent(Trials):
     @classmethod
     def _strengths(cls, value: Adaptive) -> Adaptive:
         if value.prior.lowest < 0 or value.prior.highest > 100:
-            raise ValueError(f"strengths go from 0 to 100, but the prior runs from {value.prior.lowest:g} to {value.prior.highest:g}.")
+            raise ValueError(
+                f"strengths go from 0 to 100, but the prior runs from {value.prior.lowest:g} to "
+                f"{value.prior.highest:g}."
+            )
         return value
 
     @field_validator("before_strength")
     @classmethod
     def _in_order(cls, value: tuple[float, float]) -> tuple[float, float]:
         if not 0 <= value[0] <= value[1] <= 100:
-            raise ValueError(f"expected two strengths from 0 to 100, the lower first, but {value[0]:g} and {value[1]:g} came.")
+            raise ValueError(
+                f"expected two strengths from 0 to 100, the lower first, but {value[0]:g} and {value[1]:g} "
+                "came."
+            )
         return value
 
 
 def same_different(listener: Listener, options: SameDifferent) -> list[Screen]:
-    items = [i for i in chosen(listener.items, options.where) if options.condition is None or options.condition in i.files]
+    items = [
+        i
+        for i in chosen(listener.items, options.where)
+        if options.condition is None or options.condition in i.files
+    ]
     if not items:
-        raise UserError(f"same_different: no item has a file of the condition {options.condition or '(any)'} and the factors it asks for.")
+        raise UserError(
+            f"same_different: no item has a file of the condition {options.condition or '(any)'} and the "
+            "factors it asks for."
+        )
     if options.combine > len(options.axes):
-        raise UserError(f"same_different: combine is {options.combine}, but there are only {len(options.axes)} entries of axes.")
+        raise UserError(
+            f"same_different: combine is {options.combine}, but there are only {len(options.axes)} entries "
+            "of axes."
+        )
     n = options.tracks or len(options.axes)
-    refuse_many("same_different", n * (options.adaptive.max_trials + options.sentinels + options.same) + options.teaching)
+    refuse_many(
+        "same_different",
+        n * (options.adaptive.max_trials + options.sentinels + options.same) + options.teaching,
+    )
     turns = range(listener.number * n, (listener.number + 1) * n)
     # one further after each round of both, or an axis would meet only some of the items
     round_of_both = math.lcm(len(items), len(options.axes))
-    tracks = [_track(listener, options, items[(t + t // round_of_both) % len(items)], k, t) for k, t in enumerate(turns)]
+    tracks = [
+        _track(listener, options, items[(t + t // round_of_both) % len(items)], k, t)
+        for k, t in enumerate(turns)
+    ]
     if options.interleave:
         screens = _mixed(listener, tracks)
     else:
         screens = [screen for track in tracks for screen in track]
     example = [listener.random.choice(items) for _ in range(options.teaching)]
     # one that is different, one that is the same, and so on
-    teach = [_screen(listener, options, item, (), _obvious(options) if k % 2 == 0 else (), "teaching") for k, item in enumerate(example)]
+    teach = [
+        _screen(listener, options, item, (), _obvious(options) if k % 2 == 0 else (), "teaching")
+        for k, item in enumerate(example)
+    ]
     return [*map(taught, teach), *with_pauses(screens, options)]
 
 
 def _track(listener: Listener, options: SameDifferent, item: Any, k: int, turn: int) -> list[Screen]:
     """The trials of a track in order, with sentinels and equal pairs among them."""
     file = _reference(item, options)[1]
-    before = tuple(Effect(axis, round(listener.random.uniform(*options.before_strength), 1)) for axis in options.before)
+    before = tuple(
+        Effect(axis, round(listener.random.uniform(*options.before_strength), 1)) for axis in options.before
+    )
     first = turn % len(options.axes)
     entries = [options.axes[first]]
-    entries += listener.random.sample([e for i, e in enumerate(options.axes) if i != first], options.combine - 1)
+    entries += listener.random.sample(
+        [e for i, e in enumerate(options.axes) if i != first], options.combine - 1
+    )
     drawn = [listener.random.choice(e) if isinstance(e, list) else e for e in entries]
     listener.random.shuffle(drawn)
     axes = [_of_item(axis, item, file) for axis in drawn]
-    about = {"axis": " + ".join(map(label, drawn)), "axes": axes, "file": file, "before": [[e.axis, e.strength] for e in before]}
+    about = {
+        "axis": " + ".join(map(label, drawn)),
+        "axes": axes,
+        "file": file,
+        "before": [[e.axis, e.strength] for e in before],
+    }
     open_ended = tuple(Effect(axis, None) for axis in axes)
 
     def screen(effects: tuple[Effect, ...], role: Role, track: str | None = None, **more: Any) -> Screen:
@@ -103,7 +144,10 @@ def _track(listener: Listener, options: SameDifferent, item: Any, k: int, turn: 
     name, spec = f"track {k}", options.adaptive.model_dump(mode="json")
     screens = [screen(open_ended, "trial", name, adaptive=spec) for _ in range(options.adaptive.max_trials)]
     for _ in range(options.sentinels):
-        screens.insert(listener.random.randint(0, len(screens)), screen(_obvious(options), "sentinel", axis=label(options.obvious)))
+        screens.insert(
+            listener.random.randint(0, len(screens)),
+            screen(_obvious(options), "sentinel", axis=label(options.obvious)),
+        )
     for _ in range(options.same):
         screens.insert(listener.random.randint(0, len(screens)), screen((), "trial"))
     return screens
@@ -127,10 +171,17 @@ def _screen(
     truth = {} if track else {"answer": "different" if effects else "same"}
     known = {} if track else {"strength": 100.0 if effects else 0.0}
     return Screen(
-        "same_different", role, options.title, options.text, sounds,
-        (Widget("answer", "choose", options.question, choices("same", "different")),), options.plays,
-        truth=truth, facts=facts(item, condition, sounds, **{**(more or {}), **known}), track=track,
-    )  # fmt: skip
+        "same_different",
+        role,
+        options.title,
+        options.text,
+        sounds,
+        (Widget("answer", "choose", options.question, choices("same", "different")),),
+        options.plays,
+        truth=truth,
+        facts=facts(item, condition, sounds, **{**(more or {}), **known}),
+        track=track,
+    )
 
 
 def label(axis: Mapping[str, Any]) -> str:
@@ -149,7 +200,10 @@ def _of_item(axis: Mapping[str, Any], item: Any, clean: str) -> dict[str, Any]:
         return dict(axis)
     condition = axis.get("condition", "adversarial")
     if condition not in item.files:
-        raise UserError(f"same_different: the axis adversarial needs a file of the condition {condition!r}, which item {item.id!r} lacks.")
+        raise UserError(
+            f"same_different: the axis adversarial needs a file of the condition {condition!r}, which item "
+            f"{item.id!r} lacks."
+        )
     return {**axis, "file": item.files[condition], "clean_file": clean}
 
 

@@ -16,7 +16,12 @@ class Transcription(Clips):
 
 
 def transcription(listener: Listener, options: Transcription) -> list[Screen]:
-    screens = clips("transcription", listener, options, [Widget("text", "type", options.question, longest=options.longest)])
+    screens = clips(
+        "transcription",
+        listener,
+        options,
+        [Widget("text", "type", options.question, longest=options.longest)],
+    )
     # no right answer to the letter: spelling is compared when the results are counted
     said = {item.id: item.answer for item in listener.items}
     return [replace(s, facts={**s.facts, "said": said[s.facts["item"]]}) if s.sounds else s for s in screens]

@@ -19,8 +19,11 @@ DUAL = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}
 BALL = {"linf": LinfBall, "l2": L2Ball, "l1": L1Ball}
 
 
-def linear(classes: int = 4, n: int = 6, d: int = 12, seed: int = 0) -> tuple[Classifier, Batch, Tensor, Tensor]:
-    """A linear model in double precision, samples in the middle of the range, its weights (K, d) and the gaps (n, K) to every class."""
+def linear(
+    classes: int = 4, n: int = 6, d: int = 12, seed: int = 0
+) -> tuple[Classifier, Batch, Tensor, Tensor]:
+    """A linear model in double precision, samples in the middle of the range, its weights (K, d) and the gaps
+    (n, K) to every class."""
     draw = torch.Generator().manual_seed(seed)
     layer = nn.Linear(d, classes).double()
     layer.weight.data = torch.randn(classes, d, generator=draw, dtype=torch.float64)
@@ -30,7 +33,12 @@ def linear(classes: int = 4, n: int = 6, d: int = 12, seed: int = 0) -> tuple[Cl
     with torch.no_grad():
         logits = model(x)
     y = logits.argmax(1)
-    return model, Batch("picture", [f"s{i}" for i in range(n)], x, y), layer.weight.data, logits.gather(1, y[:, None]) - logits
+    return (
+        model,
+        Batch("picture", [f"s{i}" for i in range(n)], x, y),
+        layer.weight.data,
+        logits.gather(1, y[:, None]) - logits,
+    )
 
 
 def smallest(weights: Tensor, gaps: Tensor, y: Tensor, dual: float) -> Tensor:
@@ -40,8 +48,8 @@ def smallest(weights: Tensor, gaps: Tensor, y: Tensor, dual: float) -> Tensor:
 
 
 def some_wrong(n: int, wrong: int) -> tuple[Classifier, Batch, dict[str, object]]:
-    """A linear model of four classes, a linf budget that half of the samples are nearer to another class than, and the first `wrong` labels
-    false."""
+    """A linear model of four classes, a linf budget that half of the samples are nearer to another class
+    than, and the first `wrong` labels false."""
     model, batch, weights, gaps = linear(n=n)
     eps = float(smallest(weights, gaps, batch.y, 1.0).median())
     batch.y[:wrong] = (batch.y[:wrong] + 1) % 4
@@ -49,8 +57,9 @@ def some_wrong(n: int, wrong: int) -> tuple[Classifier, Batch, dict[str, object]
 
 
 def to_target(weights: Tensor, gaps: Tensor, target: int) -> Tensor:
-    """(n,) the exact L2 distance to the region of a class, { d : (w_t - w_k) d >= z_k - z_t for all k }: of every set of these
-    constraints the shortest d that meets them as equations; the answer is the one whose multipliers are positive and that meets all."""
+    """(n,) the exact L2 distance to the region of a class, { d : (w_t - w_k) d >= z_k - z_t for all k }: of
+    every set of these constraints the shortest d that meets them as equations; the answer is the one whose
+    multipliers are positive and that meets all."""
     others = [k for k in range(len(weights)) if k != target]
     rows, needs = weights[target] - weights[others], gaps[:, [target]] - gaps[:, others]
     exact = torch.where((needs <= 0).all(1), 0, torch.inf)
@@ -79,17 +88,27 @@ def curved(classes: int = 4, n: int = 6, seed: int = 0) -> tuple[Classifier, Bat
         )
 
 
-def fooled(search: Callable[..., Tensor], options: Options, model: Model, batch: Batch, ball: Ball, goal: Goal | None = None) -> Tensor:
+def fooled(
+    search: Callable[..., Tensor],
+    options: Options,
+    model: Model,
+    batch: Batch,
+    ball: Ball,
+    goal: Goal | None = None,
+) -> Tensor:
     """(B,) bool: who reaches the goal within a ball of his own radius."""
     goal = goal or Goal(batch.y, False)
-    x_adv = search(Problem(model, batch.x, goal, ball, seeds.generators(0, batch.ids, "attack"), 0.0, 1.0), options)
+    x_adv = search(
+        Problem(model, batch.x, goal, ball, seeds.generators(0, batch.ids, "attack"), 0.0, 1.0), options
+    )
     assert (ball.norm(x_adv - batch.x) <= ball.radius * (1 + 1e-9)).all()
     with torch.no_grad():
         return goal.reached(model(x_adv))
 
 
 class Trap(Model):
-    """Of the first picture a gradient of zero, of the second one that is no number, of the third logits so large that softmax saturates."""
+    """Of the first picture a gradient of zero, of the second one that is no number, of the third logits so
+    large that softmax saturates."""
 
     kind, classes = "picture", ["a", "b"]
 

@@ -1,4 +1,5 @@
-"""How networks are asked: pictures lie as convolutions like them, and the clean pass gives the first gradient where it can."""
+"""How networks are asked: pictures lie as convolutions like them, and the clean pass gives the first gradient
+where it can."""
 
 import pytest
 import torch
@@ -108,7 +109,9 @@ def test_what_comes_back_as_it_was_is_not_asked_about_again_and_the_answers_are_
     Attack.parse({"name": "random_noise", "budget": LINF})(model, Batch("picture", list("abcde"), x, labels))
     assert asked[-1] == 5  # the control changes everyone
     asked.clear()
-    result = Attack.parse({"name": "pgd", "steps": 3, "budget": LINF})(model, Batch("picture", list("abcde"), x, labels))
+    result = Attack.parse({"name": "pgd", "steps": 3, "budget": LINF})(
+        model, Batch("picture", list("abcde"), x, labels)
+    )
     assert asked[0] == 5  # the clean pass
     assert len(asked) == 1 if wrong == 5 else asked[-1] == 5 - wrong
     with torch.no_grad():

@@ -1,4 +1,5 @@
-"""A batch of clips of different lengths gives each clip what it gets alone: the same audio to 1e-4 and the same transcript."""
+"""A batch of clips of different lengths gives each clip what it gets alone: the same audio to 1e-4 and the
+same transcript."""
 
 import pytest
 import torch
@@ -28,8 +29,12 @@ def threads(request):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("spec", "data"), MODELS, ids=lambda v: v if isinstance(v, str) else "-".join(v.values()))
-@pytest.mark.parametrize("goal", [{"name": "untargeted"}, {"name": "transcript", "text": "nine"}], ids=["away", "target"])
+@pytest.mark.parametrize(
+    ("spec", "data"), MODELS, ids=lambda v: v if isinstance(v, str) else "-".join(v.values())
+)
+@pytest.mark.parametrize(
+    "goal", [{"name": "untargeted"}, {"name": "transcript", "text": "nine"}], ids=["away", "target"]
+)
 def test_a_batch_gives_what_its_members_give_alone(spec, data, goal, threads):
     model, attack = load_model(spec), Attack.parse({**PGD, "goal": goal})
     component, options = parse("data", {"name": data, "limit": 3})
@@ -67,7 +72,10 @@ def test_shares_in_threads_find_what_one_thread_finds(goal):
 
 
 def test_an_error_in_a_thread_comes_out_and_the_threads_come_back():
-    model, attack = load_model("ctc_small"), Attack.parse({**PGD, "goal": {"name": "transcript", "text": "nine" * 100}})
+    model, attack = (
+        load_model("ctc_small"),
+        Attack.parse({**PGD, "goal": {"name": "transcript", "text": "nine" * 100}}),
+    )
     component, options = parse("data", {"name": "digit_strings", "limit": 4})
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -83,7 +91,10 @@ def test_shares_are_even_counted_with_their_padding():
     lengths = [18858, 36463, 33496, 26132, 44833, 23482, 28304, 28526]
     parts = shares(lengths, 2)
     assert sorted(i for part in parts for i in part) == list(range(8))
-    assert parts == [[4, 1, 2], [7, 6, 3, 5, 0]]  # 3 x 44833 and 5 x 28526: no other cut has a smaller larger part
+    assert parts == [
+        [4, 1, 2],
+        [7, 6, 3, 5, 0],
+    ]  # 3 x 44833 and 5 x 28526: no other cut has a smaller larger part
     assert shares([5], 4) == [[0]]
     assert shares([7, 7, 7, 7], 2) == [[0, 1], [2, 3]]
     assert shares([100, 1, 1, 1], 2) == [[0], [1, 2, 3]]

@@ -1,4 +1,5 @@
-"""Attacks that see scores or decisions alone: how near they come where the answer is known, and that every look is counted."""
+"""Attacks that see scores or decisions alone: how near they come where the answer is known, and that every
+look is counted."""
 
 import pytest
 import torch
@@ -14,7 +15,10 @@ from limen.goals.base.goal import Goal
 from limen.models.base.model import Classifier, Model
 
 DECISIONS = {"hopskipjump": {"queries": 1500}, "boundary": {"queries": 1200}}
-MINIMAL = {**DECISIONS, "zoo": {"queries": 1500, "coordinates": 12, "learning_rate": 0.02, "h": 0.001, "c_init": 0.1}}
+MINIMAL = {
+    **DECISIONS,
+    "zoo": {"queries": 1500, "coordinates": 12, "learning_rate": 0.02, "h": 0.001, "c_init": 0.1},
+}
 WITHIN = {"nes": {"queries": 600}, "spsa": {"queries": 600}}
 ALL = {**MINIMAL, **WITHIN, "one_pixel": {"queries": 200, "population": 10, "pixels": 12}}
 
@@ -28,10 +32,15 @@ def problem(model: Model, x: Tensor, y: Tensor, budget=None, targeted: bool = Fa
     return Problem(model, x, Goal(y, targeted), budget, generators, 0.0, 1.0)
 
 
-@pytest.mark.parametrize(("name", "norm", "dual", "p", "near"), [
-    ("hopskipjump", "l2", 2.0, 2.0, 1.03), ("hopskipjump", "linf", 1.0, torch.inf, 1.15), ("boundary", None, 2.0, 2.0, 1.03),
-    ("zoo", None, 2.0, 2.0, 1.05),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "norm", "dual", "p", "near"),
+    [
+        ("hopskipjump", "l2", 2.0, 2.0, 1.03),
+        ("hopskipjump", "linf", 1.0, torch.inf, 1.15),
+        ("boundary", None, 2.0, 2.0, 1.03),
+        ("zoo", None, 2.0, 2.0, 1.05),
+    ],
+)
 def test_the_smallest_change_of_a_linear_model_is_nearly_found(name, norm, dual, p, near):
     model, batch, weights, gaps = linear(classes=2)
     exact = smallest(weights, gaps, batch.y, dual)
@@ -59,7 +68,9 @@ def test_a_target_is_reached_by_nearly_the_shortest_way(name):
 def test_the_looks_asked_for_are_never_exceeded_and_well_used(name):
     model, batch, weights, gaps = linear()
     spec = {**ALL[name], "queries": 157}
-    eps = 0.3 * float(smallest(weights, gaps, batch.y, 1.0).min())  # too little for any to succeed: none leaves early
+    eps = 0.3 * float(
+        smallest(weights, gaps, batch.y, 1.0).min()
+    )  # too little for any to succeed: none leaves early
     budget = {"budget": {"name": "linf", "eps": eps}} if name not in MINIMAL else {}
     result = run(model, batch, name=name, **spec, **budget)
     assert (result.calls.forward <= 157).all()
@@ -103,7 +114,13 @@ def test_models_that_answer_nothing_or_nan_make_no_trouble(name):
     x = torch.tensor([0.0, 0.5, 1.0, 1.0]).view(1, 1, 2, 2).repeat(2, 1, 1, 1)
     for value in (0.0, torch.nan):
         batch = Batch("picture", ["a", "b"], x, torch.zeros(2, dtype=torch.long))
-        result = run(Broken(value), batch, name=name, **{**ALL[name], "queries": 60}, budget={"name": "linf", "eps": 0.1})
+        result = run(
+            Broken(value),
+            batch,
+            name=name,
+            **{**ALL[name], "queries": 60},
+            budget={"name": "linf", "eps": 0.1},
+        )
         assert torch.isfinite(result.x_adv).all()
         assert ((result.x_adv - x).abs() <= 0.1 + 1e-6).all()
 
@@ -123,7 +140,11 @@ def test_estimated_gradients_decide_just_where_the_exact_radius_does(name, norm,
 def test_a_sample_leaves_with_the_first_probe_that_reaches_the_goal(name):
     model, batch, weights, gaps = linear()
     result = run(
-        model, batch, name=name, **WITHIN[name], budget={"name": "l2", "eps": 3 * float(smallest(weights, gaps, batch.y, 2.0).max())}
+        model,
+        batch,
+        name=name,
+        **WITHIN[name],
+        budget={"name": "l2", "eps": 3 * float(smallest(weights, gaps, batch.y, 2.0).max())},
     )
     assert result.success.all()
     assert (result.calls.forward < 600).all()
@@ -160,7 +181,9 @@ def test_the_way_back_cuts_peaks_under_linf_and_shrinks_all_under_l2():
     delta = torch.linspace(-0.2, 0.4, 12, dtype=torch.float64).view_as(batch.x)
     half = torch.tensor([0.5], dtype=torch.float64)
     torch.testing.assert_close(between(posed, batch.x + delta, half, "l2") - batch.x, delta / 2)
-    torch.testing.assert_close(between(posed, batch.x + delta, half, "linf") - batch.x, delta.clamp(-0.2, 0.2))
+    torch.testing.assert_close(
+        between(posed, batch.x + delta, half, "linf") - batch.x, delta.clamp(-0.2, 0.2)
+    )
 
 
 @pytest.mark.parametrize("name", DECISIONS)
@@ -192,7 +215,9 @@ def test_a_random_model_is_looked_at_as_often_as_it_says(name):
 
     x = torch.full((2, 1, 2, 2), 0.7, dtype=torch.float64)
     batch = Batch("picture", ["a", "b"], x, torch.zeros(2, dtype=torch.long))
-    result = run(Noisy(), batch, name=name, **{**ALL[name], "queries": 600}, budget={"name": "linf", "eps": 0.5})
+    result = run(
+        Noisy(), batch, name=name, **{**ALL[name], "queries": 600}, budget={"name": "linf", "eps": 0.5}
+    )
     assert (result.calls.forward <= 600).all()
     assert (result.calls.forward % 3 == 0).all()
     assert result.success.all() or name in MINIMAL  # at the boundary itself a fresh draw may go either way
@@ -246,6 +271,10 @@ def test_a_model_of_two_classes_at_the_ends_of_the_range_is_fooled():
     x = (torch.rand(4, 1, 4, 4) > 0.5).float()
     with torch.no_grad():
         y = model(x).argmax(1)
-    for spec in ({"name": "hopskipjump", "queries": 600}, {"name": "boundary", "queries": 600}, {"name": "zoo", "queries": 600}):
+    for spec in (
+        {"name": "hopskipjump", "queries": 600},
+        {"name": "boundary", "queries": 600},
+        {"name": "zoo", "queries": 600},
+    ):
         result = run(model, Batch("picture", list("abcd"), x, y), **spec)
         assert result.success.all(), spec

@@ -1,4 +1,5 @@
-"""Carlini and Wagner's audio attack on the recogniser of the zoo: targets reached, quietly, as 16-bit audio, alone as in a batch."""
+"""Carlini and Wagner's audio attack on the recogniser of the zoo: targets reached, quietly, as 16-bit audio,
+alone as in a batch."""
 
 from dataclasses import replace
 
@@ -91,11 +92,16 @@ def test_a_target_out_of_reach_gives_the_lowest_loss_and_no_success(recogniser, 
     assert not result.success.any()
     goal = result.goal
     with torch.no_grad():
-        assert (goal.loss(recogniser(result.x_adv, one.lengths)) > goal.loss(recogniser(one.x, one.lengths))).all()
+        assert (
+            goal.loss(recogniser(result.x_adv, one.lengths)) > goal.loss(recogniser(one.x, one.lengths))
+        ).all()
     assert (result.x_adv - one.x).abs().max() <= 1e-3 + 0.5 / 32768
 
 
-@pytest.mark.parametrize("budget", [{"name": "linf", "eps": 0.004}, {"name": "peak_db", "peak_db": -40.0}, {"name": "snr", "snr_db": 30.0}])
+@pytest.mark.parametrize(
+    "budget",
+    [{"name": "linf", "eps": 0.004}, {"name": "peak_db", "peak_db": -40.0}, {"name": "snr", "snr_db": 30.0}],
+)
 def test_a_budget_is_kept_up_to_the_rounding_of_the_audio(recogniser, clips, budget):
     component, options = parse("budgets", budget)
     ball = component.function(clips.x, clips.lengths, options)
@@ -105,7 +111,9 @@ def test_a_budget_is_kept_up_to_the_rounding_of_the_audio(recogniser, clips, bud
     assert (result.x_adv != clips.x).any(1).all()
 
 
-@pytest.mark.parametrize("options", [{"sign": True}, {"optimiser": "sgd"}, {"optimiser": "sgd", "sign": True}, {"check_every": 7}])
+@pytest.mark.parametrize(
+    "options", [{"sign": True}, {"optimiser": "sgd"}, {"optimiser": "sgd", "sign": True}, {"check_every": 7}]
+)
 def test_the_forms_of_the_papers_lower_the_loss_too(recogniser, clips, options):
     one = alone(clips, 0)
     result = attack(steps=8, **options)(recogniser, one)

@@ -26,7 +26,8 @@ def digits(n: int) -> Batch:
 
 
 def along(weights: Tensor, logits: Tensor, hot: Tensor, cold: Tensor) -> Tensor:
-    """(n,) length of the way along eta to where the hot class draws level with the cold one, in closed form."""
+    """(n,) length of the way along eta to where the hot class draws level with the cold one, in closed
+    form."""
     rows = torch.arange(len(logits))
     z_h, z_c, w_h, w_c = logits[rows, hot], logits[rows, cold], weights[hot], weights[cold]
     eta = z_h.abs()[:, None] * w_h - z_c.abs()[:, None] * w_c
@@ -45,11 +46,21 @@ def test_on_a_linear_model_it_stops_where_the_hot_class_draws_level_with_the_col
 def test_a_target_is_heated_and_the_class_of_the_picture_cooled():
     model, batch, weights, _ = linear(classes=3, d=30)
     result = run(model, batch, **ANY, goal={"name": "target_class", "target": 1})
-    eta = result.clean[:, 1].abs()[:, None] * weights[1] - result.clean.amax(1).abs()[:, None] * weights[result.clean.argmax(1)]
+    eta = (
+        result.clean[:, 1].abs()[:, None] * weights[1]
+        - result.clean.amax(1).abs()[:, None] * weights[result.clean.argmax(1)]
+    )
     moved = (result.x_adv - batch.x).flatten(1)
-    inside = result.success & (result.clean.argmax(1) != 1) & (result.x_adv > 0).flatten(1).all(1) & (result.x_adv < 1).flatten(1).all(1)
+    inside = (
+        result.success
+        & (result.clean.argmax(1) != 1)
+        & (result.x_adv > 0).flatten(1).all(1)
+        & (result.x_adv < 1).flatten(1).all(1)
+    )
     assert inside.sum() >= 2
-    torch.testing.assert_close(torch.cosine_similarity(moved, eta)[inside], torch.ones(int(inside.sum())).double())
+    torch.testing.assert_close(
+        torch.cosine_similarity(moved, eta)[inside], torch.ones(int(inside.sum())).double()
+    )
 
 
 def test_more_hot_classes_never_make_the_change_larger():
@@ -84,13 +95,19 @@ GUIDES = {"name": "digits", "split": "train"}
 
 def guided(model: Model, batch: Batch, search: dict | None = None, seed: int = 0, **options):
     spec = {"name": "pgd", "steps": 20, "budget": {"name": "linf", "eps": 0.3}, **(search or {})}
-    return Attack.parse({**spec, "goal": {"name": "guide", "data": GUIDES, **options}})(model, batch, seed=seed)
+    return Attack.parse({**spec, "goal": {"name": "guide", "data": GUIDES, **options}})(
+        model, batch, seed=seed
+    )
 
 
 def posed(model: Model, batch: Batch, **options):
-    return Attack.parse({"name": "pgd", "budget": {"name": "linf", "eps": 0.3}, "goal": {"name": "guide", "data": GUIDES, **options}}).pose(
-        model, batch
-    )
+    return Attack.parse(
+        {
+            "name": "pgd",
+            "budget": {"name": "linf", "eps": 0.3},
+            "goal": {"name": "guide", "data": GUIDES, **options},
+        }
+    ).pose(model, batch)
 
 
 def test_the_loss_is_minus_the_share_of_the_squared_distance_to_the_guides_features():
@@ -145,7 +162,10 @@ def test_the_guides_class_or_the_guide_itself_can_be_chosen():
     assert guided(model, batch, id=pool.ids[3]).notes["guide"] == [pool.ids[3]] * 5
 
 
-@pytest.mark.parametrize("search", [{"name": "ddn"}, {"name": "cw_l2", "steps": 40, "search_steps": 5, "c_init": 1.0, "confidence": 0.0}])
+@pytest.mark.parametrize(
+    "search",
+    [{"name": "ddn"}, {"name": "cw_l2", "steps": 40, "search_steps": 5, "c_init": 1.0, "confidence": 0.0}],
+)
 def test_searches_for_small_changes_go_exactly_as_near_as_asked(search):
     result = guided(load_model("mlp"), digits(8), {**search, "budget": None, "steps": 60}, within=0.5)
     assert torch.tensor(result.notes["guide_distance"]).median() == pytest.approx(0.5, abs=0.02)
@@ -173,9 +193,15 @@ def test_mistakes_about_guides_are_told_in_words():
     with pytest.raises(UserError, match="shape of the samples"):
         guided(wide, Batch("picture", ["a"], torch.rand(1, 1, 3, 3), torch.zeros(1, dtype=torch.long)))
     with pytest.raises(UserError, match="no linear layer"):
-        guided(Classifier(nn.Sequential(nn.Flatten(), nn.Softmax(1)), "picture", [str(i) for i in range(64)]), batch)
+        guided(
+            Classifier(nn.Sequential(nn.Flatten(), nn.Softmax(1)), "picture", [str(i) for i in range(64)]),
+            batch,
+        )
     with pytest.raises(UserError, match='no data set "digit"'):
         Attack.parse({"name": "pgd", "goal": {"name": "guide", "data": {"name": "digit"}}})
     clips = Classifier(nn.Linear(40, 2), "clip", ["a", "b"])
     with pytest.raises(UserError, match="classifier of pictures"):
-        guided(clips, Batch("clip", ["a"], torch.rand(1, 40), torch.zeros(1, dtype=torch.long), torch.tensor([40])))
+        guided(
+            clips,
+            Batch("clip", ["a"], torch.rand(1, 40), torch.zeros(1, dtype=torch.long), torch.tensor([40])),
+        )

@@ -37,9 +37,12 @@ def test_the_difference_of_logits_ratio_is_its_formula():
     z = torch.tensor([[4.0, 1.0, 3.0, 0.5, 2.0]], dtype=torch.float64)
     away, onto = Goal(torch.tensor([0]), False), Goal(torch.tensor([4]), True)
     torch.testing.assert_close(dlr(z, away), torch.tensor([(3.0 - 4.0) / (4.0 - 2.0)], dtype=torch.float64))
-    torch.testing.assert_close(dlr(z, onto), torch.tensor([(2.0 - 4.0) / (4.0 - (2.0 + 1.0) / 2)], dtype=torch.float64))
     torch.testing.assert_close(
-        dlr_towards(z, away, torch.tensor([1])), torch.tensor([(1.0 - 4.0) / (4.0 - (2.0 + 1.0) / 2)], dtype=torch.float64)
+        dlr(z, onto), torch.tensor([(2.0 - 4.0) / (4.0 - (2.0 + 1.0) / 2)], dtype=torch.float64)
+    )
+    torch.testing.assert_close(
+        dlr_towards(z, away, torch.tensor([1])),
+        torch.tensor([(1.0 - 4.0) / (4.0 - (2.0 + 1.0) / 2)], dtype=torch.float64),
     )
     torch.testing.assert_close(dlr(5 * z - 3, away), dlr(z, away))
 
@@ -58,7 +61,9 @@ def test_the_difference_of_logits_ratio_has_a_slope_whatever_the_number_of_class
 
 
 def test_the_soft_loss_is_the_margin_and_leads_the_same_way_whatever_the_scale_of_the_logits():
-    z = torch.tensor([[4.0, 1.0, 3.0, 0.5, 2.0], [1.0, 7.0, 2.0, 2.5, 0.0]], dtype=torch.float64, requires_grad=True)
+    z = torch.tensor(
+        [[4.0, 1.0, 3.0, 0.5, 2.0], [1.0, 7.0, 2.0, 2.5, 0.0]], dtype=torch.float64, requires_grad=True
+    )
     for goal in (Goal(torch.tensor([0, 1]), False), Goal(torch.tensor([4, 0]), True)):
         margin = goal.margin(z).detach()
         temperature = SOFTNESS * margin.abs()[:, None]
@@ -105,10 +110,13 @@ def test_apgd_takes_no_rounding_error_under_l1_for_a_changed_coordinate(seed):
 def test_apgd_reaches_a_target_by_the_shortest_way(norm):
     model, batch, weights, gaps = linear(classes=3, n=8)
     batch, gaps = batch.rows((batch.y != 2).nonzero().squeeze(1)), gaps[batch.y != 2]
-    # of the points of the ball, where is the target furthest ahead of both others? At least as far as the closest pair allows
+    # of the points of the ball, where is the target furthest ahead of both others? At least as far as the
+    # closest pair allows
     exact = (gaps[:, 2] - 0) / (weights[2] - weights[batch.y]).norm(p=DUAL[norm], dim=1)
     spec = {"name": "apgd", "loss": "dlr", "steps": 80, "goal": {"name": "target_class", "target": 2}}
-    assert not run(model, batch, **spec, budget={"name": norm, "eps": 0.99 * float(exact.min())}).success.any()
+    assert not run(
+        model, batch, **spec, budget={"name": norm, "eps": 0.99 * float(exact.min())}
+    ).success.any()
     assert run(model, batch, **spec, budget={"name": norm, "eps": 3 * float(exact.max())}).success.all()
 
 
@@ -187,7 +195,9 @@ class Told(Model):
     def forward(self, x, lengths=None, generators=None):
         self.shown.append(x.detach().clone())
         slope = 1e-3 * (-1) ** len(self.shown) * x.flatten(1).sum(1, keepdim=True)  # there and back again
-        return torch.tensor(self.answers[len(self.shown) - 1], dtype=x.dtype) + slope * torch.tensor([1, 2, 3])
+        return torch.tensor(self.answers[len(self.shown) - 1], dtype=x.dtype) + slope * torch.tensor(
+            [1, 2, 3]
+        )
 
 
 @pytest.mark.parametrize("norm", ["linf", "l1"])
@@ -230,13 +240,17 @@ def test_nobody_leaves_budget_or_range_and_all_get_alone_what_they_get_together(
 
 def test_the_projection_onto_l1_ball_and_range_is_the_nearest_point():
     draw = torch.Generator().manual_seed(0)
-    x = torch.rand(40, 1, 1, 300, generator=draw, dtype=torch.float64).mul_(1.2).sub_(0.1).clamp_(0, 1)  # some at the ends of the range
+    x = (
+        torch.rand(40, 1, 1, 300, generator=draw, dtype=torch.float64).mul_(1.2).sub_(0.1).clamp_(0, 1)
+    )  # some at the ends of the range
     radius = torch.rand(40, generator=draw, dtype=torch.float64) * 3 + 0.1
     radius[:3] = 1000.0  # only the range binds
     radius[3] = 0.0
     point = x + torch.randn(x.shape, generator=draw, dtype=torch.float64)
     point[4:6] += torch.logspace(-9, 4, 300, dtype=torch.float64)  # sizes of all orders
-    problem = Problem(Constant(), x, Goal(torch.zeros(40, dtype=torch.long), False), L1Ball(radius), [], 0.0, 1.0)
+    problem = Problem(
+        Constant(), x, Goal(torch.zeros(40, dtype=torch.long), False), L1Ball(radius), [], 0.0, 1.0
+    )
     ours = project_l1(problem, point) - x
     low, high = torch.zeros(40, 1, dtype=torch.float64), torch.full((40, 1), 2e4, dtype=torch.float64)
     wanted = (point - x).flatten(1)
@@ -275,7 +289,9 @@ def test_apgd_survives_gradients_that_are_zero_or_not_numbers(value, loss):
     x = torch.rand(3, 1, 2, 2)
     batch = Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long))
     for norm in ("linf", "l2", "l1"):
-        result = run(Constant(value), batch, name="apgd", steps=5, loss=loss, budget={"name": norm, "eps": 0.1})
+        result = run(
+            Constant(value), batch, name="apgd", steps=5, loss=loss, budget={"name": norm, "eps": 0.1}
+        )
         assert torch.isfinite(result.x_adv).all()
         assert (result.calls.dead == result.calls.backward).all()
 
@@ -298,7 +314,11 @@ def test_apgd_on_a_random_model_goes_on_to_the_end_and_keeps_the_best_point():
         kind, classes, random, draws = "picture", ["a", "b"], True, 4
 
         def forward(self, x, lengths=None, generators=None):
-            value = x.flatten(1).sum(1) - 1 + 0.3 * torch.stack([torch.randn((), generator=g) for g in generators])
+            value = (
+                x.flatten(1).sum(1)
+                - 1
+                + 0.3 * torch.stack([torch.randn((), generator=g) for g in generators])
+            )
             return torch.stack([value, -value], 1)
 
     batch = Batch("picture", list("abc"), torch.full((3, 1, 1, 2), 0.9), torch.zeros(3, dtype=torch.long))
@@ -312,7 +332,15 @@ def test_apgd_with_ratios_or_targets_refuses_recognisers_and_several_models():
     class Heard(Model):
         kind, rate_hz = "clip", 16_000
 
-    problem = Problem(Heard(), torch.zeros(1, 8), Goal(["a"], False), LinfBall(torch.ones(1)), [torch.Generator()], -1.0, 1.0)
+    problem = Problem(
+        Heard(),
+        torch.zeros(1, 8),
+        Goal(["a"], False),
+        LinfBall(torch.ones(1)),
+        [torch.Generator()],
+        -1.0,
+        1.0,
+    )
     for options in (APGD(loss="dlr"), APGD(targets=2)):
         with pytest.raises(UserError, match="needs one classifier"):
             apgd(problem, options)
@@ -320,7 +348,15 @@ def test_apgd_with_ratios_or_targets_refuses_recognisers_and_several_models():
 
 def test_ni_fgsm_is_exactly_its_recurrence():
     model, batch = curved()
-    ours = run(model, batch, name="ni_fgsm", steps=5, decay=0.7, early_stop=False, budget={"name": "linf", "eps": 0.1})
+    ours = run(
+        model,
+        batch,
+        name="ni_fgsm",
+        steps=5,
+        decay=0.7,
+        early_stop=False,
+        budget={"name": "linf", "eps": 0.1},
+    )
     x, x_t, g = batch.x, batch.x.clone(), torch.zeros_like(batch.x)
     allowed = lambda at: at.clamp(x - 0.1, x + 0.1).clamp(0, 1)  # noqa: E731
     for _ in range(5):
@@ -348,7 +384,9 @@ def test_bim_onto_the_least_likely_class_is_the_iterative_least_likely_class_met
     budget = {"name": "linf", "eps": 0.4}
     result = run(model, batch, name="bim", goal="least_likely", budget=budget)
     assert torch.equal(result.goal.target, gaps.argmax(1))  # the class of the lowest logit
-    again = run(model, batch, name="bim", goal={"name": "target_class", "target": "least_likely"}, budget=budget)
+    again = run(
+        model, batch, name="bim", goal={"name": "target_class", "target": "least_likely"}, budget=budget
+    )
     assert torch.equal(result.x_adv, again.x_adv)
     assert result.success.any()
     assert torch.equal(result.success, result.adversarial.argmax(1) == result.goal.target)

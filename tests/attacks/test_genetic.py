@@ -1,4 +1,5 @@
-"""Genetic search asks for losses alone: it arrives on linear models, keeps the budget, and every sample lives on its own stream."""
+"""Genetic search asks for losses alone: it arrives on linear models, keeps the budget, and every sample lives
+on its own stream."""
 
 import pytest
 import torch
@@ -25,9 +26,13 @@ def run(model: Model, batch: Batch, budget: dict, **options: object):
 def test_on_a_linear_model_it_reaches_the_goal_beyond_the_exact_radius_and_never_inside(norm):
     model, batch, weights, gaps = linear()
     radii = smallest(weights, gaps, batch.y, DUALS[norm])
-    outside = run(model, batch, {"name": norm, "eps": 1.5 * float(radii.max())}, mutation=0.3, generations=300)
+    outside = run(
+        model, batch, {"name": norm, "eps": 1.5 * float(radii.max())}, mutation=0.3, generations=300
+    )
     assert outside.success.all()
-    assert not run(model, batch, {"name": norm, "eps": 0.99 * float(radii.min())}, generations=20).success.any()
+    assert not run(
+        model, batch, {"name": norm, "eps": 0.99 * float(radii.min())}, generations=20
+    ).success.any()
 
 
 def test_a_target_class_is_reached():
@@ -41,14 +46,23 @@ def test_a_target_class_is_reached():
 def test_it_asks_for_no_gradient_and_the_fooled_leave():
     model, batch, weights, gaps = linear()
     radii = smallest(weights, gaps, batch.y, 1.0)
-    result = run(model, batch, {"name": "linf", "eps": float(radii.median()) * 1.3}, generations=40, population=10, elite=2)
+    result = run(
+        model,
+        batch,
+        {"name": "linf", "eps": float(radii.median()) * 1.3},
+        generations=40,
+        population=10,
+        elite=2,
+    )
     assert (result.calls.backward == 0).all()
     never = radii > float(radii.median()) * 1.3
     assert (result.calls.forward[never] == 10 + 40 * 8).all()
     assert (result.calls.forward[result.success] < 10 + 40 * 8).all()
 
 
-@pytest.mark.parametrize("norm", [{"name": "linf", "eps": 0.05}, {"name": "l2", "eps": 0.4}, {"name": "l0", "count": 5}])
+@pytest.mark.parametrize(
+    "norm", [{"name": "linf", "eps": 0.05}, {"name": "l2", "eps": 0.4}, {"name": "l0", "count": 5}]
+)
 def test_no_member_that_is_ever_looked_at_leaves_the_budget_or_the_range(norm):
     component, options = parse("budgets", norm)
     x = torch.rand(3, 1, 5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -81,13 +95,16 @@ def test_the_mutation_rate_of_a_model_that_gives_no_hint_rises_until_all_mutates
     batch = Batch("clip", ["a"], torch.zeros(1, 400), torch.zeros(1, dtype=torch.long), torch.tensor([400]))
     budget = {"name": "linf", "eps": 0.1}
     early = run(Deaf(), batch, budget, generations=1, mutation=0.01, elite=1).x_adv
-    # the elite of a flat landscape is the first member for ever: members after it show the rate, so none of the elite may stay
+    # the elite of a flat landscape is the first member for ever: members after it show the rate, so none of
+    # the elite may stay
     assert 0 < (early != 0).float().mean() < 0.05
     herd = _last_population(Deaf(), batch, budget, generations=60, mutation=0.01, mutation_most=1.0, elite=1)
     assert (herd[-1] != 0).float().mean() > 0.9
 
 
-def _last_population(model: Model, batch: Batch, budget: dict, population: int = 20, **options: int | float) -> Tensor:
+def _last_population(
+    model: Model, batch: Batch, budget: dict, population: int = 20, **options: int | float
+) -> Tensor:
     seen: list[Tensor] = []
     hook = model.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
     run(model, batch, budget, population=population, **options)
@@ -97,7 +114,9 @@ def _last_population(model: Model, batch: Batch, budget: dict, population: int =
 
 def test_high_passed_noise_stays_above_the_frequency():
     model, batch = load_model("ctc_small"), _clips(2)
-    result = run(model, batch, {"name": "linf", "eps": 0.01}, generations=1, mutation=1.0, high_pass_hz=7000.0)
+    result = run(
+        model, batch, {"name": "linf", "eps": 0.01}, generations=1, mutation=1.0, high_pass_hz=7000.0
+    )
     delta = result.x_adv - batch.x
     power = torch.fft.rfft(delta).abs().square()
     low = int(6000 / 8000 * power.shape[1])
@@ -145,7 +164,12 @@ def test_the_finish_takes_over_near_the_target_and_arrives_sooner_than_generatio
     x = 0.5 * torch.rand(4, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(2)) - 0.25
     with torch.no_grad():
         batch = Batch("clip", list("wxyz"), x, model(x).texts(), torch.full((4,), 40))
-    asked = {"goal": {"name": "transcript", "text": "abab"}, "generations": 40, "mutation": 0.001, "momentum": 1.0}
+    asked = {
+        "goal": {"name": "transcript", "text": "abab"},
+        "generations": 40,
+        "mutation": 0.001,
+        "momentum": 1.0,
+    }
     budget = {"name": "linf", "eps": 0.6}
     slow, fast = run(model, batch, budget, **asked), run(model, batch, budget, finish=20, **asked)
     assert fast.success.sum() > slow.success.sum()

@@ -1,4 +1,5 @@
-"""The perturbation hidden under the clip: below the threshold of stage 1's, still heard as the target, alone as in a batch."""
+"""The perturbation hidden under the clip: below the threshold of stage 1's, still heard as the target, alone
+as in a batch."""
 
 from dataclasses import replace
 
@@ -67,7 +68,9 @@ def test_a_clip_that_cannot_be_hidden_better_keeps_what_stage_one_found(recognis
     """Steps far too long leave the goal at once and never come back below."""
     options = {"steps": 20, "max_decreases": 0}
     first = attack("cw", **options)(recogniser, clips)
-    both = attack(**options, masking_steps=4, masking_check_every=2, masking_rate=3000.0, alpha=1e-9)(recogniser, clips)
+    both = attack(**options, masking_steps=4, masking_check_every=2, masking_rate=3000.0, alpha=1e-9)(
+        recogniser, clips
+    )
     assert both.success.all()
     assert torch.equal(first.x_adv, both.x_adv)
 
@@ -86,7 +89,9 @@ def test_the_rate_is_the_models_or_must_be_said():
     batch = Batch("clip", ["a"], torch.full((1, 3000), 0.1), torch.zeros(1, dtype=torch.long))
     with pytest.raises(UserError, match="rate_hz: 16000"):
         attack(goal="untargeted", steps=2)(Classifier(network, "clip", ["a", "b"]), batch)
-    result = attack(goal="untargeted", steps=2, masking_steps=2, rate_hz=8000)(Classifier(network, "clip", ["a", "b"]), batch)
+    result = attack(goal="untargeted", steps=2, masking_steps=2, rate_hz=8000)(
+        Classifier(network, "clip", ["a", "b"]), batch
+    )
     assert torch.isfinite(result.x_adv).all()
 
 

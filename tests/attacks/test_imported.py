@@ -27,23 +27,28 @@ class Louder(Model):
 
 
 def imported(folder, batch, **options):
-    return Attack.parse({"name": "imported", "table": str(folder / "t.csv"), **options})(Louder(batch.kind), batch)
+    return Attack.parse({"name": "imported", "table": str(folder / "t.csv"), **options})(
+        Louder(batch.kind), batch
+    )
 
 
 def clips(**levels):
     return collate("clip", [Sample(name, torch.full((n,), 0.25), 0) for name, n in levels.items()])
 
 
-@pytest.mark.parametrize(("lines", "words"), [
-    ("id,adversarial\nb,x.wav\n", r"no row with the id 'a'. Its ids: b\. "),
-    ("id,adversarial\na,x.wav\na,y.wav\n", "line 3 repeats the id 'a'"),
-    ("id,adversarial\na,no.wav\n", "no.wav: there is no such file, but the table"),
-    ("id,adversarial\na,short.wav\n", "has 100 samples, but the clean clip has 200"),
-    ("id,adversarial\na,fast.wav\n", "has 16000 samples a second, but the model takes 8000"),
-    ("id,adversarial\na,broken.wav\n", "broken.wav: cannot be decoded as audio"),
-    ("id,file\na,x.wav\n", 'not the column "adversarial". Name the right one with the option column'),
-    ("name,adversarial\na,x.wav\n", 'not the column "id". Name the right one with the option id_column'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("id,adversarial\nb,x.wav\n", r"no row with the id 'a'. Its ids: b\. "),
+        ("id,adversarial\na,x.wav\na,y.wav\n", "line 3 repeats the id 'a'"),
+        ("id,adversarial\na,no.wav\n", "no.wav: there is no such file, but the table"),
+        ("id,adversarial\na,short.wav\n", "has 100 samples, but the clean clip has 200"),
+        ("id,adversarial\na,fast.wav\n", "has 16000 samples a second, but the model takes 8000"),
+        ("id,adversarial\na,broken.wav\n", "broken.wav: cannot be decoded as audio"),
+        ("id,file\na,x.wav\n", 'not the column "adversarial". Name the right one with the option column'),
+        ("name,adversarial\na,x.wav\n", 'not the column "id". Name the right one with the option id_column'),
+    ],
+)
 def test_a_set_that_does_not_fit_is_an_error_that_says_why(tmp_path, lines, words):
     (tmp_path / "t.csv").write_text(lines)
     for name, n, rate_hz in (("x", 200, 8000), ("short", 100, 8000), ("fast", 200, 16000)):

@@ -1,4 +1,5 @@
-"""cw_linf, cw_l0, ead and lbfgs find the smallest change there is, within a stated share, where it is known exactly."""
+"""cw_linf, cw_l0, ead and lbfgs find the smallest change there is, within a stated share, where it is known
+exactly."""
 
 from typing import Any
 
@@ -6,7 +7,13 @@ import cvxpy
 import pytest
 import torch
 from exact import Hears, linear, run, smallest, to_target
-from test_minimal_norm import cornered, fooled_alone_as_beside_others, ids, nearest_in_range, no_trouble_in_the_trap
+from test_minimal_norm import (
+    cornered,
+    fooled_alone_as_beside_others,
+    ids,
+    nearest_in_range,
+    no_trouble_in_the_trap,
+)
 from torch import Tensor, nn
 
 from limen.attacks.ead import _enough
@@ -27,7 +34,8 @@ EXACT: list[tuple[str, str, Options, float]] = [
     ("ead", "l1", {"decision": "l1", "beta": 20.0, "steps": 60}, 1.02),
     ("ead", "l2", {"beta": 0.0, "step_size": 0.1}, 1.02),
 ]
-"""Attack, norm, options, and the multiple of the exact distance that it promises on a linear model of two classes."""
+"""Attack, norm, options, and the multiple of the exact distance that it promises on a linear model of two
+classes."""
 ALL = [(name, options) for name, _, options, _ in EXACT] + [("cw_l0", {})]
 TO = {"name": "target_class", "target": 2}
 BETA = 2.0
@@ -42,11 +50,17 @@ def size(delta: Tensor, norm: str) -> Tensor:
 
 
 def least(model: Classifier, batch: Batch, norm: str, target: int | None = None) -> Tensor:
-    """(n,) the exact size of the smallest change to the target, or to the nearest other class, within the range."""
+    """(n,) the exact size of the smallest change to the target, or to the nearest other class, within the
+    range."""
     weight, bias = (p.detach().numpy() for p in model.network[1].parameters())
     change, x = cvxpy.Variable(weight.shape[1]), cvxpy.Parameter(weight.shape[1])
     elastic = cvxpy.sum_squares(change) + BETA * cvxpy.norm1(change)
-    cost = {"l1": cvxpy.norm1(change), "l2": cvxpy.norm2(change), "linf": cvxpy.norm_inf(change), "en": elastic}[norm]
+    cost = {
+        "l1": cvxpy.norm1(change),
+        "l2": cvxpy.norm2(change),
+        "linf": cvxpy.norm_inf(change),
+        "en": elastic,
+    }[norm]
     logits = weight @ (x + change) + bias
 
     def solved(k: int, rivals: list[int]) -> cvxpy.Problem:
@@ -56,7 +70,11 @@ def least(model: Classifier, batch: Batch, norm: str, target: int | None = None)
     classes, found = range(len(weight)), []
     for picture, y in zip(batch.x.flatten(1).numpy(), torch.as_tensor(batch.y).tolist(), strict=True):
         x.value = picture
-        goals = [(k, [y]) for k in classes if k != y] if target is None else [(target, [k for k in classes if k != target])]
+        goals = (
+            [(k, [y]) for k in classes if k != y]
+            if target is None
+            else [(target, [k for k in classes if k != target])]
+        )
         found.append(min(solved(*goal).solve() for goal in goals))
     return torch.tensor(found, dtype=torch.float64).clamp_min(0)
 
@@ -82,7 +100,9 @@ def test_values_at_the_ends_of_the_range_are_used_as_far_as_they_go(name, norm, 
 
 
 @pytest.mark.parametrize(("name", "norm", "options", "share"), EXACT, ids=ids)
-def test_the_smallest_change_to_one_of_four_classes_is_found_and_those_who_are_there_stay(name, norm, options, share):
+def test_the_smallest_change_to_one_of_four_classes_is_found_and_those_who_are_there_stay(
+    name, norm, options, share
+):
     model, batch, weights, gaps = linear(classes=4, n=12)
     exact = to_target(weights, gaps, 2) if norm == "l2" else least(model, batch, norm, target=2)
     result = run(model, batch, name=name, goal=TO, **options)
@@ -96,7 +116,8 @@ def test_the_smallest_change_to_one_of_four_classes_is_found_and_those_who_are_t
 @pytest.mark.parametrize(("name", "norm", "options", "share"), EXACT, ids=ids)
 @pytest.mark.parametrize("classes", [4, 10])
 def test_of_many_classes_most_samples_find_the_nearest(name, norm, options, share, classes):
-    """And no way is longer by more than a seventh: the class of the highest logit, towards which they go, need not be the nearest."""
+    """And no way is longer by more than a seventh: the class of the highest logit, towards which they go,
+    need not be the nearest."""
     model, batch, weights, gaps = linear(classes=classes, n=12)
     exact = smallest(weights, gaps, batch.y, 2.0) if norm == "l2" else least(model, batch, norm)
     result = run(model, batch, name=name, **options)
@@ -108,7 +129,8 @@ def test_of_many_classes_most_samples_find_the_nearest(name, norm, options, shar
 
 @pytest.mark.parametrize("classes", [2, 4, 10])
 def test_hardly_a_value_more_than_needed_is_changed(classes):
-    """Needed to come to the class that is reached: the fewest are those of largest gain, moved to the end of the range."""
+    """Needed to come to the class that is reached: the fewest are those of largest gain, moved to the end of
+    the range."""
     model, batch, weights, _ = linear(classes=classes, n=24, d=40)
     model.network[1].bias.data[0] += 10.0  # every sample is far inside this class
     x = batch.x.flatten(1)
@@ -170,15 +192,21 @@ def test_what_succeeds_keeps_a_margin_that_rounding_cannot_turn_over(name, optio
     result = run(model, batch, name=name, **options)
     assert result.success.all()
     with torch.no_grad():
-        alone = torch.cat([Goal(batch.y[i : i + 1], False).margin(model(result.x_adv[i : i + 1])) for i in range(16)])
+        alone = torch.cat(
+            [Goal(batch.y[i : i + 1], False).margin(model(result.x_adv[i : i + 1])) for i in range(16)]
+        )
     assert (alone > rounding_margin(result.adversarial) / 2).all()
 
 
-@pytest.mark.parametrize(("name", "norm", "dual", "options"), [
-    ("cw_linf", "linf", 1.0, {}),
-    ("lbfgs", "l2", 2.0, {}),
-    ("ead", "l1", torch.inf, {"decision": "l1", "beta": 20.0, "steps": 60}),
-], ids=ids)  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "norm", "dual", "options"),
+    [
+        ("cw_linf", "linf", 1.0, {}),
+        ("lbfgs", "l2", 2.0, {}),
+        ("ead", "l1", torch.inf, {"decision": "l1", "beta": 20.0, "steps": 60}),
+    ],
+    ids=ids,
+)
 def test_under_a_budget_a_sample_leaves_once_it_is_inside(name, norm, dual, options):
     model, batch, weights, gaps = linear(classes=2, n=12)
     exact = smallest(weights, gaps, batch.y, dual)
@@ -191,7 +219,10 @@ def test_under_a_budget_a_sample_leaves_once_it_is_inside(name, norm, dual, opti
 
 def test_under_a_budget_of_few_values_cw_l0_leaves_once_it_is_inside():
     model, batch, _, _ = cornered()
-    free, bound = run(model, batch, name="cw_l0"), run(model, batch, name="cw_l0", budget={"name": "l0", "count": 3})
+    free, bound = (
+        run(model, batch, name="cw_l0"),
+        run(model, batch, name="cw_l0", budget={"name": "l0", "count": 3}),
+    )
     assert bound.success.all()
     assert (bound.calls.forward <= free.calls.forward).all()
     assert bound.calls.forward.sum() < free.calls.forward.sum()
@@ -222,7 +253,10 @@ def test_ead_keeps_what_its_decision_rule_compares():
 
 def test_the_larger_beta_the_fewer_values_ead_changes():
     model, batch = curved()
-    counts = [(run(model, batch, name="ead", beta=beta).x_adv != batch.x).flatten(1).sum(1).double().mean() for beta in (0.0, 0.1, 2.0)]
+    counts = [
+        (run(model, batch, name="ead", beta=beta).x_adv != batch.x).flatten(1).sum(1).double().mean()
+        for beta in (0.0, 0.1, 2.0)
+    ]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > 30
     assert counts[2] < 10
@@ -230,7 +264,10 @@ def test_the_larger_beta_the_fewer_values_ead_changes():
 
 def test_the_first_c_of_ead_is_the_one_that_a_linear_model_needs():
     draw = torch.Generator().manual_seed(0)
-    a, need = torch.rand(20, 30, generator=draw, dtype=torch.float64), torch.rand(20, generator=draw, dtype=torch.float64)
+    a, need = (
+        torch.rand(20, 30, generator=draw, dtype=torch.float64),
+        torch.rand(20, generator=draw, dtype=torch.float64),
+    )
     for beta in (0.0, 0.3, 5.0):
         c = _enough(a, need, beta)
         torch.testing.assert_close((a * (c[:, None] * a - beta).clamp_min(0) / 2).sum(1), need)
@@ -258,7 +295,10 @@ def test_cw_l0_leaves_no_value_that_could_be_dropped():
 
 def test_the_pairs_of_lbfgs_give_what_the_updates_of_bfgs_give_in_full():
     draw = torch.Generator().manual_seed(0)
-    pairs, c = _Pairs(torch.zeros(2, 6, dtype=torch.float64), history=3), torch.tensor([1.0, 2.0], dtype=torch.float64)
+    pairs, c = (
+        _Pairs(torch.zeros(2, 6, dtype=torch.float64), history=3),
+        torch.tensor([1.0, 2.0], dtype=torch.float64),
+    )
     made: list[list[tuple[Tensor, Tensor]]] = [[], []]
     for turn in range(5):
         who = torch.tensor([True, turn % 2 == 0])  # each sample has a ring of its own
@@ -267,7 +307,10 @@ def test_the_pairs_of_lbfgs_give_what_the_updates_of_bfgs_give_in_full():
         pairs.add(who, s, dg)
         for i in who.nonzero().squeeze(1).tolist():
             made[i].append((s[i], dg[i]))
-    g, free = torch.randn(2, 6, generator=draw, dtype=torch.float64), torch.tensor([[1.0, 1, 0, 1, 1, 1], [1, 1, 1, 1, 0, 1]]).double()
+    g, free = (
+        torch.randn(2, 6, generator=draw, dtype=torch.float64),
+        torch.tensor([[1.0, 1, 0, 1, 1, 1], [1, 1, 1, 1, 0, 1]]).double(),
+    )
     result = pairs.times(g, free, c)
     for i in range(2):
         kept = [(s * free[i], (2 * s + c[i] * dg) * free[i]) for s, dg in made[i][-3:]]
@@ -280,7 +323,8 @@ def test_the_pairs_of_lbfgs_give_what_the_updates_of_bfgs_give_in_full():
 
 
 def test_lbfgs_solves_a_quadratic_of_few_dimensions_in_few_steps():
-    """Two classes whose logits differ by a quadratic: the boundary is an ellipsoid, and the nearest point on it is known."""
+    """Two classes whose logits differ by a quadratic: the boundary is an ellipsoid, and the nearest point on
+    it is known."""
     half = torch.tensor([0.3, 0.2, 0.1], dtype=torch.float64)  # of its axes, around the clean sample
 
     class Egg(Model):
@@ -293,7 +337,9 @@ def test_lbfgs_solves_a_quadratic_of_few_dimensions_in_few_steps():
     x = torch.tensor([[0.5, 0.5, 0.51], [0.5, 0.5, 0.45]], dtype=torch.float64).view(2, 1, 1, 3)
     result = run(Egg(), Batch("picture", ["a", "b"], x, torch.zeros(2, dtype=torch.long)), name="lbfgs")
     assert result.success.all()
-    torch.testing.assert_close(size(result.x_adv - x, "l2"), torch.tensor([0.09, 0.05], dtype=torch.float64), rtol=0.01, atol=0)
+    torch.testing.assert_close(
+        size(result.x_adv - x, "l2"), torch.tensor([0.09, 0.05], dtype=torch.float64), rtol=0.01, atol=0
+    )
 
 
 def test_c_grows_tenfold_until_the_first_success_and_is_halved_in_from_then_on():

@@ -27,7 +27,8 @@ EXACT: list[tuple[str, str, dict[str, Any], float]] = [
     ("fab", "linf", {"norm": "linf", "steps": 20}, 1.006),
     ("fab", "l1", {"norm": "l1", "steps": 20}, 1.006),
 ]
-"""Attack, norm, options, and the multiple of the exact distance that it promises on a linear model of two classes."""
+"""Attack, norm, options, and the multiple of the exact distance that it promises on a linear model of two
+classes."""
 SPARSE: list[tuple[str, dict[str, Any]]] = [("fmn", {"norm": "l0"}), ("sigma_zero", {})]
 """Attacks that promise the fewest pixels on a linear model of two classes."""
 ALL = [(name, options) for name, _, options, _ in EXACT] + SPARSE + [("jsma", {"gamma": 1.0})]
@@ -54,7 +55,8 @@ def cornered() -> tuple[Classifier, Batch, Tensor, Tensor]:
 
 
 def nearest_in_range(x: Tensor, w: Tensor, gap: Tensor, norm: str) -> Tensor:
-    """(n,) the exact distance to {<w, d> = gap} within [0, 1]: by bisection of the one multiplier, or greedily for l1."""
+    """(n,) the exact distance to {<w, d> = gap} within [0, 1]: by bisection of the one multiplier, or
+    greedily for l1."""
     room = torch.where(w > 0, 1 - x, x)
     if norm == "l1":
         order = w.abs().argsort(1, descending=True)
@@ -100,11 +102,15 @@ def test_pixels_at_the_ends_of_the_range_are_used_as_far_as_they_go(name, norm, 
     assert (sizes(batch, result.x_adv, norm) <= exact * (1 + 5 * (share - 1))).all()
 
 
-@pytest.mark.parametrize(("name", "norm", "options", "share"), [
-    ("deepfool", "l2", {"overshoot": 0.001}, 1.0011),
-    ("deepfool", "linf", {"overshoot": 0.001, "norm": "linf"}, 1.0011),
-    ("cw_l2", "l2", {"steps": 200, "learning_rate": 0.003}, 1.02),
-], ids=ids)  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "norm", "options", "share"),
+    [
+        ("deepfool", "l2", {"overshoot": 0.001}, 1.0011),
+        ("deepfool", "linf", {"overshoot": 0.001, "norm": "linf"}, 1.0011),
+        ("cw_l2", "l2", {"steps": 200, "learning_rate": 0.003}, 1.02),
+    ],
+    ids=ids,
+)
 def test_deepfool_and_cw_know_the_ends_of_the_range_too(name, norm, options, share):
     model, batch, w, gap = cornered()
     exact = nearest_in_range(batch.x.flatten(1), w, gap, norm)
@@ -114,13 +120,17 @@ def test_deepfool_and_cw_know_the_ends_of_the_range_too(name, norm, options, sha
     assert (sizes(batch, result.x_adv, norm) <= exact * share).all()
 
 
-@pytest.mark.parametrize(("name", "options", "share"), [
-    ("ddn", {}, 1.005),
-    ("fmn", {}, 1.005),
-    ("alma", {}, 1.005),
-    ("fab", {"norm": "l2"}, 1.02),
-    ("cw_l2", {"steps": 200, "learning_rate": 0.001, "c_init": 0.01}, 1.02),
-], ids=ids)  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "options", "share"),
+    [
+        ("ddn", {}, 1.005),
+        ("fmn", {}, 1.005),
+        ("alma", {}, 1.005),
+        ("fab", {"norm": "l2"}, 1.02),
+        ("cw_l2", {"steps": 200, "learning_rate": 0.001, "c_init": 0.01}, 1.02),
+    ],
+    ids=ids,
+)
 def test_the_shortest_way_to_one_of_four_classes_is_found(name, options, share):
     model, batch, weights, gaps = linear(classes=4, n=12)
     exact = to_target(weights, gaps, 2)
@@ -158,7 +168,11 @@ class Waves(Model):
 def clips() -> Batch:
     lengths = torch.tensor([40, 64, 52, 64])
     draw = torch.Generator().manual_seed(2)
-    x = 0.4 * (torch.rand(4, 64, generator=draw, dtype=torch.float64) - 0.5) * (torch.arange(64) < lengths[:, None])
+    x = (
+        0.4
+        * (torch.rand(4, 64, generator=draw, dtype=torch.float64) - 0.5)
+        * (torch.arange(64) < lengths[:, None])
+    )
     with torch.no_grad():
         return Batch("clip", [f"c{i}" for i in range(4)], x, Waves()(x).argmax(1), lengths)
 
@@ -176,8 +190,15 @@ def fooled_alone_as_beside_others(name: str, options: dict[str, Any], goal: Any)
     assert result.x_adv.abs().max() <= 1
     for i, n in enumerate(batch.lengths.tolist()):
         assert (result.x_adv[i, n:] == 0).all()
-        alone = Batch("clip", [batch.ids[i]], batch.x[i : i + 1, :n], batch.y[i : i + 1], batch.lengths[i : i + 1])
-        torch.testing.assert_close(run(model, alone, name=name, goal=goal, **options).x_adv[0], result.x_adv[i, :n], atol=1e-6, rtol=0)
+        alone = Batch(
+            "clip", [batch.ids[i]], batch.x[i : i + 1, :n], batch.y[i : i + 1], batch.lengths[i : i + 1]
+        )
+        torch.testing.assert_close(
+            run(model, alone, name=name, goal=goal, **options).x_adv[0],
+            result.x_adv[i, :n],
+            atol=1e-6,
+            rtol=0,
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -189,7 +210,9 @@ def test_dead_gradients_and_saturated_answers_make_no_trouble(name, options, dty
 def no_trouble_in_the_trap(name: str, options: dict[str, Any], dtype: torch.dtype) -> None:
     x = torch.full((3, 1, 2, 3), 0.4, dtype=dtype)
     x[0, 0, 0, 0], x[1, 0, 0, 0] = 0.1, 0.2
-    result = run(Trap(), Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long)), name=name, **options)
+    result = run(
+        Trap(), Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long)), name=name, **options
+    )
     assert torch.isfinite(result.x_adv).all()
     assert result.x_adv.dtype == dtype
     assert result.success.tolist() == [False, False, True]
@@ -216,14 +239,18 @@ def test_what_succeeds_keeps_a_margin_that_rounding_cannot_turn_over(name, optio
     assert result.success.all()
     hairs = rounding_margin(result.adversarial)
     with torch.no_grad():
-        alone = torch.cat([Goal(batch.y[i : i + 1], False).margin(model(result.x_adv[i : i + 1])) for i in range(16)])
+        alone = torch.cat(
+            [Goal(batch.y[i : i + 1], False).margin(model(result.x_adv[i : i + 1])) for i in range(16)]
+        )
     assert (alone > hairs / 2).all()
 
 
 @pytest.mark.parametrize("norm", P)
 def test_the_way_to_a_hyperplane_is_the_shortest_within_the_range(norm):
     draw = torch.Generator().manual_seed(0)
-    t = torch.rand(40, 30, generator=draw, dtype=torch.float64).mul(1.6).sub(0.3).clamp(0, 1)  # some at the ends
+    t = (
+        torch.rand(40, 30, generator=draw, dtype=torch.float64).mul(1.6).sub(0.3).clamp(0, 1)
+    )  # some at the ends
     w = torch.randn(40, 30, generator=draw, dtype=torch.float64)
     reach = (w.abs() * torch.where(w > 0, 1 - t, t)).sum(1)
     gap = reach * torch.rand(40, generator=draw, dtype=torch.float64)
@@ -231,7 +258,9 @@ def test_the_way_to_a_hyperplane_is_the_shortest_within_the_range(norm):
     torch.testing.assert_close((w * d).sum(1), gap)
     torch.testing.assert_close(d.norm(p=P[norm], dim=1), nearest_in_range(t, w, gap, norm))
     assert ((t + d >= 0) & (t + d <= 1)).all()
-    torch.testing.assert_close(onto_hyperplane(t, -w, -gap, torch.zeros_like(t), torch.ones_like(t), norm), d)  # from the other side
+    torch.testing.assert_close(
+        onto_hyperplane(t, -w, -gap, torch.zeros_like(t), torch.ones_like(t), norm), d
+    )  # from the other side
 
 
 def test_a_hyperplane_out_of_reach_takes_all_the_room_there_is():
@@ -256,7 +285,9 @@ def test_fab_under_a_budget_stops_once_it_is_inside():
     result = run(model, batch, name="fab", steps=20, budget={"name": "linf", "eps": eps})
     assert torch.equal(result.success, exact <= eps)
     assert (result.calls.forward[result.success] < 22).all()
-    assert (result.calls.forward[~result.success] == 22).all()  # the clean look, one pass for each step and one for the last point
+    assert (
+        result.calls.forward[~result.success] == 22
+    ).all()  # the clean look, one pass for each step and one for the last point
 
 
 def test_fab_towards_single_classes_finds_the_nearest_of_all():
@@ -272,7 +303,9 @@ def test_fab_towards_single_classes_finds_the_nearest_of_all():
 def test_fab_finds_the_same_whether_it_goes_towards_several_classes_at_once_or_not():
     model, batch, weights, gaps = linear(classes=5, n=24)
     exact = smallest(weights, gaps, batch.y, 1.0)
-    eps = float(exact.quantile(0.8))  # few are left after the first class: the runs towards the other three go side by side
+    eps = float(
+        exact.quantile(0.8)
+    )  # few are left after the first class: the runs towards the other three go side by side
 
     class Largest(Classifier):
         """Remembers how many samples it was asked about at once."""
@@ -292,7 +325,9 @@ def test_fab_finds_the_same_whether_it_goes_towards_several_classes_at_once_or_n
         one = Batch(batch.kind, batch.ids[i : i + 1], batch.x[i : i + 1], batch.y[i : i + 1])
         alone = run(model, one, name="fab", steps=10, targets=4, budget={"name": "linf", "eps": eps})
         torch.testing.assert_close(alone.x_adv[0], result.x_adv[i], rtol=0, atol=1e-12)
-        assert alone.calls.backward[0] <= result.calls.backward[i]  # of a run that an earlier one of the same sample makes needless
+        assert (
+            alone.calls.backward[0] <= result.calls.backward[i]
+        )  # of a run that an earlier one of the same sample makes needless
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in ALL}))

@@ -1,4 +1,5 @@
-"""The sticker: it changes a disc and nothing else, and on a linear model it becomes what the closed form says."""
+"""The sticker: it changes a disc and nothing else, and on a linear model it becomes what the closed form
+says."""
 
 import pytest
 import torch
@@ -19,13 +20,17 @@ def colours(n: int = 6, side: int = 12) -> tuple[Classifier, Batch]:
     red = torch.tensor([1.0, 0.0, -1.0]).view(3, 1, 1).expand(3, side, side).reshape(1, -1)
     layer.weight.data, layer.bias.data = torch.cat([-red, red]), torch.zeros(2)
     model = Classifier(nn.Sequential(nn.Flatten(), layer), "picture", ["a", "b"])
-    x = torch.rand(n, 3, side, side, generator=torch.Generator().manual_seed(0)) * 0.1 + torch.tensor([0.4, 0.5, 0.5]).view(3, 1, 1)
+    x = torch.rand(n, 3, side, side, generator=torch.Generator().manual_seed(0)) * 0.1 + torch.tensor(
+        [0.4, 0.5, 0.5]
+    ).view(3, 1, 1)
     return model, Batch("picture", [f"p{i}" for i in range(n)], x, torch.zeros(n, dtype=torch.long))
 
 
 def test_on_a_linear_model_the_sticker_turns_to_the_colour_that_fools():
     model, batch = colours(n=40)
-    attack = Attack.parse({"name": "patch", "alpha": 0.1, "at_once": 1, **STILL, "min_scale": 0.5, "max_scale": 0.6})
+    attack = Attack.parse(
+        {"name": "patch", "alpha": 0.1, "at_once": 1, **STILL, "min_scale": 0.5, "max_scale": 0.6}
+    )
     attack.craft(model, batch)
     result = attack(model, batch)
     middle = attack.crafted["sticker"][:, 4:8, 4:8].mean((1, 2))
@@ -68,7 +73,14 @@ def test_a_sticker_made_before_is_laid_on_as_it_is_and_can_be_saved(tmp_path):
     changed = (x_adv != batch.x).any(1, keepdim=True).expand_as(x_adv)
     red = torch.tensor([1.0, 0.0, 0.0]).view(1, 3, 1, 1).expand_as(x_adv)
     torch.testing.assert_close(x_adv[changed], red[changed])
-    saved = Attack.parse({**spec, "base_image": str(tmp_path / "red.png"), "save_path": str(tmp_path / "made.png"), "iter_per_img": 1})
+    saved = Attack.parse(
+        {
+            **spec,
+            "base_image": str(tmp_path / "red.png"),
+            "save_path": str(tmp_path / "made.png"),
+            "iter_per_img": 1,
+        }
+    )
     saved.craft(model, batch)
     assert Image.open(tmp_path / "made.png").size == (40, 40)
 

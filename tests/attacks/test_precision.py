@@ -13,7 +13,12 @@ from limen.models.base.load import load_model
 from limen.models.base.model import Classifier
 from limen.models.speech.ctc import Recogniser
 
-STEADY = [{"name": "ctc_small"}, {"name": "deepspeech2"}, {"name": "lstm_seq2seq"}, {"name": "transformer_seq2seq", "head": "ctc"}]
+STEADY = [
+    {"name": "ctc_small"},
+    {"name": "deepspeech2"},
+    {"name": "lstm_seq2seq"},
+    {"name": "transformer_seq2seq", "head": "ctc"},
+]
 CLIPS = torch.randint(-3000, 3000, (2, 8000), generator=torch.Generator().manual_seed(0)) / 32768
 
 
@@ -30,9 +35,12 @@ for inner, out in [(9, 32), (40, 128), (256, 1024), (640, 256)]:
 
 
 def test_a_row_of_a_matrix_product_is_the_same_among_sixteen_rows_or_more():
-    """In single precision. For three rows or fewer, and in double precision, some processors differ: no recogniser relies on these."""
+    """In single precision. For three rows or fewer, and in double precision, some processors differ: no
+    recogniser relies on these."""
     environment = {name: value for name, value in os.environ.items() if name != "MKL_CBWR"}
-    said = subprocess.run([sys.executable, "-c", PRODUCTS], capture_output=True, text=True, check=True, env=environment).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", PRODUCTS], capture_output=True, text=True, check=True, env=environment
+    ).stdout
     assert said.split() == ["True"] * 2 * 4 * 5
 
 
@@ -106,7 +114,11 @@ def test_single_and_double_are_taken_at_their_word_and_classifiers_stay_as_they_
 def test_the_norm_of_a_clip_is_the_same_to_the_last_bit_however_much_padding_follows(n, dtype):
     clip = torch.randn(1, n, generator=torch.Generator().manual_seed(n), dtype=dtype)
     exact = clip.double().square().sum().sqrt()
-    torch.testing.assert_close(length(clip)[0].double(), exact, rtol=1e-6 if dtype == torch.float32 else 1e-13, atol=0)
+    torch.testing.assert_close(
+        length(clip)[0].double(), exact, rtol=1e-6 if dtype == torch.float32 else 1e-13, atol=0
+    )
     for padding in (1, 100, 5000, 20_000):
-        beside = torch.cat([torch.nn.functional.pad(clip, (0, padding)), torch.ones(1, n + padding, dtype=dtype)])
+        beside = torch.cat(
+            [torch.nn.functional.pad(clip, (0, padding)), torch.ones(1, n + padding, dtype=dtype)]
+        )
         assert torch.equal(length(beside)[0], length(clip)[0])

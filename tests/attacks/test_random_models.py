@@ -24,7 +24,10 @@ def test_many_steps_on_a_random_model_go_on_after_the_first_lucky_draw():
     x = torch.full((64, 1, 2, 2), 0.3)
     batch = Batch("picture", [str(i) for i in range(64)], x, torch.zeros(64, dtype=torch.long))
     for name in ("pgd", "bim", "mi_fgsm"):
-        result = Attack.parse({"name": name, "steps": 20, "budget": {"name": "linf", "eps": 0.5}})(Coin(), batch)
-        # the best point, x = 0.8 everywhere, lies 1.2 = 2.4 standard deviations beyond the boundary; the first lucky draw lies at it
+        result = Attack.parse({"name": name, "steps": 20, "budget": {"name": "linf", "eps": 0.5}})(
+            Coin(), batch
+        )
+        # the best point, x = 0.8 everywhere, lies 1.2 = 2.4 standard deviations beyond the boundary; the
+        # first lucky draw lies at it
         assert result.success.float().mean() > 0.9, name
         assert (result.calls.backward == 20).all(), name

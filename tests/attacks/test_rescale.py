@@ -26,7 +26,10 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize(("norm", "value"), [("l2", 0.7), ("linf", 0.02), ("dissimilarity", 0.25), ("peak_db", -32.0), ("snr_db", 17.0)])
+@pytest.mark.parametrize(
+    ("norm", "value"),
+    [("l2", 0.7), ("linf", 0.02), ("dissimilarity", 0.25), ("peak_db", -32.0), ("snr_db", 17.0)],
+)
 def test_the_change_has_exactly_the_size_asked_for_on_the_valid_samples(norm, value):
     x, x_adv, lengths = clips()
     scaled = rescale(x, x_adv, norm, value, lengths)

@@ -9,7 +9,15 @@ from limen.models.base.load import load_model
 
 SEARCHES = [
     ("ctc_small", {"name": "pgd", "budget": {"name": "snr", "snr_db": 45}}),
-    ("ctc_small", {"name": "pgd", "steps": 60, "goal": {"name": "transcript", "text": "one two"}, "budget": {"name": "snr", "snr_db": 15}}),
+    (
+        "ctc_small",
+        {
+            "name": "pgd",
+            "steps": 60,
+            "goal": {"name": "transcript", "text": "one two"},
+            "budget": {"name": "snr", "snr_db": 15},
+        },
+    ),
     ("lstm_seq2seq", {"name": "pgd", "budget": {"name": "snr", "snr_db": 45}}),
 ]
 
@@ -17,14 +25,18 @@ SEARCHES = [
 @pytest.mark.parametrize(("name", "spec"), SEARCHES, ids=["away, CTC", "target, CTC", "away, attention"])
 def test_only_a_clip_whose_beam_search_reaches_the_goal_leaves_the_search(name, spec):
     model, attack = load_model({"name": name, "decoding": "beam"}), Attack.parse(spec)
-    component, options = parse("data", {"name": "digit_strings" if name == "ctc_small" else "short_sentences", "limit": 8})
+    component, options = parse(
+        "data", {"name": "digit_strings" if name == "ctc_small" else "short_sentences", "limit": 8}
+    )
     found = attack(model, component.function(options).all(), store="int16")
     left = found.calls.backward < attack.options.steps
     assert left.sum() >= 2
     assert found.reached[left].all()
 
 
-@pytest.mark.parametrize("goal", ["untargeted", {"name": "transcript", "text": "one"}], ids=["away", "target"])
+@pytest.mark.parametrize(
+    "goal", ["untargeted", {"name": "transcript", "text": "one"}], ids=["away", "target"]
+)
 @pytest.mark.parametrize(("decoding", "doubtful"), [("greedy", False), ("beam", True)])
 @pytest.mark.parametrize("name", ["ctc_small", "deepspeech2", "lstm_seq2seq", "transformer_seq2seq"])
 def test_every_success_of_a_beam_search_is_decoded_before_it_counts(name, decoding, doubtful, goal):

@@ -1,4 +1,5 @@
-"""alma finds the smallest change in three norms, sigma_zero, fmn and jsma the fewest pixels, where both are known in closed form."""
+"""alma finds the smallest change in three norms, sigma_zero, fmn and jsma the fewest pixels, where both are
+known in closed form."""
 
 import pytest
 import torch
@@ -14,12 +15,18 @@ from limen.goals.base.goal import Goal
 from limen.models.base.model import Classifier
 
 P = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}
-NEW = [("alma", {}), ("alma", {"norm": "l1"}), ("alma", {"norm": "linf"}), ("jsma", {"gamma": 1.0}), ("sigma_zero", {})]
+NEW = [
+    ("alma", {}),
+    ("alma", {"norm": "l1"}),
+    ("alma", {"norm": "linf"}),
+    ("jsma", {"gamma": 1.0}),
+    ("sigma_zero", {}),
+]
 
 
 def mirrored(n: int = 12, d: int = 24, seed: int = 0) -> tuple[Classifier, Batch, Tensor, Tensor]:
-    """Two classes whose weights are w / 2 and -w / 2, samples of which every other pixel stands at an end of the range, the weights (n, d)
-    of the margin and the gaps (n,) to the other class."""
+    """Two classes whose weights are w / 2 and -w / 2, samples of which every other pixel stands at an end of
+    the range, the weights (n, d) of the margin and the gaps (n,) to the other class."""
     draw = torch.Generator().manual_seed(seed)
     w = torch.randn(d, generator=draw, dtype=torch.float64)
     x = 0.5 + 0.1 * torch.randn(n, d, generator=draw, dtype=torch.float64)
@@ -31,7 +38,12 @@ def mirrored(n: int = 12, d: int = 24, seed: int = 0) -> tuple[Classifier, Batch
         logits = model(x)
     y = logits.argmax(1)
     towards = torch.where((y == 0)[:, None], -w, w)
-    return model, Batch("picture", [f"s{i}" for i in range(n)], x.view(n, 1, 1, d), y), towards, (logits[:, 0] - logits[:, 1]).abs()
+    return (
+        model,
+        Batch("picture", [f"s{i}" for i in range(n)], x.view(n, 1, 1, d), y),
+        towards,
+        (logits[:, 0] - logits[:, 1]).abs(),
+    )
 
 
 def sizes(batch: Batch, x_adv: Tensor, norm: str) -> Tensor:
@@ -98,7 +110,9 @@ def test_jsma_takes_the_pixels_that_gain_most_two_by_two_and_no_more_than_needed
     assert len(needed.unique()) > 2
     lessened = (w * (result.x_adv - batch.x).flatten(1)).sum(1)
     torch.testing.assert_close(lessened, total.gather(1, (needed + needed % 2 - 1)[:, None]).squeeze(1))
-    assert torch.equal(result.calls.backward, needed + needed % 2 + 2)  # two for each pair, and two for the pass that sees the success
+    assert torch.equal(
+        result.calls.backward, needed + needed % 2 + 2
+    )  # two for each pair, and two for the pass that sees the success
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])
@@ -112,8 +126,9 @@ def test_jsma_makes_pixels_only_brighter_or_only_darker_if_asked(direction):
 
 @pytest.mark.parametrize(("rival", "pixels"), [(1, [0, 0, 1, 1, 0, 0]), (0, [1, 1, 0, 0, 0, 0])])
 def test_jsma_weighs_the_target_against_its_rival(rival, pixels):
-    # the first two pairs raise the target alike, but the first raises class 1 too and the second lowers it; class 0 never changes, so
-    # against it there is nothing to lower and the first of what raises the target is taken
+    # the first two pairs raise the target alike, but the first raises class 1 too and the second lowers it;
+    # class 0 never changes, so against it there is nothing to lower and the first of what raises the target
+    # is taken
     weights = torch.zeros(4, 6, dtype=torch.float64)
     weights[2] = torch.tensor([2.0, 2.0, 2.0, 2.0, 0.0, 0.0])
     weights[1] = torch.tensor([0.5, 0.5, -1.0, -1.0, -2.0, -2.0])
@@ -129,7 +144,9 @@ def test_jsma_weighs_the_target_against_its_rival(rival, pixels):
 def test_the_best_pair_is_that_of_a_search_over_all_pairs():
     draw = torch.Generator().manual_seed(0)
     a, b = (torch.randn(40, 30, generator=draw, dtype=torch.float64) for _ in range(2))
-    b[:10] = 0.3 * b[:10] - a[:10]  # what raises the one logit raises the other too: many values on the fronts
+    b[:10] = (
+        0.3 * b[:10] - a[:10]
+    )  # what raises the one logit raises the other too: many values on the fronts
     a[10:20], b[10:20] = a[10:20].round(), b[10:20].round()  # ties and values that take no part
     a[20:25] = -a[20:25].abs()  # no pair with both sums positive
     a[25:30], b[25:30] = -a[25:30].abs(), -b[25:30].abs()  # no pair at all
@@ -141,8 +158,11 @@ def test_the_best_pair_is_that_of_a_search_over_all_pairs():
     has_both, has_some = both.flatten(1).any(1), some.flatten(1).any(1)
     assert torch.equal(found, has_some)
     assert 0 < has_both.sum() < has_some.sum() < 40
-    score = torch.where(has_both[:, None, None], torch.where(both, together * against, -torch.inf),
-                        torch.where(some, together + against, -torch.inf))  # fmt: skip
+    score = torch.where(
+        has_both[:, None, None],
+        torch.where(both, together * against, -torch.inf),
+        torch.where(some, together + against, -torch.inf),
+    )
     chosen = score[torch.arange(40), pair[:, 0], pair[:, 1]]
     torch.testing.assert_close(chosen[found], score.flatten(1).amax(1)[found])
     alone, one = best_pair(a, b, torch.ones(40, dtype=torch.bool))
@@ -186,13 +206,22 @@ def test_the_soft_margin_has_the_value_of_the_margin_and_a_gradient_of_all_class
         torch.testing.assert_close(values, clear_margin(goal)(logits))
         (slope,) = torch.autograd.grad(values.sum(), logits)
         others = (logits.detach().scatter(1, y[:, None], -torch.inf) / temperature[:, None]).softmax(1)
-        others[4] = torch.eye(5, dtype=torch.float64)[int(logits[4].detach().scatter(0, y[4], -torch.inf).argmax())]  # the margin's own
+        others[4] = torch.eye(5, dtype=torch.float64)[
+            int(logits[4].detach().scatter(0, y[4], -torch.inf).argmax())
+        ]  # the margin's own
         expected = others.scatter(1, y[:, None], -1.0)
         torch.testing.assert_close(slope, -expected if targeted else expected)
 
 
-@pytest.mark.parametrize(("budget", "gamma", "most"), [({"name": "l0", "count": 3}, 1.0, 3), ({"name": "l0", "count": 1}, 1.0, 1),
-                                                       (None, 0.25, 6), (None, 0.001, 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("budget", "gamma", "most"),
+    [
+        ({"name": "l0", "count": 3}, 1.0, 3),
+        ({"name": "l0", "count": 1}, 1.0, 1),
+        (None, 0.25, 6),
+        (None, 0.001, 1),
+    ],
+)
 def test_jsma_changes_no_more_pixels_than_gamma_and_the_budget_allow_and_uses_them(budget, gamma, most):
     model, batch, w, gap = mirrored()
     total = gains(batch, w).cumsum(1)
@@ -206,7 +235,9 @@ def test_jsma_changes_no_more_pixels_than_gamma_and_the_budget_allow_and_uses_th
 def test_jsma_under_a_linf_budget_moves_each_pixel_as_far_as_it_allows():
     model, batch, w, gap = mirrored()
     x = batch.x.flatten(1)
-    total = (w.abs() * torch.where(w > 0, 1 - x, x).clamp_max(0.4)).sort(dim=1, descending=True).values.cumsum(1)
+    total = (
+        (w.abs() * torch.where(w > 0, 1 - x, x).clamp_max(0.4)).sort(dim=1, descending=True).values.cumsum(1)
+    )
     result = run(model, batch, name="jsma", gamma=1.0, budget={"name": "linf", "eps": 0.4})
     needed = (total <= gap[:, None]).sum(1) + 1
     assert torch.equal(result.success, total[:, -1] > gap)
@@ -246,7 +277,9 @@ def test_what_reaches_the_goal_already_is_left_alone(name, options):
 def test_dead_gradients_and_saturated_answers_make_no_trouble(name, options, dtype):
     x = torch.full((3, 1, 2, 3), 0.4, dtype=dtype)
     x[0, 0, 0, 0], x[1, 0, 0, 0] = 0.1, 0.2
-    result = run(Trap(1e4), Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long)), name=name, **options)
+    result = run(
+        Trap(1e4), Batch("picture", list("abc"), x, torch.zeros(3, dtype=torch.long)), name=name, **options
+    )
     assert torch.isfinite(result.x_adv).all()
     assert result.x_adv.dtype == dtype
     assert result.success.tolist() == [False, False, True]

@@ -74,9 +74,14 @@ def test_pictures_that_are_not_square_are_turned_without_being_stretched():
     layer = nn.Linear(55, 2).double()
     weights = torch.zeros(5, 11, dtype=torch.float64)
     weights[4, 5] = 1.0  # two pixels below the middle
-    layer.weight.data, layer.bias.data = torch.stack([-weights.flatten(), weights.flatten()]), torch.tensor([0.5, -0.5]).double()
+    layer.weight.data, layer.bias.data = (
+        torch.stack([-weights.flatten(), weights.flatten()]),
+        torch.tensor([0.5, -0.5]).double(),
+    )
     model = Classifier(nn.Sequential(nn.Flatten(), layer), "picture", ["a", "b"])
-    result = run(model, batch_of(picture), name="spatial", max_rotation_deg=90.0, rotations=3, max_shift=0.0, shifts=1)
+    result = run(
+        model, batch_of(picture), name="spatial", max_rotation_deg=90.0, rotations=3, max_shift=0.0, shifts=1
+    )
     expected = torch.zeros(5, 11, dtype=torch.float64)
     expected[2:5, 5] = 1.0
     torch.testing.assert_close(result.x_adv[0, 0], expected, atol=1e-6, rtol=0)
@@ -89,12 +94,20 @@ def test_the_mildest_point_of_the_grid_that_fools_is_found():
     result = run(dark_centre, batch_of(dot(4, 4)), **STRAIGHT, max_shift=2 / SIDE, shifts=5)
     place = result.x_adv[0, 0].argmax()
     assert result.success.all()
-    assert abs(int(place) // SIDE - 4) + abs(int(place) % SIDE - 4) == 1  # one pixel along one axis, and not two
+    assert (
+        abs(int(place) // SIDE - 4) + abs(int(place) % SIDE - 4) == 1
+    )  # one pixel along one axis, and not two
     assert result.calls.forward.tolist() == [9]  # the clean picture and the eight mildest points
 
 
 def test_a_picture_that_cannot_be_fooled_costs_one_look_per_point_of_the_grid():
-    result = run(looking_at((0, 0), threshold=5.0), batch_of(dot(4, 4), dot(3, 3)), name="spatial", rotations=7, shifts=3)
+    result = run(
+        looking_at((0, 0), threshold=5.0),
+        batch_of(dot(4, 4), dot(3, 3)),
+        name="spatial",
+        rotations=7,
+        shifts=3,
+    )
     assert result.calls.forward.tolist() == [63, 63]
     assert result.calls.backward.tolist() == [0, 0]
 
@@ -110,7 +123,15 @@ def test_gradients_lead_a_soft_spot_to_where_the_other_class_looks():
     i = torch.arange(21) - 10.0
     spot = torch.exp(-(i[:, None].square() + i[None].square()) / 18)
     model = looking_at((10, 14), side=21, threshold=0.9)
-    result = run(model, batch_of(spot), name="spatial", method="first_order", max_rotation_deg=10.0, max_shift=5 / 21, steps=30)
+    result = run(
+        model,
+        batch_of(spot),
+        name="spatial",
+        method="first_order",
+        max_rotation_deg=10.0,
+        max_shift=5 / 21,
+        steps=30,
+    )
     assert result.success.all()
     mass = result.x_adv[0, 0]
     centre = ((mass * i[None]).sum() / mass.sum(), (mass * i[:, None]).sum() / mass.sum())
@@ -128,13 +149,20 @@ def test_what_comes_from_outside_is_black_or_the_border():
 
 
 @pytest.mark.parametrize("method", ["worst_of_k", "first_order"])
-@pytest.mark.parametrize(("norm", "option", "value"), [("linf", "eps", 0.1), ("l2", "eps", 0.5), ("l1", "eps", 2.0), ("l0", "count", 5)])
+@pytest.mark.parametrize(
+    ("norm", "option", "value"),
+    [("linf", "eps", 0.1), ("l2", "eps", 0.5), ("l1", "eps", 2.0), ("l0", "count", 5)],
+)
 def test_a_budget_given_besides_is_kept(method, norm, option, value):
     torch.manual_seed(0)
-    model = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 3).double()), "picture", list("abc"))
+    model = Classifier(
+        nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 3).double()), "picture", list("abc")
+    )
     x = torch.rand(4, 1, SIDE, SIDE, dtype=torch.float64)
     batch = Batch("picture", list("wxyz"), x, model(x).argmax(1).detach())
-    result = run(model, batch, name="spatial", method=method, steps=5, restarts=2, budget={"name": norm, option: value})
+    result = run(
+        model, batch, name="spatial", method=method, steps=5, restarts=2, budget={"name": norm, option: value}
+    )
     ball = load("budgets", norm).function(x, None, load("budgets", norm).parse({option: value}))
     assert (ball.norm(result.x_adv - x) <= value * (1 + 1e-6)).all()
     assert result.x_adv.min() >= 0
@@ -145,14 +173,16 @@ def test_on_digits_the_grid_fools_more_than_gradients_and_these_no_less_than_ten
     component = load("data", "digits")
     batch, model = component.function(component.parse({"limit": 40})).all(), load_model("cnn")
     share = {
-        m: run(model, batch, name="spatial", method=m, restarts=2).success.float().mean() for m in ("grid", "first_order", "worst_of_k")
+        m: run(model, batch, name="spatial", method=m, restarts=2).success.float().mean()
+        for m in ("grid", "first_order", "worst_of_k")
     }
     assert share["grid"] > share["first_order"] >= share["worst_of_k"] - 0.05
     assert share["grid"] > 0.8
 
 
 def carried(result, batch):
-    """(B,) pixels that the brightness was carried, if it was carried along rows only: the distance between cumulative sums."""
+    """(B,) pixels that the brightness was carried, if it was carried along rows only: the distance between
+    cumulative sums."""
     delta = (result.x_adv - batch.x)[:, 0]
     return delta.cumsum(2).abs().sum((1, 2)) / batch.x.sum((1, 2, 3))
 
@@ -180,17 +210,23 @@ def test_brightness_is_neither_made_nor_lost_and_full_pixels_take_no_more():
 
 
 def test_the_best_plan_spends_the_budget_where_a_pixels_way_pays_most():
-    # two dots; the first gains 1 per pixel carried, the second 0.5: a budget for one of them goes to the first
+    # two dots; the first gains 1 per pixel carried, the second 0.5: a budget for one of them goes to the
+    # first
     layer = nn.Linear(SIDE * SIDE, 2).double()
     weights = torch.zeros(SIDE, SIDE, dtype=torch.float64)
     weights[1, 2], weights[7, 2] = 1.0, 0.5
-    layer.weight.data, layer.bias.data = torch.stack([-weights.flatten(), weights.flatten()]), torch.tensor([9.0, -9.0]).double()
+    layer.weight.data, layer.bias.data = (
+        torch.stack([-weights.flatten(), weights.flatten()]),
+        torch.tensor([9.0, -9.0]).double(),
+    )
     model = Classifier(nn.Sequential(nn.Flatten(), layer), "picture", ["a", "b"])
     batch = batch_of(dot(1, 1) + dot(7, 1))
     x_adv = run(model, batch, **LINE, eps=0.5, steps=1).x_adv[0, 0]
     torch.testing.assert_close(x_adv, (dot(1, 2) + dot(7, 1)).double())
     x_adv = run(model, batch, **LINE, eps=0.75, steps=1).x_adv[0, 0]
-    torch.testing.assert_close(x_adv, (dot(1, 2) + 0.5 * dot(7, 1) + 0.5 * dot(7, 2)).double(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        x_adv, (dot(1, 2) + 0.5 * dot(7, 1) + 0.5 * dot(7, 2)).double(), atol=1e-6, rtol=0
+    )
 
 
 def test_what_does_not_fit_into_a_full_pixel_stays_where_it_was():

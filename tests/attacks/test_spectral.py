@@ -30,7 +30,9 @@ def batch_of(*clips: Tensor) -> Batch:
     return collate("clip", [One(f"c{i}", x, 0) for i, x in enumerate(clips)])
 
 
-def run(name: str, batch: Batch, budget: dict | None = None, model: Model | None = None, **options: object) -> Tensor:
+def run(
+    name: str, batch: Batch, budget: dict | None = None, model: Model | None = None, **options: object
+) -> Tensor:
     spec = {"name": name, "budget": budget, "goal": {"name": "untargeted"}, **options}
     return Attack.parse(spec)(model or Quiet(), batch).x_adv
 
@@ -104,7 +106,9 @@ def test_kenansville_is_the_decimation_that_numpy_writes_down():
     count = gone.sum()
     assert set(np.flatnonzero(gone)) == set(order[:count])  # the weakest are gone,
     assert np.abs(after[order[count]]) < np.abs(before[order[count]])  # the next is weaker,
-    np.testing.assert_allclose(after[order[count + 1 :]], before[order[count + 1 :]], atol=1e-9)  # all others are as they were
+    np.testing.assert_allclose(
+        after[order[count + 1 :]], before[order[count + 1 :]], atol=1e-9
+    )  # all others are as they were
     power = np.where(np.arange(501) == 0, 1, 2) * np.abs(before[:501]) ** 2
     assert power[order[:count]].sum() <= 10**-1.2 * power.sum() < power[order[: count + 1]].sum()
 
@@ -121,21 +125,27 @@ def test_yeehaw_lowers_the_strongest_bins_to_one_magnitude_and_keeps_their_phase
     weight = np.full(501, 2.0)
     weight[[0, -1]] = 1
     energy = weight * np.abs(after - before) ** 2
-    assert 10 * np.log10(energy.sum() / energy[~lowered].sum()) == pytest.approx(20.0, abs=1e-6)  # what was dropped lies 20 dB below
+    assert 10 * np.log10(energy.sum() / energy[~lowered].sum()) == pytest.approx(
+        20.0, abs=1e-6
+    )  # what was dropped lies 20 dB below
 
 
 def test_yeehaw_without_clipping_is_kenansville():
     batch = batch_of(coloured(900, 5), coloured(333, 6))
     budget = {"name": "snr", "snr_db": 15.0}
-    torch.testing.assert_close(run("yeehaw", batch, budget, decimation_db=0.0), run("kenansville", batch, budget))
+    torch.testing.assert_close(
+        run("yeehaw", batch, budget, decimation_db=0.0), run("kenansville", batch, budget)
+    )
 
 
 def test_stretches_are_attacked_or_left_alone_and_the_whole_keeps_the_ratio():
     batch = batch_of(*(coloured(n, n) for n in (5000, 5250, 120, 4999)))
     x_adv = run("kenansville", batch, {"name": "snr", "snr_db": 15.0}, segment=500)
     assert measured(batch, x_adv) == pytest.approx([15.0] * 4, abs=0.01)
-    touched = [[bool((part != 0).any()) for part in (a - x)[:n].split(500)]
-               for a, x, n in zip(x_adv, batch.x, batch.lengths.tolist(), strict=True)]  # fmt: skip
+    touched = [
+        [bool((part != 0).any()) for part in (a - x)[:n].split(500)]
+        for a, x, n in zip(x_adv, batch.x, batch.lengths.tolist(), strict=True)
+    ]
     many = [t for clip in touched for t in clip]
     assert 0.25 < sum(many) / len(many) < 0.75
     assert touched[0] != touched[1][:10]  # each clip draws for itself
@@ -149,7 +159,8 @@ def test_stretches_are_attacked_or_left_alone_and_the_whole_keeps_the_ratio():
 
 
 class Hears(Model):
-    """Class b once the clip has lost a given share of its energy: the decimation that just suffices is known."""
+    """Class b once the clip has lost a given share of its energy: the decimation that just suffices is
+    known."""
 
     kind, classes = "clip", ["a", "b"]
 
@@ -165,12 +176,17 @@ class Hears(Model):
 def test_the_search_finds_the_least_decimation_that_works_and_fills_the_budget_where_none_does():
     x = coloured(1500, 7, dtype=torch.float64)
     batch = batch_of(x)
-    # bins that are dropped take their energy with them, so the energy lost is that of the change, up to the one bin that is only weakened
+    # bins that are dropped take their energy with them, so the energy lost is that of the change, up to the
+    # one bin that is only weakened
     model = Hears(x.square().sum()[None], 10**-2.5)
     found = measured(batch, run("kenansville", batch, {"name": "snr", "snr_db": 10.0}, model, search=15))
     assert found == pytest.approx([25.0], abs=0.1)
-    assert Attack.parse({"name": "kenansville", "search": 15, "budget": {"name": "snr", "snr_db": 10.0}})(model, batch).success.all()
-    assert measured(batch, run("kenansville", batch, {"name": "snr", "snr_db": 40.0}, model, search=15)) == pytest.approx([40.0], abs=0.01)
+    assert Attack.parse({"name": "kenansville", "search": 15, "budget": {"name": "snr", "snr_db": 10.0}})(
+        model, batch
+    ).success.all()
+    assert measured(
+        batch, run("kenansville", batch, {"name": "snr", "snr_db": 40.0}, model, search=15)
+    ) == pytest.approx([40.0], abs=0.01)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -182,4 +198,9 @@ def test_other_budgets_and_pictures_are_refused_in_words(name):
         run(name, clip, None)
     picture = Batch("picture", ["p"], torch.rand(1, 1, 4, 4), torch.zeros(1, dtype=torch.long))
     with pytest.raises(UserError, match="for clips"):
-        run(name, picture, {"name": "l2", "eps": 0.1}, Classifier(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), "picture", ["a", "b"]))
+        run(
+            name,
+            picture,
+            {"name": "l2", "eps": 0.1},
+            Classifier(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), "picture", ["a", "b"]),
+        )

@@ -49,7 +49,9 @@ def test_square_asks_as_often_as_it_may_and_never_about_a_point_it_knows():
     assert result.calls.forward.item() == 60
     points = torch.cat(asked[:-1]).flatten()
     best = int((points > 0.55).nonzero()[0])
-    torch.testing.assert_close(points[best + 3 :], torch.full_like(points[best + 3 :], 0.4))  # not again about the one found
+    torch.testing.assert_close(
+        points[best + 3 :], torch.full_like(points[best + 3 :], 0.4)
+    )  # not again about the one found
     torch.testing.assert_close(result.x_adv, torch.full_like(x, 0.6))  # the higher margin
     model, many = curved()
     result = run(model, many, name="square", queries=60, budget={"name": "l2", "eps": 1e-3})
@@ -71,7 +73,9 @@ def test_square_asks_about_several_points_at_once_and_takes_the_best_of_them(at_
 
     x = torch.full((1, 3, 8, 8), 0.5)
     batch = Batch("picture", ["a"], x, torch.zeros(1, dtype=torch.long))
-    result = run(Watched(), batch, name="square", queries=62, at_once=at_once, budget={"name": "linf", "eps": 0.1})
+    result = run(
+        Watched(), batch, name="square", queries=62, at_once=at_once, budget={"name": "linf", "eps": 0.1}
+    )
     rounds = asked[3:-1]  # without the clean pass, the search's own, the first pattern and the judge's
     assert len(rounds) <= -(-60 // at_once)
     assert max(map(len, rounds)) == at_once
@@ -99,8 +103,20 @@ def test_square_changes_windows_of_clips_and_never_their_padding():
     lengths = torch.tensor([30, 50, 12])
     x = torch.zeros(3, 50, dtype=torch.float64)
     streams = [torch.Generator().manual_seed(i) for i in range(3)]
-    for ball in (LinfBall(torch.full((3,), 0.01, dtype=torch.float64)), L1Ball(torch.full((3,), 0.3, dtype=torch.float64))):
-        problem = Problem(Mean(), x, Goal(torch.zeros(3, dtype=torch.long), False), ball, streams, -1.0, 1.0, lengths=lengths)
+    for ball in (
+        LinfBall(torch.full((3,), 0.01, dtype=torch.float64)),
+        L1Ball(torch.full((3,), 0.3, dtype=torch.float64)),
+    ):
+        problem = Problem(
+            Mean(),
+            x,
+            Goal(torch.zeros(3, dtype=torch.long), False),
+            ball,
+            streams,
+            -1.0,
+            1.0,
+            lengths=lengths,
+        )
         x_adv = square(problem, Square(queries=300))
         assert all((x_adv[i, n:] == 0).all() for i, n in enumerate(lengths.tolist()))
         assert (ball.norm(x_adv) <= ball.radius * (1 + 1e-9)).all()

@@ -30,7 +30,9 @@ def test_a_restart_takes_up_only_what_is_left():
     model, batch, weights, gaps = linear(n=30)
     eps = float(smallest(weights, gaps, batch.y, 1.0).median())
     result = run(model, batch, name="pgd", steps=20, restarts=3, budget={"name": "linf", "eps": eps})
-    assert (result.calls.forward[~result.success] == 21 + 21 + 20).all()  # the last point of the last run is left to the judge
+    assert (
+        result.calls.forward[~result.success] == 21 + 21 + 20
+    ).all()  # the last point of the last run is left to the judge
 
 
 def test_without_early_stop_the_highest_loss_is_kept_of_points_that_reach_the_goal():
@@ -42,7 +44,15 @@ def test_without_early_stop_the_highest_loss_is_kept_of_points_that_reach_the_go
             return torch.stack([-value, value], 1)
 
     x = torch.tensor([[[[0.5, -0.4]]], [[[0.5, -0.6]]]])
-    problem = Problem(Sum(), x, Goal(torch.tensor([1, 0]), False), LinfBall(torch.full((2,), 0.2)), [torch.Generator()] * 2, -1.0, 1.0)
+    problem = Problem(
+        Sum(),
+        x,
+        Goal(torch.tensor([1, 0]), False),
+        LinfBall(torch.full((2,), 0.2)),
+        [torch.Generator()] * 2,
+        -1.0,
+        1.0,
+    )
     x_adv = pgd(problem, PGD(steps=10, early_stop=False, random_start=False))
     torch.testing.assert_close(x_adv, torch.tensor([[[[0.3, -0.6]]], [[[0.7, -0.4]]]]))
     assert (problem.calls.backward == 10).all()
@@ -91,7 +101,9 @@ def test_mi_fgsm_is_exactly_its_recurrence():
     x_t, g = x.clone(), torch.zeros_like(x)
     for _ in range(5):
         leaf = x_t.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(network(leaf), y, reduction="sum"), leaf)
+        (gradient,) = torch.autograd.grad(
+            nn.functional.cross_entropy(network(leaf), y, reduction="sum"), leaf
+        )
         g = 0.7 * g + gradient / gradient.abs().sum((1, 2, 3), keepdim=True)
         x_t = (x_t + 0.02 * g.sign()).clamp(x - 0.1, x + 0.1).clamp(0, 1)
     torch.testing.assert_close(ours.x_adv, x_t)
@@ -101,7 +113,13 @@ def test_random_noise_fills_the_budget_exactly():
     model, batch, _, _ = linear()
     for distribution in ("uniform", "gaussian", "sign"):
         for norm, p in (("linf", torch.inf), ("l2", 2.0), ("l1", 1.0)):
-            result = run(model, batch, name="random_noise", distribution=distribution, budget={"name": norm, "eps": 0.3})
+            result = run(
+                model,
+                batch,
+                name="random_noise",
+                distribution=distribution,
+                budget={"name": norm, "eps": 0.3},
+            )
             sizes = (result.x_adv - batch.x).flatten(1).norm(p=p, dim=1)
             torch.testing.assert_close(sizes, torch.full_like(sizes, 0.3))
 
@@ -161,7 +179,11 @@ def test_gradients_that_are_zero_or_not_finite_are_counted():
 
     x = torch.stack([torch.full((1, 1, 2), 0.9), torch.full((1, 1, 2), 0.1)])
     result = run(
-        Flat(), Batch("picture", ["a", "b"], x, torch.tensor([0, 1])), name="bim", early_stop=False, budget={"name": "linf", "eps": 0.1}
+        Flat(),
+        Batch("picture", ["a", "b"], x, torch.tensor([0, 1])),
+        name="bim",
+        early_stop=False,
+        budget={"name": "linf", "eps": 0.1},
     )
     assert torch.equal(result.calls.dead, result.calls.backward)
     assert torch.isfinite(result.x_adv).all()
@@ -170,11 +192,21 @@ def test_gradients_that_are_zero_or_not_finite_are_counted():
 def test_samples_out_of_range_or_not_finite_are_refused_in_words():
     model, batch, _, _ = linear()
     with pytest.raises(UserError, match="already normalised"):
-        run(model, Batch("picture", batch.ids, batch.x + 1, batch.y), name="fgsm", budget={"name": "linf", "eps": 0.1})
+        run(
+            model,
+            Batch("picture", batch.ids, batch.x + 1, batch.y),
+            name="fgsm",
+            budget={"name": "linf", "eps": 0.1},
+        )
     broken = batch.x.clone()
     broken[2, 0, 0, 0] = torch.nan
     with pytest.raises(UserError, match="s2"):
-        run(model, Batch("picture", batch.ids, broken, batch.y), name="fgsm", budget={"name": "linf", "eps": 0.1})
+        run(
+            model,
+            Batch("picture", batch.ids, broken, batch.y),
+            name="fgsm",
+            budget={"name": "linf", "eps": 0.1},
+        )
 
 
 @pytest.mark.parametrize(("store", "steps"), [("uint8", 255), ("int16", 32768)])

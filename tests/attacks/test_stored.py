@@ -1,4 +1,5 @@
-"""What is stored lies inside the budget, counted exactly in the steps of the file; nothing else is changed, and little strength is lost."""
+"""What is stored lies inside the budget, counted exactly in the steps of the file; nothing else is changed,
+and little strength is lost."""
 
 import numpy as np
 import pytest
@@ -32,15 +33,23 @@ def samples(store: str, on_grid: bool) -> Batch:
         clips = [0.3 * torch.randn(n, generator=draw).clamp(-3, 3) for n in (900, 400, 1300, 57)]
         batch = collate("clip", [Sample(str(i), x, 0) for i, x in enumerate(clips)])
     else:
-        batch = Batch("picture", list("abcd"), torch.rand(4, 3, 8, 8, generator=draw), torch.zeros(4, dtype=torch.long))
-    return Batch(batch.kind, batch.ids, quantise(batch.x, store) if on_grid else batch.x, batch.y, batch.lengths)
+        batch = Batch(
+            "picture", list("abcd"), torch.rand(4, 3, 8, 8, generator=draw), torch.zeros(4, dtype=torch.long)
+        )
+    return Batch(
+        batch.kind, batch.ids, quantise(batch.x, store) if on_grid else batch.x, batch.y, batch.lengths
+    )
 
 
 def allowed(name: str, size: dict[str, float], x: np.ndarray) -> float:
     """The radius, from the definition of the budget."""
     if name == "snr":
         return float(np.linalg.norm(x.ravel())) / 10 ** (size["snr_db"] / 20)
-    return float(np.abs(x).max()) * 10 ** (size["peak_db"] / 20) if name == "peak_db" else next(iter(size.values()))
+    return (
+        float(np.abs(x).max()) * 10 ** (size["peak_db"] / 20)
+        if name == "peak_db"
+        else next(iter(size.values()))
+    )
 
 
 def measured(name: str, change: np.ndarray) -> float:
@@ -66,7 +75,9 @@ def test_the_stored_sample_is_inside_the_budget_to_the_last_digit(name, size, st
         for clean, adversarial in zip(batch.x, found.x_adv, strict=True):
             file, own = file_values(clean, store), clean.double().numpy()
             given = file if on_grid or measured(name, file - own) > allowed(name, size, own) else own
-            assert measured(name, file_values(adversarial, store) - given) <= allowed(name, size, given) * (1 + 1e-12)
+            assert measured(name, file_values(adversarial, store) - given) <= allowed(name, size, given) * (
+                1 + 1e-12
+            )
         for i, n in enumerate(batch.lengths.tolist() if batch.lengths is not None else []):
             assert (found.x_adv[i, n:] == 0).all()
 
@@ -83,13 +94,23 @@ def test_a_sample_is_stored_alone_as_beside_others(name, size, store):
     together = stored(x_adv, batch.x, store, lambda x: component.function(x, batch.lengths, options))
     for i in range(len(batch)):
         n = batch.x.shape[-1] if batch.lengths is None else int(batch.lengths[i])
-        alone = stored(x_adv[i : i + 1, ..., :n], batch.x[i : i + 1, ..., :n], store, lambda x: component.function(x, None, options))
+        alone = stored(
+            x_adv[i : i + 1, ..., :n],
+            batch.x[i : i + 1, ..., :n],
+            store,
+            lambda x: component.function(x, None, options),
+        )
         assert torch.equal(alone[0], together[i, ..., :n])
 
 
 def test_the_nearest_point_is_kept_where_it_is_inside_and_few_values_are_taken_back_where_it_is_not():
     x = torch.zeros(3, 1000)
-    way = torch.stack([torch.full((1000,), 2.4), torch.full((1000,), 2.75), torch.linspace(2.501, 2.6, 1000)]).double() / 32768
+    way = (
+        torch.stack(
+            [torch.full((1000,), 2.4), torch.full((1000,), 2.75), torch.linspace(2.501, 2.6, 1000)]
+        ).double()
+        / 32768
+    )
     inside = stored(x + way, x, "int16", lambda _: L2Ball(way.norm(dim=1))) * 32768
     assert (inside[0] == 2).all()  # the nearest point is nearer to the clean sample
     for row, exactly in ((1, 2.75), (2, float((way[2] * 32768).square().mean().sqrt()))):
@@ -97,13 +118,17 @@ def test_the_nearest_point_is_kept_where_it_is_inside_and_few_values_are_taken_b
         assert set(inside[row].tolist()) == {2.0, 3.0}
         # 4 s + 9 (1000 - s) <= 1000 * exactly ** 2, and no s smaller
         assert short == int(np.ceil((9 - exactly**2) * 200 - 1e-6))
-    assert (inside[2][: int((inside[2] == 2).sum())] == 2).all()  # those first whose nearest point lies furthest out
+    assert (
+        inside[2][: int((inside[2] == 2).sum())] == 2
+    ).all()  # those first whose nearest point lies furthest out
 
 
 def test_under_linf_only_the_values_outside_are_taken_back():
     x, eps = torch.zeros(1, 4), 2.6 / 32768
     way = torch.tensor([[2.6, -2.6, 1.6, 0.4]]) / 32768
-    assert (stored(way, x, "int16", lambda _: LinfBall(torch.tensor([eps]).double())) * 32768).tolist() == [[2.0, -2.0, 2.0, 0.0]]
+    assert (stored(way, x, "int16", lambda _: LinfBall(torch.tensor([eps]).double())) * 32768).tolist() == [
+        [2.0, -2.0, 2.0, 0.0]
+    ]
 
 
 def test_eight_255ths_hold_eight_steps_of_a_picture():
@@ -134,7 +159,9 @@ def test_where_no_file_can_be_inside_the_budget_the_sample_is_stored_as_it_is():
 
 def test_an_attack_without_a_budget_is_rounded_to_the_nearest_point():
     x = torch.zeros(1, 3)
-    assert (stored(torch.tensor([[0.6, -0.6, 1.4]]) / 32768, x, "int16", lambda _: None) * 32768).tolist() == [[1.0, -1.0, 1.0]]
+    assert (
+        stored(torch.tensor([[0.6, -0.6, 1.4]]) / 32768, x, "int16", lambda _: None) * 32768
+    ).tolist() == [[1.0, -1.0, 1.0]]
 
 
 def test_files_of_clips_keep_the_signal_to_noise_ratio_that_was_asked_for(tmp_path):
@@ -144,16 +171,24 @@ def test_files_of_clips_keep_the_signal_to_noise_ratio_that_was_asked_for(tmp_pa
     for row, n in enumerate(batch.lengths.tolist()):
         for name, x in (("clean", batch.x), ("adversarial", found.x_adv)):
             write_clip(tmp_path / f"{name}.wav", x[row, :n], 16000)
-        clean, adversarial = (read_clip(tmp_path / f"{name}.wav", 16000).double() for name in ("clean", "adversarial"))
+        clean, adversarial = (
+            read_clip(tmp_path / f"{name}.wav", 16000).double() for name in ("clean", "adversarial")
+        )
         assert 10 * torch.log10(clean.square().sum() / (adversarial - clean).square().sum()) >= 35
     assert all(35 <= row["snr_db"] < 35.05 for row in limen.measure(batch, found, ["snr_db"]))
 
 
 def test_success_is_judged_after_the_values_were_taken_back():
     layer = torch.nn.Linear(2, 2)
-    layer.weight.data, layer.bias.data = torch.tensor([[0.0, 0.0], [1.0, 0.0]]), torch.tensor([2.55 / 255, 0.0])
+    layer.weight.data, layer.bias.data = (
+        torch.tensor([[0.0, 0.0], [1.0, 0.0]]),
+        torch.tensor([2.55 / 255, 0.0]),
+    )
     model = Counted(torch.nn.Sequential(torch.nn.Flatten(), layer), "picture", ["a", "b"])
     batch = Batch("picture", ["one"], torch.zeros(1, 1, 1, 2), torch.zeros(1, dtype=torch.long))
-    found = {eps: limen.attack("pgd", model, batch, budget={"name": "linf", "eps": eps / 255}, store="uint8") for eps in (2.8, 3.2)}
+    found = {
+        eps: limen.attack("pgd", model, batch, budget={"name": "linf", "eps": eps / 255}, store="uint8")
+        for eps in (2.8, 3.2)
+    }
     assert not found[2.8].success.any()  # three steps would fool it, but are outside
     assert found[3.2].success.all()

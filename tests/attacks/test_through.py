@@ -1,4 +1,5 @@
-"""Attacks that are to survive: searched through random transforms, judged without them and under fresh draws of them."""
+"""Attacks that are to survive: searched through random transforms, judged without them and under fresh draws
+of them."""
 
 import sys
 from types import ModuleType
@@ -25,23 +26,33 @@ SHIFT = {"name": "jitter", "shift_s": 4 / RATE, "gain_db": 0, "snr_db": None}
 
 
 def comb(n: int = 12) -> tuple[Classifier, Batch]:
-    """Samples at even places count 1.5, at odd ones -0.5. The steepest change, that very comb, does the opposite after an odd shift; one
-    that is about the same everywhere works wherever it lands."""
+    """Samples at even places count 1.5, at odd ones -0.5. The steepest change, that very comb, does the
+    opposite after an odd shift; one that is about the same everywhere works wherever it lands."""
     layer = nn.Linear(64, 2)
     layer.weight.data = torch.stack([-torch.tensor([1.5, -0.5]).repeat(32), torch.zeros(64)])
     layer.bias.data = torch.tensor([2.0, 0.0])
     x = torch.zeros(n, 64)
-    return Classifier(layer, "clip", ["a", "b"], rate_hz=RATE), Batch("clip", [f"c{i}" for i in range(n)], x,
-                                                                      torch.zeros(n, dtype=torch.long), torch.full((n,), 64))  # fmt: skip
+    return Classifier(layer, "clip", ["a", "b"], rate_hz=RATE), Batch(
+        "clip", [f"c{i}" for i in range(n)], x, torch.zeros(n, dtype=torch.long), torch.full((n,), 64)
+    )
 
 
 def attack(**spec) -> Attack:
     # a target makes the draws that fail count most; away from the truth those that succeed would
-    return Attack.parse({"name": "pgd", "goal": {"name": "target_class", "target": 1}, "budget": {"name": "l2", "eps": 2.5}, **spec})
+    return Attack.parse(
+        {
+            "name": "pgd",
+            "goal": {"name": "target_class", "target": 1},
+            "budget": {"name": "l2", "eps": 2.5},
+            **spec,
+        }
+    )
 
 
 def survived(model: Model, batch: Batch, result) -> float:
-    return float(over_the_air(model, batch, result.x_adv, result.goal, OverTheAir(through=[SHIFT], draws=30)).mean())
+    return float(
+        over_the_air(model, batch, result.x_adv, result.goal, OverTheAir(through=[SHIFT], draws=30)).mean()
+    )
 
 
 def test_a_change_found_through_the_transform_survives_it_and_a_plain_one_does_not():
@@ -57,7 +68,10 @@ def test_a_change_found_through_the_transform_survives_it_and_a_plain_one_does_n
 @pytest.mark.parametrize("name", ["pgd", "apgd", "mi_fgsm", "fgsm"])
 def test_any_gradient_attack_takes_as_many_draws_per_gradient_as_asked(name):
     model, batch = comb(3)
-    one, five = (attack(name=name, through=[SHIFT], draws=n, **({} if name == "fgsm" else {"steps": 4}))(model, batch) for n in (1, 5))
+    one, five = (
+        attack(name=name, through=[SHIFT], draws=n, **({} if name == "fgsm" else {"steps": 4}))(model, batch)
+        for n in (1, 5)
+    )
     assert (five.calls.backward == 5 * one.calls.backward).all()
 
 
@@ -68,7 +82,9 @@ def test_draws_of_the_attack_go_before_those_of_a_random_victim_which_stays_as_i
     assert (attack(**steps)(noisy, batch).calls.backward == 4 * 3).all()
     assert (attack(**steps, draws=7)(noisy, batch).calls.backward == 4 * 7).all()
     assert noisy.draws == 3
-    assert (attack(**steps, early_stop=False, draws=7)(model, batch).calls.backward == 4).all()  # nothing is drawn: one is as good as seven
+    assert (
+        attack(**steps, early_stop=False, draws=7)(model, batch).calls.backward == 4
+    ).all()  # nothing is drawn: one is as good as seven
 
 
 def test_success_is_judged_on_the_victim_as_it_is():
@@ -109,7 +125,9 @@ def test_a_universal_perturbation_can_be_crafted_through_transforms():
     model, batch = comb()
     shares = []
     for through in ([], [SHIFT]):
-        crafted = attack(name="uap", inner={"name": "pgd", "steps": 10}, rate=1.0, epochs=2, through=through, draws=6)
+        crafted = attack(
+            name="uap", inner={"name": "pgd", "steps": 10}, rate=1.0, epochs=2, through=through, draws=6
+        )
         crafted.craft(model, batch.rows(range(6)))
         shares.append(survived(model, batch.rows(range(6, 12)), crafted(model, batch.rows(range(6, 12)))))
     assert shares[0] < 0.7
@@ -132,19 +150,26 @@ class Echo(nn.Module):
 
 
 def test_a_search_in_double_precision_goes_through_transforms_too():
-    batch = Batch("clip", ["a"], torch.full((1, 3200), -0.01), torch.zeros(1, dtype=torch.long), torch.tensor([3200]))
+    batch = Batch(
+        "clip", ["a"], torch.full((1, 3200), -0.01), torch.zeros(1, dtype=torch.long), torch.tensor([3200])
+    )
     quiet = {"name": "room", "low_hz": None, "snr_db": None}
-    result = attack(precision="double", steps=3, through=[quiet], draws=2)(Classifier(Echo(), "clip", ["a", "b"], rate_hz=RATE), batch)
+    result = attack(precision="double", steps=3, through=[quiet], draws=2)(
+        Classifier(Echo(), "clip", ["a", "b"], rate_hz=RATE), batch
+    )
     assert result.x_adv.dtype == torch.float32
     assert result.success.all()
 
 
-@pytest.mark.parametrize(("spec", "words"), [
-    ({"through": ["rooom"]}, 'attack pgd: through.0.*no defense "rooom". Did you mean "room"'),
-    ({"through": [{"name": "room", "size": 3}]}, 'there is no option "size"'),
-    ({"through": "room"}, "through: input should be a valid list"),
-    ({"draws": 0}, "draws: input should be greater than or equal to 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"through": ["rooom"]}, 'attack pgd: through.0.*no defense "rooom". Did you mean "room"'),
+        ({"through": [{"name": "room", "size": 3}]}, 'there is no option "size"'),
+        ({"through": "room"}, "through: input should be a valid list"),
+        ({"draws": 0}, "draws: input should be greater than or equal to 1"),
+    ],
+)
 def test_a_mistake_in_what_lies_between_is_said_when_the_attack_is_read(spec, words):
     with pytest.raises(UserError, match=words):
         attack(**spec)
@@ -159,20 +184,33 @@ def test_experiment_files_know_the_keys_and_cells_without_them_keep_their_ids():
     assert full["through"][0]["distance_m"] == [0.5, 3.0]
     assert full["draws"] == 4
     Attack.parse({k: v for k, v in full.items() if k != "surrogate"})
-    assert all({"through", "draws"} <= set(one["properties"]) for one in schema()["$defs"]["attacks"]["oneOf"])
+    assert all(
+        {"through", "draws"} <= set(one["properties"]) for one in schema()["$defs"]["attacks"]["oneOf"]
+    )
 
 
 def test_the_task_accuracy_judges_clean_and_adversarial_samples_under_fresh_draws(tmp_path):
     jitter = {"name": "jitter", "rotation_deg": 20}
     content = {
         "audit": False,
-        "tasks": [{
-            "task": {"name": "accuracy", "over_the_air": {"through": [jitter], "draws": 4}},
-            "nets": [{"model": {"name": "mlp"}, "data": {"name": "digits", "limit": 6}}],
-            "attacks": [None, {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.3}, "through": [jitter], "draws": 2}],
-            "metrics": [],
-        }],
-    }  # fmt: skip
+        "tasks": [
+            {
+                "task": {"name": "accuracy", "over_the_air": {"through": [jitter], "draws": 4}},
+                "nets": [{"model": {"name": "mlp"}, "data": {"name": "digits", "limit": 6}}],
+                "attacks": [
+                    None,
+                    {
+                        "name": "pgd",
+                        "steps": 5,
+                        "budget": {"name": "linf", "eps": 0.3},
+                        "through": [jitter],
+                        "draws": 2,
+                    },
+                ],
+                "metrics": [],
+            }
+        ],
+    }
     clean, attacked = run(read_experiment(content, tmp_path / "air.yaml"), tmp_path / "run")["cells"]
     assert attacked["labels"]["attack"] == "pgd through jitter"
     assert "over_the_air" not in clean["summary"]["columns"]
@@ -187,7 +225,9 @@ def test_the_package_itself_judges_over_the_air():
     model, batch = comb(3)
     result = attack(early_stop=False)(model, batch)
     share = limen.over_the_air(model, batch, result, [SHIFT], draws=9)
-    assert torch.equal(share, over_the_air(model, batch, result.x_adv, result.goal, OverTheAir(through=[SHIFT], draws=9)))
+    assert torch.equal(
+        share, over_the_air(model, batch, result.x_adv, result.goal, OverTheAir(through=[SHIFT], draws=9))
+    )
 
 
 class Squared(nn.Module):
@@ -231,7 +271,9 @@ def fronts():
 @pytest.mark.parametrize("front", [rounded, nearest_level])
 @pytest.mark.parametrize("stand_in", [None, "soft_level"])
 @pytest.mark.parametrize("name", ["pgd", "apgd", "mi_fgsm"])
-def test_plain_gradients_die_at_a_front_that_rounds_and_straight_through_ones_live(fronts, front, stand_in, name):
+def test_plain_gradients_die_at_a_front_that_rounds_and_straight_through_ones_live(
+    fronts, front, stand_in, name
+):
     bare, batch, weights, gaps = linear()
     radius = float(smallest(weights, gaps, batch.y, 1.0).max())
     spec = {"name": name, "budget": {"name": "linf", "eps": 1.2 * radius + 1 / STEPS}}
@@ -241,7 +283,11 @@ def test_plain_gradients_die_at_a_front_that_rounds_and_straight_through_ones_li
     blind = Attack.parse(spec)(hidden, batch)
     assert torch.equal(blind.calls.dead, blind.calls.backward)
     assert not blind.success.all()
-    bpda = {"name": "bpda", "transform": f"{fronts}:{front.__name__}", "gradient": stand_in and f"{fronts}:{stand_in}"}
+    bpda = {
+        "name": "bpda",
+        "transform": f"{fronts}:{front.__name__}",
+        "gradient": stand_in and f"{fronts}:{stand_in}",
+    }
     model = behind(bare, [bpda])
     torch.testing.assert_close(model(batch.x), hidden(batch.x))  # the same answers
     seeing = Attack.parse(spec)(model, batch, victim=hidden)

@@ -1,4 +1,5 @@
-"""One perturbation for many: exact where a linear model allows it, laid on clips of any length, crafted once and applied to others."""
+"""One perturbation for many: exact where a linear model allows it, laid on clips of any length, crafted once
+and applied to others."""
 
 import pytest
 import torch
@@ -23,7 +24,13 @@ def half(n: int = 24) -> tuple[Classifier, Batch, float]:
 @pytest.mark.parametrize("name", ["uap", "uap_hc"])
 def test_a_perturbation_crafted_on_some_fools_others_of_the_class_beyond_the_largest_radius(name):
     model, batch, radius = half()
-    attack = Attack.parse({"name": name, "budget": {"name": "l2", "eps": 1.02 * radius}, **({"rate": 1.0} if name == "uap" else {})})
+    attack = Attack.parse(
+        {
+            "name": name,
+            "budget": {"name": "l2", "eps": 1.02 * radius},
+            **({"rate": 1.0} if name == "uap" else {}),
+        }
+    )
     crafting, others = batch.rows(range(len(batch) // 2)), batch.rows(range(len(batch) // 2, len(batch)))
     attack.craft(model, crafting)
     assert attack(model, crafting).success.all()
@@ -38,7 +45,9 @@ def test_one_perturbation_leads_samples_to_the_class_asked_for_beyond_the_exact_
     radii, batch = smallest(weights, gaps, batch.y, 2.0)[rows], batch.rows(rows)
     for eps, fools in ((1.02 * float(radii.max()), True), (0.98 * float(radii.min()), False)):
         goal = {"name": "target_class", "target": 1}
-        attack = Attack.parse({"name": "uap", "rate": 1.0, "goal": goal, "budget": {"name": "l2", "eps": eps}})
+        attack = Attack.parse(
+            {"name": "uap", "rate": 1.0, "goal": goal, "budget": {"name": "l2", "eps": eps}}
+        )
         attack.craft(model, batch)
         success = attack(model, batch).success
         assert success.all() if fools else not success.any()
@@ -46,9 +55,18 @@ def test_one_perturbation_leads_samples_to_the_class_asked_for_beyond_the_exact_
 
 def test_one_perturbation_makes_most_unseen_digits_the_class_asked_for():
     model = limen.load_model("mlp")
-    crafting, unseen = (next(limen.load_data("digits", split=split, batch_size=100, limit=100)) for split in ("train", "test"))
+    crafting, unseen = (
+        next(limen.load_data("digits", split=split, batch_size=100, limit=100)) for split in ("train", "test")
+    )
     unseen = unseen.rows((unseen.y != 3).nonzero().squeeze(1))
-    attack = Attack.parse({"name": "uap", "epochs": 2, "goal": {"name": "target_class", "target": 3}, "budget": {"name": "l2", "eps": 2.5}})
+    attack = Attack.parse(
+        {
+            "name": "uap",
+            "epochs": 2,
+            "goal": {"name": "target_class", "target": 3},
+            "budget": {"name": "l2", "eps": 2.5},
+        }
+    )
     attack.craft(model, crafting)
     assert not (model(unseen.x).argmax(1) == 3).any()
     assert attack(model, unseen).success.float().mean() > 0.6
@@ -56,14 +74,22 @@ def test_one_perturbation_makes_most_unseen_digits_the_class_asked_for():
 
 def test_hill_climbing_takes_no_target_and_says_so():
     model, batch, radius = half()
-    attack = Attack.parse({"name": "uap_hc", "goal": {"name": "target_class", "target": 1}, "budget": {"name": "l2", "eps": radius}})
+    attack = Attack.parse(
+        {
+            "name": "uap_hc",
+            "goal": {"name": "target_class", "target": 1},
+            "budget": {"name": "l2", "eps": radius},
+        }
+    )
     with pytest.raises(UserError, match="takes no target"):
         attack.craft(model, batch)
 
 
 def test_uap_stops_at_the_rate_asked_for_and_says_what_each_epoch_reached():
     model, batch, radius = half()
-    attack = Attack.parse({"name": "uap", "rate": 0.5, "epochs": 9, "budget": {"name": "l2", "eps": 1.02 * radius}})
+    attack = Attack.parse(
+        {"name": "uap", "rate": 0.5, "epochs": 9, "budget": {"name": "l2", "eps": 1.02 * radius}}
+    )
     attack.craft(model, batch)
     rates = attack.crafted["fooling_rate"]
     assert len(rates) == 1
@@ -83,7 +109,11 @@ def test_the_order_of_the_samples_does_not_change_what_is_crafted():
 
 def test_any_attack_can_be_the_inner_one_but_a_universal_one():
     model, batch, radius = half()
-    for inner in ({"name": "pgd", "steps": 5}, {"name": "fgsm"}, {"name": "cw_l2", "steps": 20, "search_steps": 3, "c_init": 1.0}):
+    for inner in (
+        {"name": "pgd", "steps": 5},
+        {"name": "fgsm"},
+        {"name": "cw_l2", "steps": 20, "search_steps": 3, "c_init": 1.0},
+    ):
         attack = Attack.parse({"name": "uap", "inner": inner, "budget": {"name": "l2", "eps": 1.05 * radius}})
         attack.craft(model, batch)
         assert attack(model, batch).success.float().mean() >= 0.8
@@ -96,18 +126,24 @@ def test_any_attack_can_be_the_inner_one_but_a_universal_one():
 
 def test_hill_climbing_never_loses_a_fooled_sample_count():
     torch.manual_seed(0)
-    model = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(30, 20), nn.Tanh(), nn.Linear(20, 3)), "clip", list("abc"))
+    model = Classifier(
+        nn.Sequential(nn.Flatten(), nn.Linear(30, 20), nn.Tanh(), nn.Linear(20, 3)), "clip", list("abc")
+    )
     x = torch.rand(40, 30) - 0.5
     with torch.no_grad():
         batch = Batch("clip", [str(i) for i in range(40)], x, model(x).argmax(1), torch.full((40,), 30))
     rates = []
     for epochs in (1, 2, 4):
-        attack = Attack.parse({"name": "uap_hc", "epochs": epochs, "at_once": 1, "budget": {"name": "l2", "eps": 0.5}})
+        attack = Attack.parse(
+            {"name": "uap_hc", "epochs": epochs, "at_once": 1, "budget": {"name": "l2", "eps": 0.5}}
+        )
         attack.craft(model, batch)
         result = attack(model, batch)
         for c in batch.y.unique().tolist():
             rate = float(attack.crafted[f"fooling_rate_{c}"])
-            assert rate == pytest.approx(float(result.success[batch.y == c].float().mean()))  # what it says is what it does
+            assert rate == pytest.approx(
+                float(result.success[batch.y == c].float().mean())
+            )  # what it says is what it does
         rates.append(float(result.success.float().mean()))
         assert ((result.x_adv - x).norm(dim=1) <= 0.5 + 1e-5).all()
     assert rates == sorted(rates)
@@ -134,11 +170,16 @@ def test_a_perturbation_is_laid_on_clips_of_any_length_as_loud_as_each_allows():
     model = Classifier(nn.Sequential(nn.AdaptiveAvgPool1d(6), nn.Linear(6, 2)), "clip", ["a", "b"])
     x = torch.rand(4, 50) - 0.5
     batch = Batch("clip", list("abcd"), x, torch.zeros(4, dtype=torch.long), torch.full((4,), 50))
-    attack = Attack.parse({"name": "uap", "inner": {"name": "fgsm"}, "budget": {"name": "snr", "snr_db": 20.0}})
+    attack = Attack.parse(
+        {"name": "uap", "inner": {"name": "fgsm"}, "budget": {"name": "snr", "snr_db": 20.0}}
+    )
     attack.craft(model, batch)
     for length in (30, 50, 80):
         other = (torch.rand(3, length) - 0.5) * torch.tensor([[0.1], [0.5], [1.0]])
-        result = attack(model, Batch("clip", list("efg"), other, torch.zeros(3, dtype=torch.long), torch.full((3,), length)))
+        result = attack(
+            model,
+            Batch("clip", list("efg"), other, torch.zeros(3, dtype=torch.long), torch.full((3,), length)),
+        )
         delta = result.x_adv - other
         snr = 20 * (other.norm(dim=1) / delta.norm(dim=1)).log10()
         assert (snr >= 20 - 1e-3).all()

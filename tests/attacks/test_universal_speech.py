@@ -1,4 +1,5 @@
-"""One perturbation for all clips: exact on linear models, laid wherever it is asked to be, and far above noise on a real recogniser."""
+"""One perturbation for all clips: exact on linear models, laid wherever it is asked to be, and far above
+noise on a real recogniser."""
 
 import pytest
 import torch
@@ -45,7 +46,11 @@ def clips(lengths: list[int], level: float = 0.0, seed: int = 0) -> Batch:
     for row, n in zip(x, lengths, strict=True):
         row[:n] = level * (2 * torch.rand(n, generator=draw, dtype=torch.float64) - 1)
     return Batch(
-        "clip", [f"{seed}-{i}" for i in range(len(lengths))], x, torch.zeros(len(lengths), dtype=torch.long), torch.tensor(lengths)
+        "clip",
+        [f"{seed}-{i}" for i in range(len(lengths))],
+        x,
+        torch.zeros(len(lengths), dtype=torch.long),
+        torch.tensor(lengths),
     )
 
 
@@ -98,7 +103,9 @@ def test_the_gradient_by_the_perturbation_is_that_of_autograd():
     problem = Attack.parse({"name": "universal", "budget": {"name": "linf", "eps": 0.5}}).pose(model, batch)
     assert isinstance(problem, Problem)
     for options in (Universal(), Universal(tile=False), Universal(over_time=True)):
-        v = (0.01 * torch.randn(50, dtype=torch.float64, generator=torch.Generator().manual_seed(1))).requires_grad_()
+        v = (
+            0.01 * torch.randn(50, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+        ).requires_grad_()
         places = _places(problem, 50, options)
         x_adv = _on(problem, v, places)
         (wanted,) = torch.autograd.grad(problem.goal.loss(model(x_adv, batch.lengths)).sum(), v)
@@ -106,7 +113,10 @@ def test_the_gradient_by_the_perturbation_is_that_of_autograd():
         torch.testing.assert_close(_gathered(mine, places, v.detach()), wanted)
 
 
-@pytest.mark.parametrize("budget", [{"name": "snr", "snr_db": 20.0}, {"name": "peak_db", "peak_db": -20.0}, {"name": "l2", "eps": 0.1}])
+@pytest.mark.parametrize(
+    "budget",
+    [{"name": "snr", "snr_db": 20.0}, {"name": "peak_db", "peak_db": -20.0}, {"name": "l2", "eps": 0.1}],
+)
 def test_it_is_as_loud_as_each_clip_allows_and_no_louder(budget):
     model = Loud(pattern(), margin=0.5)  # out of reach: all of the budget is used
     train = clips([100, 180, 140], level=0.3)
@@ -123,11 +133,16 @@ def test_it_is_as_loud_as_each_clip_allows_and_no_louder(budget):
 def test_samples_are_perturbed_alike_whatever_stands_beside_them_and_whatever_order_they_were_crafted_in():
     model, train = Loud(pattern(), margin=0.05), clips([100, 180, 140, 90], level=0.1)
     mixed = train.rows([2, 0, 3, 1])
-    one, other = (crafted(model, b, {"name": "snr", "snr_db": 10.0}, epochs=2, at_once=1, over_time=True) for b in (train, mixed))
+    one, other = (
+        crafted(model, b, {"name": "snr", "snr_db": 10.0}, epochs=2, at_once=1, over_time=True)
+        for b in (train, mixed)
+    )
     torch.testing.assert_close(one.crafted["perturbation"], other.crafted["perturbation"])
     together = one(model, train).x_adv
     for i, n in enumerate(train.lengths.tolist()):
-        alone = Batch("clip", [train.ids[i]], train.x[i : i + 1, :n], train.y[i : i + 1], train.lengths[i : i + 1])
+        alone = Batch(
+            "clip", [train.ids[i]], train.x[i : i + 1, :n], train.y[i : i + 1], train.lengths[i : i + 1]
+        )
         torch.testing.assert_close(one(model, alone).x_adv[0], together[i, :n])
 
 
@@ -148,14 +163,19 @@ def test_pictures_have_no_seconds():
 
 def wrong(result: Attacked, batch: Batch) -> float:
     """Word error rate."""
-    errors = [edits(y.split(), heard.split()).errors for y, heard in zip(batch.y, result.adversarial.texts(), strict=True)]
+    errors = [
+        edits(y.split(), heard.split()).errors
+        for y, heard in zip(batch.y, result.adversarial.texts(), strict=True)
+    ]
     return sum(errors) / sum(len(y.split()) for y in batch.y)
 
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[Batch, Batch]:
     """Clips to craft on, and clips of other voices."""
-    return tuple(digit_strings(DigitStrings(split=split, longest=2, limit=16)).all() for split in ("train", "test"))
+    return tuple(
+        digit_strings(DigitStrings(split=split, longest=2, limit=16)).all() for split in ("train", "test")
+    )
 
 
 @pytest.mark.parametrize("over_time", [False, True])
@@ -170,7 +190,9 @@ def test_on_a_real_recogniser_it_garbles_voices_it_never_heard_and_noise_as_loud
 def test_a_targeted_perturbation_makes_every_clip_say_the_same(digits):
     model, asked = load_model("ctc_small"), {"goal": {"name": "transcript", "text": "two"}}
     train = digits[0].rows(digits[0].lengths.argsort()[:4])
-    attack = crafted(model, train, {"name": "linf", "eps": 0.2}, epochs=4, at_once=4, item_share=1.0, seconds=0.5, **asked)
+    attack = crafted(
+        model, train, {"name": "linf", "eps": 0.2}, epochs=4, at_once=4, item_share=1.0, seconds=0.5, **asked
+    )
     result = attack(model, train)
     assert float(result.reached.float().mean()) == pytest.approx(float(attack.crafted["done"].max()))
     assert result.reached.sum() >= 2

@@ -17,7 +17,17 @@ def snr(x, y):
 
 
 @pytest.mark.parametrize(
-    ("rate_hz", "kbps"), [(8000, 8), (8000, 64), (16_000, 16), (16_000, 32), (16_000, 64), (16_000, 128), (44_100, 32), (44_100, 128)]
+    ("rate_hz", "kbps"),
+    [
+        (8000, 8),
+        (8000, 64),
+        (16_000, 16),
+        (16_000, 32),
+        (16_000, 64),
+        (16_000, 128),
+        (44_100, 32),
+        (44_100, 128),
+    ],
 )
 def test_what_comes_out_of_mp3_stands_where_it_went_in(rate_hz, kbps):
     x = speech(rate_hz)
@@ -65,7 +75,9 @@ def test_mu_law_has_256_levels_and_a_relative_error():
     y = mu_law(x)
     assert len(y.unique()) == 256
     loud = x.abs() > 0.05
-    assert ((y - x).abs()[loud] / x.abs()[loud]).max() < 0.03  # half a step of ln(256) / 127.5, and the 1 + of the logarithm
+    assert (
+        (y - x).abs()[loud] / x.abs()[loud]
+    ).max() < 0.03  # half a step of ln(256) / 127.5, and the 1 + of the logarithm
     assert y[0].item() == pytest.approx(-1, abs=1e-12)
     assert y.abs().max().item() == pytest.approx(1, abs=1e-12)
 
@@ -73,7 +85,16 @@ def test_mu_law_has_256_levels_and_a_relative_error():
 def test_quantising_to_16_bits_is_what_a_file_keeps():
     x = torch.tensor([0.0, 1.0, -1.0, 0.25, 1e-5, 1.6e-5])
     np.testing.assert_array_equal(quantise(x).numpy() * 32768, [0, 32767, -32768, 8192, 0, 1])
-    assert quantise(torch.linspace(-1, 1, 1001), bits=3).unique().tolist() == [-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75]
+    assert quantise(torch.linspace(-1, 1, 1001), bits=3).unique().tolist() == [
+        -1,
+        -0.75,
+        -0.5,
+        -0.25,
+        0,
+        0.25,
+        0.5,
+        0.75,
+    ]
 
 
 def test_impossible_rates_are_refused_with_the_possible_ones():

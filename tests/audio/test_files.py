@@ -11,7 +11,9 @@ from limen.core.errors import UserError
 
 
 def noise(frames, seed=0):
-    return torch.rand(frames, generator=torch.Generator().manual_seed(seed)) * 2.2 - 1.1  # also beyond full scale
+    return (
+        torch.rand(frames, generator=torch.Generator().manual_seed(seed)) * 2.2 - 1.1
+    )  # also beyond full scale
 
 
 def test_what_is_written_reads_back_exactly_as_stored_in_16_bits(tmp_path):
@@ -32,7 +34,8 @@ def test_every_16_bit_value_survives_a_round_trip(tmp_path, ending):
 
 
 @pytest.mark.parametrize(
-    ("form", "subtype"), [("WAV", "PCM_16"), ("WAV", "PCM_24"), ("WAV", "FLOAT"), ("FLAC", "PCM_16"), ("AIFF", "PCM_16")]
+    ("form", "subtype"),
+    [("WAV", "PCM_16"), ("WAV", "PCM_24"), ("WAV", "FLOAT"), ("FLAC", "PCM_16"), ("AIFF", "PCM_16")],
 )
 def test_lossless_formats_give_the_samples(tmp_path, form, subtype):
     x = quantise(noise(3000).clamp(-0.9, 0.9), "int16")
@@ -58,7 +61,9 @@ def test_channels_are_averaged(tmp_path):
 
 def test_any_rate_becomes_the_rate_asked_for(tmp_path):
     t = torch.arange(44100) / 44100
-    soundfile.write(tmp_path / "a.wav", (0.5 * torch.sin(2 * torch.pi * 440 * t)).numpy(), 44100, subtype="FLOAT")
+    soundfile.write(
+        tmp_path / "a.wav", (0.5 * torch.sin(2 * torch.pi * 440 * t)).numpy(), 44100, subtype="FLOAT"
+    )
     y = read_clip(tmp_path / "a.wav", 16000)
     assert y.shape == (16000,)
     expected = 0.5 * torch.sin(2 * torch.pi * 440 * torch.arange(16000) / 16000)
@@ -138,9 +143,14 @@ def test_a_clip_to_write_must_be_finite_and_one_dimensional(tmp_path):
 def test_a_header_that_promises_more_than_fits_is_refused_before_memory_is_asked_for(tmp_path):
     soundfile.write(tmp_path / "a.flac", np.zeros(4000), 16000)
     raw = bytearray((tmp_path / "a.flac").read_bytes())
-    raw[21:26] = bytes([raw[21] | 0x0F, 255, 255, 255, 255])  # STREAMINFO: 2^36 - 1 samples, 256 GiB as floats
+    raw[21:26] = bytes(
+        [raw[21] | 0x0F, 255, 255, 255, 255]
+    )  # STREAMINFO: 2^36 - 1 samples, 256 GiB as floats
     (tmp_path / "a.flac").write_bytes(raw)
-    with pytest.raises(UserError, match=r"a\.flac: its header promises 68,719,476,735 frames of 1 channels; at most 67,108,864"):
+    with pytest.raises(
+        UserError,
+        match=r"a\.flac: its header promises 68,719,476,735 frames of 1 channels; at most 67,108,864",
+    ):
         read_clip(tmp_path / "a.flac", 16000)
 
 

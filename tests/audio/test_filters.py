@@ -23,7 +23,9 @@ def test_a_tone_above_the_cutoff_dies():
 
 def test_a_tone_below_the_cutoff_lives_unchanged_and_undelayed():
     for hz in (0.0, 100, 1750):
-        torch.testing.assert_close(middle(low_pass(tone(hz), 2000, RATE)), middle(tone(hz)), atol=1e-3, rtol=0)
+        torch.testing.assert_close(
+            middle(low_pass(tone(hz), 2000, RATE)), middle(tone(hz)), atol=1e-3, rtol=0
+        )
 
 
 def test_half_of_a_tone_at_the_cutoff_is_left():
@@ -47,7 +49,9 @@ def test_low_and_high_parts_add_up():
 def test_a_band_keeps_what_lies_inside_and_only_that():
     assert middle(band_pass(tone(150), 300, 3400, RATE)).abs().max() < 1e-3
     assert middle(band_pass(tone(5000), 300, 3400, RATE)).abs().max() < 1e-3
-    torch.testing.assert_close(middle(band_pass(tone(1000), 300, 3400, RATE)), middle(tone(1000)), atol=1e-3, rtol=0)
+    torch.testing.assert_close(
+        middle(band_pass(tone(1000), 300, 3400, RATE)), middle(tone(1000)), atol=1e-3, rtol=0
+    )
 
 
 def test_a_padded_clip_comes_out_as_it_does_alone():

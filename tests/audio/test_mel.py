@@ -23,7 +23,10 @@ def test_the_transform_equals_numpy_frame_by_frame():
 @pytest.mark.parametrize("n_fft", [400, 401, 512])
 def test_power_and_its_gradient_are_those_of_the_transform_squared(n_fft):
     x = torch.randn(2, 1200, dtype=torch.float64, requires_grad=True)
-    window, weights = torch.hann_window(400, dtype=torch.float64), torch.randn(2, 6, n_fft // 2 + 1, dtype=torch.float64)
+    window, weights = (
+        torch.hann_window(400, dtype=torch.float64),
+        torch.randn(2, 6, n_fft // 2 + 1, dtype=torch.float64),
+    )
     direct, squared = power(x, window, 160, n_fft), stft(x, window, 160, n_fft).abs().square()
     torch.testing.assert_close(direct, squared)
     mine, theirs = (torch.autograd.grad((weights * p).sum(), x)[0] for p in (direct, squared))
@@ -41,7 +44,9 @@ def test_filters_are_triangles_that_meet_at_the_centres():
     peaks = filters.argmax(0) * 2
     assert np.abs(peaks.numpy() - edges[1:-1]).max() <= 2
     inside = slice(int(edges[1] / 2) + 1, int(edges[-2] / 2))
-    torch.testing.assert_close(filters[inside].sum(1), torch.ones_like(filters[inside].sum(1)))  # between the outer centres they sum to one
+    torch.testing.assert_close(
+        filters[inside].sum(1), torch.ones_like(filters[inside].sum(1))
+    )  # between the outer centres they sum to one
     assert filters[: int(20 / 2)].sum() == 0
     assert filters[2001:].sum() == 0
 

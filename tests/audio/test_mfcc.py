@@ -32,7 +32,11 @@ def tensorflow_mfcc(x):
 @pytest.mark.parametrize("signal", ["noise", "tone"])
 def test_coefficients_equal_those_computed_bin_by_bin(signal):
     noise = np.random.default_rng(0).uniform(-1, 1, 16_000)
-    x = noise if signal == "noise" else 0.3 * np.sin(2 * np.pi * 440 / 16_000 * np.arange(16_000)) + 1e-3 * noise
+    x = (
+        noise
+        if signal == "noise"
+        else 0.3 * np.sin(2 * np.pi * 440 / 16_000 * np.arange(16_000)) + 1e-3 * noise
+    )
     ours = MFCC()(torch.tensor(x, dtype=torch.float64)[None])[0].numpy()
     assert ours.shape == (98, 40)
     np.testing.assert_allclose(ours, tensorflow_mfcc(x), atol=2e-5)
@@ -47,7 +51,9 @@ def test_gradients_are_finite_on_digital_silence_and_on_half_silent_clips():
 
 
 def test_a_row_does_not_see_its_neighbours():
-    x = torch.randn(3, 16_000, generator=torch.Generator().manual_seed(0)) * torch.tensor([[0.001], [0.1], [1.0]])
+    x = torch.randn(3, 16_000, generator=torch.Generator().manual_seed(0)) * torch.tensor(
+        [[0.001], [0.1], [1.0]]
+    )
     torch.testing.assert_close(MFCC()(x)[1:2], MFCC()(x[1:2]))
 
 

@@ -43,7 +43,10 @@ def test_padding_counts_for_nothing():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(2, 60, generator=g)
     short = torch.tensor([35, 60])
-    assert vocal_part(x, short).tolist() == [vocal_part(x[:1, :35])[0].tolist(), vocal_part(x[1:])[0].tolist()]
+    assert vocal_part(x, short).tolist() == [
+        vocal_part(x[:1, :35])[0].tolist(),
+        vocal_part(x[1:])[0].tolist(),
+    ]
 
 
 def test_the_mask_marks_the_part():

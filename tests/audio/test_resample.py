@@ -9,7 +9,8 @@ from limen.audio.resample import kernel, resample
 
 
 @pytest.mark.parametrize(
-    ("from_hz", "to_hz"), [(8000, 16000), (44100, 16000), (16000, 44100), (48000, 16000), (16000, 11025), (16001, 16000)]
+    ("from_hz", "to_hz"),
+    [(8000, 16000), (44100, 16000), (16000, 44100), (48000, 16000), (16000, 11025), (16001, 16000)],
 )
 @pytest.mark.parametrize("length", [1, 7, 1000, 4001])
 def test_equals_polyphase_filtering_in_scipy_with_the_same_kernel(from_hz, to_hz, length):
@@ -42,7 +43,10 @@ def test_a_tone_above_the_new_nyquist_frequency_dies(f_hz):
 
 def test_default_quality_is_close_to_scipys_on_a_band_limited_signal():
     x = sum(tone(f, 16000) for f in (300, 900, 2000)) / 3
-    ours, theirs = resample(x, 16000, 12000), torch.from_numpy(scipy.signal.resample_poly(x.numpy(), 3, 4, window=("kaiser", 9.0)))
+    ours, theirs = (
+        resample(x, 16000, 12000),
+        torch.from_numpy(scipy.signal.resample_poly(x.numpy(), 3, 4, window=("kaiser", 9.0))),
+    )
     assert (ours - theirs)[300:-300].abs().max() < 2e-3
 
 

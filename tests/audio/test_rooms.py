@@ -5,13 +5,24 @@ import torch
 import torch.nn.functional as F
 
 from limen.audio.filters import high_pass
-from limen.audio.rooms import SPEED_M_S, WALL_M, Rooms, arrivals, convolved, images, measured_rt60_s, placed, response
+from limen.audio.rooms import (
+    SPEED_M_S,
+    WALL_M,
+    Rooms,
+    arrivals,
+    convolved,
+    images,
+    measured_rt60_s,
+    placed,
+    response,
+)
 
 RATE = 16_000
 SIZE, SOURCE, MICROPHONE = [5.2, 4.1, 2.9], [1.3, 2.2, 1.5], [3.6, 1.4, 1.2]
 RT60_S = 0.23942656550315605  # by Eyring, of walls that swallow 0.35 of the energy
 
-# pyroomacoustics.ShoeBox(SIZE, fs=16000, materials=Material(0.35), max_order=1): direct sound and six first reflections
+# pyroomacoustics.ShoeBox(SIZE, fs=16000, materials=Material(0.35), max_order=1): direct sound and six first
+# reflections
 DELAYS_MS = [7.153262, 10.600384, 11.492947, 12.485489, 14.501259, 15.019530, 16.227310]
 AMPLITUDES = [0.03243336, 0.01764538, 0.01627501, 0.01498122, 0.01289873, 0.01245364, 0.01152673]
 # its response with max_order=40 and a high-pass at 100 Hz: RT60 from the decay between -5 and -25 dB
@@ -52,7 +63,9 @@ def test_nothing_arrives_before_the_direct_sound_or_after_the_end():
 
 def test_a_response_of_images_alone_decays_as_in_pyroomacoustics():
     h = response(rooms(), RATE, torch.zeros(1, 6400, dtype=torch.float64), early_s=0.4)
-    assert float(measured_rt60_s(without_rumble(h), RATE, high_db=-25)) == pytest.approx(THEIR_RT60_S, rel=0.03)
+    assert float(measured_rt60_s(without_rumble(h), RATE, high_db=-25)) == pytest.approx(
+        THEIR_RT60_S, rel=0.03
+    )
 
 
 @pytest.mark.parametrize("rt60_s", [0.15, 0.3, 0.6])
@@ -83,7 +96,12 @@ def test_the_direct_sound_comes_at_once_and_alone_when_the_walls_swallow_everyth
 
 def test_an_arrival_between_samples_is_a_shifted_band_limited_impulse():
     n, delay = 400, 100.3
-    h = arrivals(torch.tensor([[delay / RATE]], dtype=torch.float64), torch.tensor([[0.7]], dtype=torch.float64), n, RATE)[0]
+    h = arrivals(
+        torch.tensor([[delay / RATE]], dtype=torch.float64),
+        torch.tensor([[0.7]], dtype=torch.float64),
+        n,
+        RATE,
+    )[0]
     sinc = 0.7 * torch.special.sinc(torch.arange(n, dtype=torch.float64) - delay)
     assert (h - sinc).abs().max() < 0.04 * 0.7  # the grid is 1 / 16 of a sample wide
 
@@ -107,12 +125,18 @@ def test_everything_stands_inside_the_room_at_the_distance_asked_for_if_it_fits(
 def test_a_room_gives_alone_what_it_gives_beside_a_smaller_and_a_larger_one():
     draw = torch.Generator().manual_seed(2)
     size = torch.tensor([[6.0, 5.0, 3.0], [3.0, 3.1, 2.4], [9.0, 8.0, 4.0]], dtype=torch.float64)
-    together = placed(torch.rand(3, 5, generator=draw, dtype=torch.float64), size, torch.tensor([1.0, 2.0, 4.0]).double(),
-                      torch.tensor([0.3, 0.2, 0.5]).double())  # fmt: skip
+    together = placed(
+        torch.rand(3, 5, generator=draw, dtype=torch.float64),
+        size,
+        torch.tensor([1.0, 2.0, 4.0]).double(),
+        torch.tensor([0.3, 0.2, 0.5]).double(),
+    )
     tail = noise(3, 4000)
     h = response(together, RATE, tail)
     for i in range(3):
-        one = Rooms(*(v[i : i + 1] for v in (together.size, together.source, together.microphone, together.rt60_s)))
+        one = Rooms(
+            *(v[i : i + 1] for v in (together.size, together.source, together.microphone, together.rt60_s))
+        )
         torch.testing.assert_close(response(one, RATE, tail[i : i + 1])[0], h[i])
 
 

@@ -18,14 +18,19 @@ def test_the_same_call_gives_the_same_samples_whatever_was_said_before():
 
 
 def test_another_process_says_the_same():
-    code = "import sys; from limen.audio.synthesis import speak; sys.stdout.buffer.write(speak('seven', 'en-us+f3').tobytes())"
+    code = (
+        "import sys; from limen.audio.synthesis import speak; sys.stdout.buffer.write(speak('seven', "
+        "'en-us+f3').tobytes())"
+    )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
     assert there == speak("seven", "en-us+f3").tobytes()
 
 
 def test_every_accent_and_every_variant_is_a_voice_of_its_own():
     assert len(variants()) > 100
-    said = [speak("right", accent) for accent in ACCENTS] + [speak("right", f"en+{v}") for v in variants() if v != "m1"]
+    said = [speak("right", accent) for accent in ACCENTS] + [
+        speak("right", f"en+{v}") for v in variants() if v != "m1"
+    ]
     assert all(len(x) > 2000 and np.abs(x).max() > 0.02 for x in said)
     different = {x.tobytes() for x in said}
     assert len(different) > 0.9 * len(said)  # a few variants differ only in sounds that this word lacks
@@ -40,7 +45,9 @@ def test_speed_and_pitch_do_what_they_say():
         r = np.fft.irfft(np.abs(np.fft.rfft(x, 2 * len(x))) ** 2)
         return 16_000 / (40 + r[40:266].argmax())
 
-    assert pitch_hz(speak("ah", pitch=80, pitch_range=0)) > 1.2 * pitch_hz(speak("ah", pitch=20, pitch_range=0))
+    assert pitch_hz(speak("ah", pitch=80, pitch_range=0)) > 1.2 * pitch_hz(
+        speak("ah", pitch=20, pitch_range=0)
+    )
 
 
 def test_the_rate_changes_the_number_of_samples_and_not_the_sound():

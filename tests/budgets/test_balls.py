@@ -1,4 +1,5 @@
-"""Projections are exact, against a convex solver and brute force; steps are steepest; starts and fills have the size they claim."""
+"""Projections are exact, against a convex solver and brute force; steps are steepest; starts and fills have
+the size they claim."""
 
 import itertools
 
@@ -34,20 +35,31 @@ def test_the_projection_is_the_nearest_point_that_a_convex_solver_finds(kind):
         projected = kind(torch.tensor([radius, radius])).project(torch.from_numpy(delta)).numpy()
         for d, p in zip(delta, projected, strict=True):
             v = cvxpy.Variable(9)
-            cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(v - d)), [cvxpy.norm(v, ORDER[kind]) <= radius]).solve(solver="CLARABEL")
+            cvxpy.Problem(
+                cvxpy.Minimize(cvxpy.sum_squares(v - d)), [cvxpy.norm(v, ORDER[kind]) <= radius]
+            ).solve(solver="CLARABEL")
             np.testing.assert_allclose(p, v.value, atol=1e-5)
 
 
 def test_projections_of_many_values_are_those_of_a_full_sort():
-    """Few of them matter in one row, nearly all in the next, and equal ones come in the order in which they stand."""
+    """Few of them matter in one row, nearly all in the next, and equal ones come in the order in which they
+    stand."""
     draw = np.random.default_rng(1)
-    delta = draw.normal(size=(6, 700)) * (draw.random((6, 700)) < np.array([0.01, 0.1, 0.5, 1, 1, 1])[:, None])
+    delta = draw.normal(size=(6, 700)) * (
+        draw.random((6, 700)) < np.array([0.01, 0.1, 0.5, 1, 1, 1])[:, None]
+    )
     delta[5] = delta[5].round()
     radius = np.array([0.5, 40.0, 3.0, 500.0, 2.0, 90.0])
-    sparse, few = (kind(torch.from_numpy(radius)).project(torch.from_numpy(delta)).numpy() for kind in (L1Ball, L0Ball))
+    sparse, few = (
+        kind(torch.from_numpy(radius)).project(torch.from_numpy(delta)).numpy() for kind in (L1Ball, L0Ball)
+    )
     for d, r, p, q in zip(delta, radius, sparse, few, strict=True):
         size = np.abs(d)
-        theta = scipy.optimize.brentq(lambda t: np.maximum(size - t, 0).sum() - r, 0, size.max()) if size.sum() > r else 0  # noqa: B023
+        theta = (
+            scipy.optimize.brentq(lambda t: np.maximum(size - t, 0).sum() - r, 0, size.max())
+            if size.sum() > r
+            else 0
+        )  # noqa: B023
         np.testing.assert_allclose(p, np.sign(d) * np.maximum(size - theta, 0), atol=1e-9)
         kept = np.argsort(-size, kind="stable")[: int(np.ceil(r))]
         np.testing.assert_array_equal(q, np.where(np.isin(np.arange(700), kept), d, 0))
@@ -59,7 +71,8 @@ def test_the_l0_projection_is_the_best_of_all_supports():
         projected = L0Ball(torch.full((5,), float(count))).project(delta)
         for d, p in zip(delta, projected, strict=True):
             supports = (
-                torch.zeros(6, dtype=torch.float64).scatter(0, torch.tensor(s), 1.0) for s in itertools.combinations(range(6), count)
+                torch.zeros(6, dtype=torch.float64).scatter(0, torch.tensor(s), 1.0)
+                for s in itertools.combinations(range(6), count)
             )
             best = min(float((d - d * s).norm()) for s in supports)
             assert float((d - p).norm()) == pytest.approx(best)
@@ -143,7 +156,9 @@ def test_starts_are_spread_over_the_ball(kind):
 
 @pytest.mark.parametrize("kind", BALLS)
 def test_fill_gives_exactly_the_radius_and_leaves_nothing_as_nothing(kind):
-    delta = torch.randn(3, 10, generator=torch.Generator().manual_seed(2)) * torch.tensor([[1e-25], [1.0], [0.0]])
+    delta = torch.randn(3, 10, generator=torch.Generator().manual_seed(2)) * torch.tensor(
+        [[1e-25], [1.0], [0.0]]
+    )
     b = kind(torch.tensor([4.0, 4.0, 4.0]))
     torch.testing.assert_close(b.norm(b.fill(delta)), torch.tensor([4.0, 4.0, 0.0]))
 
@@ -163,14 +178,21 @@ def edge(name: str, values: dict[str, float]) -> tuple[Tensor, Tensor]:
 
 def test_the_snr_budget_is_exact():
     x, delta = edge("snr", {"snr_db": 17.5})
-    power = [(x[i, :n].double().square().sum() / delta[i].double().square().sum()) for i, n in enumerate([400, 250, 100])]
-    torch.testing.assert_close(10 * torch.stack(power).log10(), torch.full((3,), 17.5, dtype=torch.float64), atol=1e-4, rtol=0)
+    power = [
+        (x[i, :n].double().square().sum() / delta[i].double().square().sum())
+        for i, n in enumerate([400, 250, 100])
+    ]
+    torch.testing.assert_close(
+        10 * torch.stack(power).log10(), torch.full((3,), 17.5, dtype=torch.float64), atol=1e-4, rtol=0
+    )
 
 
 def test_the_peak_budget_is_exact():
     x, delta = edge("peak_db", {"peak_db": -32.0})
     peaks = delta.double().abs().amax(1) / x.double().abs().amax(1)
-    torch.testing.assert_close(20 * peaks.log10(), torch.full((3,), -32.0, dtype=torch.float64), atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        20 * peaks.log10(), torch.full((3,), -32.0, dtype=torch.float64), atol=1e-4, rtol=0
+    )
 
 
 def test_a_silent_clip_may_not_be_changed_at_all():

@@ -44,7 +44,8 @@ def test_the_steps_visit_every_token_once_and_match_only_what_is_equal(costs):
 @pytest.mark.parametrize(
     ("reference", "hypothesis", "costs", "operations"),
     [
-        # from the end backwards: a match or substitution is taken before an insertion, an insertion before a deletion
+        # from the end backwards: a match or substitution is taken before an insertion, an insertion before a
+        # deletion
         ("a b", "c", "unit", ["deletion", "substitution"]),
         ("b", "c d", "unit", ["insertion", "substitution"]),
         ("c f c f f f e a d b", "a b a c d b d e a e", "sclite", None),
@@ -55,7 +56,12 @@ def test_ties_are_broken_as_edits_breaks_them(reference, hypothesis, costs, oper
     if operations:
         assert found == operations
     counts = edits(reference.split(), hypothesis.split(), costs)
-    assert (found.count("correct"), found.count("substitution"), found.count("deletion"), found.count("insertion")) == (
+    assert (
+        found.count("correct"),
+        found.count("substitution"),
+        found.count("deletion"),
+        found.count("insertion"),
+    ) == (
         counts.correct,
         counts.substitutions,
         counts.deletions,
@@ -68,7 +74,11 @@ def test_an_alignment_costs_as_much_as_that_of_jiwer():
     for _ in range(200):
         a, b = (draw.choices(["one", "two", "three", "four"], k=draw.randint(1, 9)) for _ in range(2))
         (chunks,) = jiwer.process_words(" ".join(a), " ".join(b)).alignments
-        theirs = [NAMES[c.type] for c in chunks for _ in range(max(c.ref_end_idx - c.ref_start_idx, c.hyp_end_idx - c.hyp_start_idx))]
+        theirs = [
+            NAMES[c.type]
+            for c in chunks
+            for _ in range(max(c.ref_end_idx - c.ref_start_idx, c.hyp_end_idx - c.hyp_start_idx))
+        ]
         mine = [s.operation for s in alignment(a, b)]
         assert sum(o != "correct" for o in mine) == sum(o != "correct" for o in theirs)
 
@@ -76,5 +86,12 @@ def test_an_alignment_costs_as_much_as_that_of_jiwer():
 def test_the_weights_decide_between_two_substitutions_and_a_detour():
     # unit costs keep two substitutions; with 4 against 3 + 3 a shift that matches a word is cheaper
     assert WEIGHTS["sclite"] == (4, 3, 3)
-    assert [s.operation for s in alignment(["a", "b"], ["b", "c"], "unit")] == ["substitution", "substitution"]
-    assert [s.operation for s in alignment(["a", "b"], ["b", "c"], "sclite")] == ["deletion", "correct", "insertion"]
+    assert [s.operation for s in alignment(["a", "b"], ["b", "c"], "unit")] == [
+        "substitution",
+        "substitution",
+    ]
+    assert [s.operation for s in alignment(["a", "b"], ["b", "c"], "sclite")] == [
+        "deletion",
+        "correct",
+        "insertion",
+    ]

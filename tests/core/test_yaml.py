@@ -63,7 +63,9 @@ def test_json_is_held_to_the_same_rules(text, words, tmp_path):
 
 def test_a_file_that_is_too_large_or_no_text_is_named(tmp_path):
     (tmp_path / "large.yaml").write_text("#" * (LARGEST_MIB * 2**20 + 1))
-    with pytest.raises(UserError, match=r"large\.yaml cannot be read as YAML: it has 2\.0 MiB, and at most 2 are read"):
+    with pytest.raises(
+        UserError, match=r"large\.yaml cannot be read as YAML: it has 2\.0 MiB, and at most 2 are read"
+    ):
         read_yaml(tmp_path / "large.yaml")
     (tmp_path / "wide.yaml").write_text("name: x", encoding="utf-16")
     with pytest.raises(UserError, match=r"not UTF-8 text.*Save it as UTF-8"):
@@ -72,7 +74,8 @@ def test_a_file_that_is_too_large_or_no_text_is_named(tmp_path):
 
 def test_dates_stay_text_and_aliases_and_merges_work(tmp_path):
     (tmp_path / "a.yaml").write_text(
-        "day: 2001-01-01\nbase: &base {steps: 3, eps: 0.1}\nmore: {<<: *base, eps: 0.2}\nsame: [*base, *base]\n"
+        "day: 2001-01-01\nbase: &base {steps: 3, eps: 0.1}\nmore: {<<: *base, eps: 0.2}\nsame: [*base, "
+        "*base]\n"
     )
     content = read_yaml(tmp_path / "a.yaml")
     assert content["day"] == "2001-01-01"

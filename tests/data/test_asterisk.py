@@ -13,9 +13,15 @@ def dataset(path, **options):
 
 
 LINES = {
-    "activated": "Activated.", "digits/1F": "One: two", "letters/at": "at [@]", "beep": "[this is a simple beep tone]",
-    "confbridge-join": "<beep ascending>", "silence/1": "(1 second of silence)", "empty": "", "it-is": "It's, um... so-so.",
-}  # fmt: skip
+    "activated": "Activated.",
+    "digits/1F": "One: two",
+    "letters/at": "at [@]",
+    "beep": "[this is a simple beep tone]",
+    "confbridge-join": "<beep ascending>",
+    "silence/1": "(1 second of silence)",
+    "empty": "",
+    "it-is": "It's, um... so-so.",
+}
 
 
 SPOKEN = ("activated", "digits/1F", "letters/at", "it-is")
@@ -26,7 +32,9 @@ SPLITS = sorted({split_of(f"en/{name}", 0.1, 0.2) for name in SPOKEN})
 def layout(folder, language="en"):
     for i, name in enumerate([*LINES, "no-text"]):
         write_clip(folder / f"{name}.wav", torch.zeros(800 * (i + 1)), 8000)
-    lines = "".join(f"{name.lower() if name == 'digits/1F' else name}: {text}\n" for name, text in LINES.items())
+    lines = "".join(
+        f"{name.lower() if name == 'digits/1F' else name}: {text}\n" for name, text in LINES.items()
+    )
     (folder / f"core-sounds-{language}.txt").write_text(
         f"\ufeff; Core sounds: a comment\n\n{lines}only-text: There is no file.\n", encoding="utf-8"
     )
@@ -38,7 +46,12 @@ def everything(folder, **options):
 
 
 def test_spoken_prompts_come_with_what_is_said(tmp_path):
-    expected = {"en/activated": "activated", "en/digits/1F": "one two", "en/letters/at": "at", "en/it-is": "it's um so so"}
+    expected = {
+        "en/activated": "activated",
+        "en/digits/1F": "one two",
+        "en/letters/at": "at",
+        "en/it-is": "it's um so so",
+    }
     assert {name: sample.y for name, sample in everything(layout(tmp_path)).items()} == expected
 
 
@@ -47,13 +60,19 @@ def test_the_text_can_stay_as_it_stands(tmp_path):
 
 
 def test_clips_are_brought_to_the_rate(tmp_path):
-    assert [len(everything(layout(tmp_path), rate_hz=rate)["en/activated"].x) for rate in (8000, 16000)] == [800, 1600]
+    assert [len(everything(layout(tmp_path), rate_hz=rate)["en/activated"].x) for rate in (8000, 16000)] == [
+        800,
+        1600,
+    ]
 
 
 def test_long_prompts_can_be_left_out(tmp_path):
     layout(tmp_path)
     for split in SPLITS:
-        spoken = {f"en/{n}" for n in SPOKEN if split_of(f"en/{n}", 0.1, 0.2) == split} & {"en/activated", "en/digits/1F"}
+        spoken = {f"en/{n}" for n in SPOKEN if split_of(f"en/{n}", 0.1, 0.2) == split} & {
+            "en/activated",
+            "en/digits/1F",
+        }
         if spoken:
             assert {s.id for s in dataset(tmp_path, split=split, longest_s=0.25)} == spoken
         else:

@@ -18,17 +18,24 @@ def batches(count=6):
     """name -> (pixels (N, 3072), labels)."""
     random = np.random.default_rng(0)
     names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
-    return {name: (random.integers(0, 256, (count, 3072), np.uint8), random.integers(0, 10, count).tolist()) for name in names}
+    return {
+        name: (random.integers(0, 256, (count, 3072), np.uint8), random.integers(0, 10, count).tolist())
+        for name in names
+    }
 
 
 def write_binary(folder, data):
     for name, (pixels, labels) in data.items():
-        (folder / f"{name}.bin").write_bytes(np.concatenate([np.array(labels, np.uint8)[:, None], pixels], 1).tobytes())
+        (folder / f"{name}.bin").write_bytes(
+            np.concatenate([np.array(labels, np.uint8)[:, None], pixels], 1).tobytes()
+        )
 
 
 def write_python(folder, data, protocol=2):
     for name, (pixels, labels) in data.items():
-        (folder / name).write_bytes(pickle.dumps({b"data": pixels, b"labels": labels, b"batch_label": b"a batch"}, protocol=protocol))
+        (folder / name).write_bytes(
+            pickle.dumps({b"data": pixels, b"labels": labels, b"batch_label": b"a batch"}, protocol=protocol)
+        )
 
 
 @pytest.mark.parametrize("write", [write_binary, write_python])
@@ -40,7 +47,12 @@ def test_pixels_come_plane_by_plane(tmp_path, write):
     assert [sample.y for sample in read] == labels
     batch = read.all()
     assert torch.equal(batch.x, torch.from_numpy(pixels.reshape(-1, 3, 32, 32)).float() / 255)
-    assert read.classes[labels[0]] == ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"][labels[0]]
+    assert (
+        read.classes[labels[0]]
+        == ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"][
+            labels[0]
+        ]
+    )
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 4, 5])
@@ -59,7 +71,10 @@ def test_every_pickle_protocol_gives_what_the_binary_form_gives(tmp_path, protoc
 def test_the_published_folder_name_is_found_below(tmp_path):
     (tmp_path / "cifar-10-batches-bin").mkdir()
     write_binary(tmp_path / "cifar-10-batches-bin", batches())
-    assert (len(dataset(path=str(tmp_path), split="train")), len(dataset(path=str(tmp_path), split="valid"))) == (27, 3)
+    assert (
+        len(dataset(path=str(tmp_path), split="train")),
+        len(dataset(path=str(tmp_path), split="valid")),
+    ) == (27, 3)
 
 
 class Bomb:
@@ -78,14 +93,24 @@ def refused(folder, *words, split="test"):
 
 def test_code_in_a_pickle_is_refused_and_does_not_run(tmp_path):
     write_python(tmp_path, batches())
-    (tmp_path / "test_batch").write_bytes(pickle.dumps({b"data": Bomb(str(tmp_path / "harm")), b"labels": []}))
+    (tmp_path / "test_batch").write_bytes(
+        pickle.dumps({b"data": Bomb(str(tmp_path / "harm")), b"labels": []})
+    )
     refused(tmp_path, "test_batch", "mkdir")
     assert not (tmp_path / "harm").exists()
 
 
-@pytest.mark.parametrize("data", [b"", b"not a pickle", pickle.dumps([1, 2]), pickle.dumps({b"data": 1}),
-                                  pickle.dumps({b"data": np.zeros((2, 5), np.uint8), b"labels": [1, 2]}),
-                                  pickle.dumps({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1, 10]})])  # fmt: skip
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"not a pickle",
+        pickle.dumps([1, 2]),
+        pickle.dumps({b"data": 1}),
+        pickle.dumps({b"data": np.zeros((2, 5), np.uint8), b"labels": [1, 2]}),
+        pickle.dumps({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1, 10]}),
+    ],
+)
 def test_pickles_that_are_no_batches_are_named(tmp_path, data):
     (tmp_path / "test_batch").write_bytes(data)
     refused(tmp_path, str(tmp_path))

@@ -45,7 +45,10 @@ def test_fractions_part_a_folder_without_splits(tmp_path):
     for i in range(40):
         write_clip(tmp_path / "a" / f"{i}.wav", torch.zeros(10), 16000)
     assert len(dataset(tmp_path, valid_fraction=0, test_fraction=1)) == 40
-    parts = [len(dataset(tmp_path, split=s, valid_fraction=0.3, test_fraction=0.3)) for s in ("train", "valid", "test")]
+    parts = [
+        len(dataset(tmp_path, split=s, valid_fraction=0.3, test_fraction=0.3))
+        for s in ("train", "valid", "test")
+    ]
     assert sum(parts) == 40
     assert min(parts) > 4
     with pytest.raises(UserError, match="valid_fraction"):

@@ -50,5 +50,8 @@ def test_clips_lie_on_the_16_bit_grid_at_any_rate():
 
 
 def test_splits_hold_other_strings():
-    said = [tuple(s.y for s in digit_strings(DigitStrings(split=split, size=20, order="file"))) for split in ("train", "valid", "test")]
+    said = [
+        tuple(s.y for s in digit_strings(DigitStrings(split=split, size=20, order="file")))
+        for split in ("train", "valid", "test")
+    ]
     assert len(set(said)) == 3

@@ -15,7 +15,11 @@ def dataset(name, **options):
 
 
 def idx(array, code=8):
-    return bytes([0, 0, code, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(np.uint8).tobytes()
+    return (
+        bytes([0, 0, code, array.ndim])
+        + struct.pack(f">{array.ndim}I", *array.shape)
+        + array.astype(np.uint8).tobytes()
+    )
 
 
 def write(folder, mark="-", packed=False, train=40, test=7, side=28):
@@ -25,7 +29,9 @@ def write(folder, mark="-", packed=False, train=40, test=7, side=28):
         images = np.arange(count)[:, None, None] * np.ones((side, side), int)
         for kind, array in ((f"images{mark}idx3", images), (f"labels{mark}idx1", np.arange(count) % 10)):
             data = idx(array)
-            (folder / f"{part}-{kind}-ubyte{'.gz' if packed else ''}").write_bytes(gzip.compress(data) if packed else data)
+            (folder / f"{part}-{kind}-ubyte{'.gz' if packed else ''}").write_bytes(
+                gzip.compress(data) if packed else data
+            )
     return folder
 
 
@@ -70,11 +76,17 @@ def test_folders_that_do_not_serve_are_named(tmp_path):
 def test_damaged_files_are_named_with_the_reason(tmp_path):
     images, labels = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
     good = {name: (write(tmp_path) / name).read_bytes() for name in (images, labels)}
-    for number, (name, data, word) in enumerate([
-        (images, good[images][:-1], "promises"), (images, good[images] + b"x", "promises"), (images, b"", "empty"),
-        (images, good[labels], "begin"), (images, b"\x00\x00\x0d\x03" + good[images][4:], "begin"),
-        (labels, idx(np.arange(6)), "6 labels"), (labels, idx(np.full(7, 10)), "0..9"),
-    ]):  # fmt: skip
+    for number, (name, data, word) in enumerate(
+        [
+            (images, good[images][:-1], "promises"),
+            (images, good[images] + b"x", "promises"),
+            (images, b"", "empty"),
+            (images, good[labels], "begin"),
+            (images, b"\x00\x00\x0d\x03" + good[images][4:], "begin"),
+            (labels, idx(np.arange(6)), "6 labels"),
+            (labels, idx(np.full(7, 10)), "0..9"),
+        ]
+    ):
         folder = write(tmp_path / str(number))
         (folder / name).write_bytes(data)
         refused(folder, name, word)

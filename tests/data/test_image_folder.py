@@ -9,7 +9,9 @@ from limen.data.image_folder import read_square
 
 
 def dataset(path, **options):
-    component, parsed = parse("data", {"name": "image_folder", "path": str(path), "size": 8, "resize": 8, **options})
+    component, parsed = parse(
+        "data", {"name": "image_folder", "path": str(path), "size": 8, "resize": 8, **options}
+    )
     return component.function(parsed)
 
 
@@ -69,7 +71,9 @@ def test_what_is_transparent_shows_white(tmp_path):
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 def test_sixteen_bit_grey_keeps_its_precision_and_its_range_when_resized(tmp_path, interpolation):
     Image.fromarray(np.full((8, 8), 51200, np.uint16)).save(tmp_path / "a.png")
-    torch.testing.assert_close(read_square(tmp_path / "a.png", 8, 8, interpolation), torch.full((3, 8, 8), 51200 / 65535))
+    torch.testing.assert_close(
+        read_square(tmp_path / "a.png", 8, 8, interpolation), torch.full((3, 8, 8), 51200 / 65535)
+    )
     Image.fromarray(np.kron([[0, 65535]], np.ones((8, 4))).astype(np.uint16)).save(tmp_path / "edge.png")
     x = read_square(tmp_path / "edge.png", 20, 20, interpolation)
     assert (float(x.min()), float(x.max())) == (0.0, 1.0)
@@ -79,7 +83,9 @@ def test_the_centre_is_cut_out(tmp_path):
     pixels = np.arange(16 * 10 * 3, dtype=np.uint8).reshape(10, 16, 3)
     Image.fromarray(pixels).save(tmp_path / "a.png")
     x = read_square(tmp_path / "a.png", 6, 10)  # the shorter side has 10 already
-    assert torch.equal((x * 255).round().to(torch.uint8), torch.from_numpy(pixels[2:8, 5:11]).permute(2, 0, 1))
+    assert torch.equal(
+        (x * 255).round().to(torch.uint8), torch.from_numpy(pixels[2:8, 5:11]).permute(2, 0, 1)
+    )
 
 
 @pytest.mark.parametrize("size", [(300, 500), (500, 300), (17, 400), (7, 9)])
@@ -90,7 +96,11 @@ def test_any_size_becomes_the_size_asked_for(tmp_path, size):
 def test_bad_pictures_are_named(tmp_path):
     good = picture(tmp_path / "good.jpg", size=(200, 200)).read_bytes()
     Image.fromarray(np.full((8, 8), np.nan, np.float32)).save(tmp_path / "nan.tif")
-    for name, data in {"empty.png": b"", "text.png": b"hello" * 100, "cut.jpg": good[: len(good) // 2]}.items():
+    for name, data in {
+        "empty.png": b"",
+        "text.png": b"hello" * 100,
+        "cut.jpg": good[: len(good) // 2],
+    }.items():
         (tmp_path / name).write_bytes(data)
     for name in ("empty.png", "text.png", "cut.jpg", "nan.tif", "absent.png"):
         with pytest.raises(UserError, match=name):
@@ -112,8 +122,13 @@ def test_folders_that_do_not_serve_are_named(tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty" / "a").mkdir(parents=True)
     (tmp_path / "parts" / "train" / "a").mkdir(parents=True)
-    for path, word in ((tmp_path / "no", "not there"), (tmp_path / "file", "a file"), (tmp_path / "empty", "no file"),
-                       (tmp_path / "empty" / "a", "class folders"), (tmp_path / "parts", "no folder for the split test")):  # fmt: skip
+    for path, word in (
+        (tmp_path / "no", "not there"),
+        (tmp_path / "file", "a file"),
+        (tmp_path / "empty", "no file"),
+        (tmp_path / "empty" / "a", "class folders"),
+        (tmp_path / "parts", "no folder for the split test"),
+    ):
         with pytest.raises(UserError, match=word):
             dataset(path)
 

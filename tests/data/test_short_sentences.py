@@ -33,7 +33,9 @@ def test_a_quarter_are_strings_of_digits():
 
 
 def test_no_text_of_one_split_is_heard_in_another_whatever_the_seed():
-    train, valid, test = ({t for seed in (0, 1) for t in texts(split, 600, seed)} for split in ("train", "valid", "test"))
+    train, valid, test = (
+        {t for seed in (0, 1) for t in texts(split, 600, seed)} for split in ("train", "valid", "test")
+    )
     assert not train & valid
     assert not train & test
     assert not valid & test

@@ -24,7 +24,11 @@ def layout(folder, noise=True, frames=16000):
         for k, speaker in enumerate(SPEAKERS):
             write_clip(folder / word / f"{speaker}_nohash_{k % 3}.wav", torch.full((frames,), 0.25), 16000)
     if noise:
-        write_clip(folder / "_background_noise_" / "hum.wav", torch.sin(torch.arange(48000, dtype=torch.float64) / 5), 16000)
+        write_clip(
+            folder / "_background_noise_" / "hum.wav",
+            torch.sin(torch.arange(48000, dtype=torch.float64) / 5),
+            16000,
+        )
         write_clip(folder / "_background_noise_" / "short.wav", torch.full((5000,), 0.5), 16000)
     return folder
 
@@ -35,8 +39,12 @@ def folder(tmp_path_factory):
 
 
 def test_the_split_is_the_authors():
-    def theirs(filename):  # as the paper's section 7 tells it: hash of the name without what follows _nohash_, as a percentage
-        number = int(hashlib.sha1(re.sub(r"_nohash_.*$", "", filename).encode("utf-8")).hexdigest(), 16) % (2**27)
+    def theirs(
+        filename,
+    ):  # as the paper's section 7 tells it: hash of the name without what follows _nohash_, as a percentage
+        number = int(hashlib.sha1(re.sub(r"_nohash_.*$", "", filename).encode("utf-8")).hexdigest(), 16) % (
+            2**27
+        )
         percentage = number * (100.0 / (2**27 - 1))
         return "valid" if percentage < 10 else "test" if percentage < 20 else "train"
 
@@ -50,7 +58,20 @@ def test_the_split_is_the_authors():
 def test_classes_and_shares_are_those_of_the_task(folder):
     for split in ("train", "valid", "test"):
         data = dataset(folder, split=split)
-        assert data.classes == ["silence", "unknown", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go"]
+        assert data.classes == [
+            "silence",
+            "unknown",
+            "yes",
+            "no",
+            "up",
+            "down",
+            "left",
+            "right",
+            "on",
+            "off",
+            "stop",
+            "go",
+        ]
         names = [data.classes[s.y] for s in data]
         words = sum(official_split(f"{s}_nohash_0") == split for s in SPEAKERS) * 3
         assert words > 0
@@ -60,21 +81,28 @@ def test_classes_and_shares_are_those_of_the_task(folder):
 
 def test_a_speaker_is_in_one_split_only(folder):
     speakers = [
-        {s.id.split("/")[1].split("_")[0] for s in dataset(folder, split=split, silence_percent=0)} for split in ("train", "valid", "test")
+        {s.id.split("/")[1].split("_")[0] for s in dataset(folder, split=split, silence_percent=0)}
+        for split in ("train", "valid", "test")
     ]
     assert len(set.union(*speakers)) == sum(map(len, speakers))
 
 
 def test_silence_is_cut_from_the_noise_and_always_the_same(folder):
-    first, again = ([s for s in dataset(folder, split="train", silence_percent=50) if s.y == 0] for _ in range(2))
+    first, again = (
+        [s for s in dataset(folder, split="train", silence_percent=50) if s.y == 0] for _ in range(2)
+    )
     assert len(first) > 20
     for a, b in zip(first, again, strict=True):
         assert a.id == b.id
         assert torch.equal(a.x, b.x)
         assert a.x.shape == (16000,)
         tail = a.x[5000:].double()
-        # a piece of the tone, scaled: x[t+1] + x[t-1] = 2 cos(1/5) x[t]; or the short recording, filled with zeros
-        assert bool((tail == 0).all()) or (tail[2:] + tail[:-2] - 2 * math.cos(1 / 5) * tail[1:-1]).abs().max() < 2e-4
+        # a piece of the tone, scaled: x[t+1] + x[t-1] = 2 cos(1/5) x[t]; or the short recording, filled with
+        # zeros
+        assert (
+            bool((tail == 0).all())
+            or (tail[2:] + tail[:-2] - 2 * math.cos(1 / 5) * tail[1:-1]).abs().max() < 2e-4
+        )
         assert 0 <= a.x.abs().max() <= 1
     assert len({float(s.x.abs().max()) for s in first}) > 10
 

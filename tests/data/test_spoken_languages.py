@@ -16,7 +16,10 @@ def test_ids_carry_the_language_and_clips_differ_between_languages():
     data = spoken_languages(SpokenLanguages(languages=["it", "pl"], order="file", limit=7))
     samples = list(data)
     assert [s.id for s in samples] == [*(f"it/test-{i}" for i in range(6)), "pl/test-0"]
-    assert samples[0].y == "Il vecchio signore legge il giornale ogni giorno. I nostri amici verranno a cena domani."
+    assert (
+        samples[0].y
+        == "Il vecchio signore legge il giornale ogni giorno. I nostri amici verranno a cena domani."
+    )
     assert samples[6].y.startswith("Starszy pan codziennie czyta gazetę.")
     for sample in samples:
         assert 2.0 < len(sample.x) / 16_000 < 12
@@ -26,7 +29,10 @@ def test_ids_carry_the_language_and_clips_differ_between_languages():
 
 
 def test_other_rates_and_mistakes():
-    slow, fast = (next(iter(spoken_languages(SpokenLanguages(languages=["en"], order="file", rate_hz=r)))) for r in (8_000, 16_000))
+    slow, fast = (
+        next(iter(spoken_languages(SpokenLanguages(languages=["en"], order="file", rate_hz=r))))
+        for r in (8_000, 16_000)
+    )
     assert len(slow.x) == -(-len(fast.x) // 2)
     with pytest.raises(UserError, match="no language"):
         spoken_languages(SpokenLanguages(languages=[]))

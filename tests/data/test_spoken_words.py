@@ -26,7 +26,20 @@ def samples_file(cache):
 
 def test_twelve_classes_in_the_order_of_the_baseline():
     data = spoken_words(SpokenWords(limit=1))
-    assert data.classes == ["silence", "unknown", "yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go"]
+    assert data.classes == [
+        "silence",
+        "unknown",
+        "yes",
+        "no",
+        "up",
+        "down",
+        "left",
+        "right",
+        "on",
+        "off",
+        "stop",
+        "go",
+    ]
     assert len(spoken_words(SpokenWords(per_class=3))) == 36
 
 
@@ -81,18 +94,26 @@ def test_words_stand_near_the_middle_and_are_whole():
 
 
 def test_words_can_be_told_apart_by_voices_never_heard():
-    """Nearest class mean of coarse features: far from a good recogniser, yet far above the chance of one in four."""
+    """Nearest class mean of coarse features: far from a good recogniser, yet far above the chance of one in
+    four."""
     from limen.audio.mel import LogMel
 
     words, features = ("yes", "stop", "go", "left"), LogMel(20)
 
     def seen(split, n):
-        x = torch.stack([torch.from_numpy(make(0, split, w, i) / 32768).float() for w in words for i in range(n)])
+        x = torch.stack(
+            [torch.from_numpy(make(0, split, w, i) / 32768).float() for w in words for i in range(n)]
+        )
         loud = features(x)
         loud = loud - loud.mean((1, 2), keepdim=True)
         start, end = (vocal_part(x) // 160).T
-        frames = [torch.linspace(max(a - 8, 0), min(b + 8, 97), 12).long() for a, b in zip(start.tolist(), end.tolist(), strict=True)]
-        return torch.stack([f[k].flatten() for f, k in zip(loud, frames, strict=True)]), torch.arange(len(words)).repeat_interleave(n)
+        frames = [
+            torch.linspace(max(a - 8, 0), min(b + 8, 97), 12).long()
+            for a, b in zip(start.tolist(), end.tolist(), strict=True)
+        ]
+        return torch.stack([f[k].flatten() for f, k in zip(loud, frames, strict=True)]), torch.arange(
+            len(words)
+        ).repeat_interleave(n)
 
     x, y = seen("train", 40)
     means = torch.stack([x[y == k].mean(0) for k in range(len(words))])
@@ -115,7 +136,9 @@ def test_a_damaged_clip_is_made_again_and_its_neighbours_are_kept(cache):
     assert torch.equal(spoken_words(SpokenWords(per_class=2)).all().x, before.x)
 
 
-@pytest.mark.parametrize("damage", ["cut samples", "empty samples", "no index", "broken index", "wrong index"])
+@pytest.mark.parametrize(
+    "damage", ["cut samples", "empty samples", "no index", "broken index", "wrong index"]
+)
 def test_a_damaged_store_is_made_again(cache, damage):
     before = spoken_words(SpokenWords(per_class=1)).all()
     file = samples_file(cache)

@@ -25,20 +25,30 @@ def test_text_files_beside_the_audio(tmp_path):
     (tmp_path / "a.txt").write_text("Hello,  WORLD!\n")
     (tmp_path / "deep" / "b.txt").write_text("It's 5 o’clock.")
     assert texts(dataset(tmp_path)) == {"a.wav": "hello world", "deep/b.wav": "it's 5 o'clock"}
-    assert texts(dataset(tmp_path, normalise="none")) == {"a.wav": "Hello, WORLD!", "deep/b.wav": "It's 5 o’clock."}
+    assert texts(dataset(tmp_path, normalise="none")) == {
+        "a.wav": "Hello, WORLD!",
+        "deep/b.wav": "It's 5 o’clock.",
+    }
     assert texts(dataset(tmp_path, normalise="english"))["deep/b.wav"] == "it's five o'clock"
 
 
 def test_the_layout_of_librispeech(tmp_path):
     for i in range(2):
         clip(tmp_path / "84" / "12" / f"84-12-000{i}.flac")
-    (tmp_path / "84" / "12" / "84-12.trans.txt").write_text("84-12-0000 GO DO YOU HEAR\n84-12-0001 BUT IN LESS THAN\n")
-    assert texts(dataset(tmp_path)) == {"84/12/84-12-0000.flac": "go do you hear", "84/12/84-12-0001.flac": "but in less than"}
+    (tmp_path / "84" / "12" / "84-12.trans.txt").write_text(
+        "84-12-0000 GO DO YOU HEAR\n84-12-0001 BUT IN LESS THAN\n"
+    )
+    assert texts(dataset(tmp_path)) == {
+        "84/12/84-12-0000.flac": "go do you hear",
+        "84/12/84-12-0001.flac": "but in less than",
+    }
 
 
 def test_a_csv_table_with_quotes_commas_and_newlines(tmp_path):
     clip(tmp_path / "x" / "a.wav")
-    (tmp_path / "t.csv").write_text('\ufeffnumber,file,words\n1,x/a.wav,"one, two\nthree"\n', encoding="utf-8")
+    (tmp_path / "t.csv").write_text(
+        '\ufeffnumber,file,words\n1,x/a.wav,"one, two\nthree"\n', encoding="utf-8"
+    )
     assert texts(dataset(tmp_path / "t.csv")) == {"x/a.wav": "one two three"}
 
 
@@ -80,7 +90,10 @@ def test_fractions_part_a_table(tmp_path):
     clip(tmp_path / "a.wav")
     (tmp_path / "t.csv").write_text("path,text\n" + "a.wav,one\n" * 50)
     assert len(dataset(tmp_path / "t.csv")) == 50
-    parts = [len(dataset(tmp_path / "t.csv", split=s, valid_fraction=0.3, test_fraction=0.3)) for s in ("train", "valid", "test")]
+    parts = [
+        len(dataset(tmp_path / "t.csv", split=s, valid_fraction=0.3, test_fraction=0.3))
+        for s in ("train", "valid", "test")
+    ]
     assert sum(parts) == 50
     assert min(parts) > 5
 
@@ -94,10 +107,17 @@ def test_split_folders_are_used(tmp_path):
         dataset(tmp_path, split="valid")
 
 
-@pytest.mark.parametrize(("table", "word"), [
-    ("", "0 bytes"), ("a,b\n1,2\n", "audio_column"), ("path,b\nx.wav,2\n", "text_column"), ("path,text\n", "no rows"),
-    ("path,text\n,hello\n", "line 2"), ("path,text\n\x00,hello\n", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("table", "word"),
+    [
+        ("", "0 bytes"),
+        ("a,b\n1,2\n", "audio_column"),
+        ("path,b\nx.wav,2\n", "text_column"),
+        ("path,text\n", "no rows"),
+        ("path,text\n,hello\n", "line 2"),
+        ("path,text\n\x00,hello\n", ""),
+    ],
+)
 def test_tables_that_do_not_serve_are_named(tmp_path, table, word):
     (tmp_path / "t.csv").write_text(table)
     with pytest.raises(UserError) as caught:

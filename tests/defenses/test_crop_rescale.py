@@ -41,8 +41,16 @@ def test_the_model_sees_num_samples_stretched_crops_of_three_quarters_of_the_sho
     side = 12  # int(0.75 * 16)
     for seen in network.seen:
         for picture, crop in zip(X, seen, strict=True):
-            possible = [F.interpolate(picture[None, :, i : i + side, j : j + side], (16, 20), mode="bilinear", align_corners=False)[0]
-                        for i in range(16 - side + 1) for j in range(20 - side + 1)]  # fmt: skip
+            possible = [
+                F.interpolate(
+                    picture[None, :, i : i + side, j : j + side],
+                    (16, 20),
+                    mode="bilinear",
+                    align_corners=False,
+                )[0]
+                for i in range(16 - side + 1)
+                for j in range(20 - side + 1)
+            ]
             assert any(torch.allclose(crop, p, atol=1e-6) for p in possible)
 
 
@@ -77,7 +85,9 @@ def test_a_stream_moves_on_so_a_second_call_sees_other_crops():
 def test_the_whole_picture_as_crop_changes_nothing():
     network = Watched()
     square = X[..., :16]
-    assert torch.allclose(defended(network, crop_size_factor=1)(square, None, streams()), network(square), atol=1e-5)
+    assert torch.allclose(
+        defended(network, crop_size_factor=1)(square, None, streams()), network(square), atol=1e-5
+    )
 
 
 def test_a_crop_larger_than_the_picture_is_refused_as_early_as_possible():

@@ -37,7 +37,9 @@ def defended(network=None, **options):
 
 
 @pytest.mark.parametrize("quality", [10, 50, 75, 95])
-@pytest.mark.parametrize(("channels", "height", "width"), [(3, 32, 32), (1, 28, 28), (3, 37, 51), (1, 1, 1), (3, 5, 2)])
+@pytest.mark.parametrize(
+    ("channels", "height", "width"), [(3, 32, 32), (1, 28, 28), (3, 37, 51), (1, 1, 1), (3, 5, 2)]
+)
 def test_what_the_model_sees_is_a_real_jpeg(quality, channels, height, width):
     x = photograph(height, width, channels)
     assert np.abs(compress(x, quality).numpy() - through_pil(x, quality)).max() < 1e-6
@@ -60,10 +62,13 @@ def test_the_smooth_jpeg_is_close_to_the_real_one(quality, channels, height, wid
     real = through_pil(x, quality)
     lost = np.abs(real - x.numpy()).mean()
     assert np.abs(smooth_jpeg(x[None], quality)[0].numpy() - real).mean() < 0.5 * lost
-    # with hard rounding all that is left is that a real codec keeps whole numbers between its steps; other colours or another
-    # stretching of them would be off by more than 3
+    # with hard rounding all that is left is that a real codec keeps whole numbers between its steps; other
+    # colours or another stretching of them would be off by more than 3
     monkeypatch.setattr("limen.images.jpeg.smooth_round", torch.round)
-    assert np.abs(smooth_jpeg(x[None], quality)[0].numpy() - real).mean() < (0.75 if channels == 1 else 1.25) / 255
+    assert (
+        np.abs(smooth_jpeg(x[None], quality)[0].numpy() - real).mean()
+        < (0.75 if channels == 1 else 1.25) / 255
+    )
 
 
 def test_the_smooth_jpeg_agrees_with_kornia(monkeypatch):
@@ -84,7 +89,9 @@ def test_the_smooth_gradient_is_that_of_small_differences():
     (gradient,) = torch.autograd.grad((smooth_jpeg(x, 75) * weights).sum(), x)
     with torch.no_grad():
         h = 1e-7
-        slope = ((smooth_jpeg(x + h * direction, 75) - smooth_jpeg(x - h * direction, 75)) * weights).sum() / (2 * h)
+        slope = (
+            (smooth_jpeg(x + h * direction, 75) - smooth_jpeg(x - h * direction, 75)) * weights
+        ).sum() / (2 * h)
     assert float((gradient * direction).sum()) == pytest.approx(float(slope), rel=1e-4)
 
 

@@ -1,4 +1,5 @@
-"""A clip in a room: where its words stand, how loud it is, what the noise is, and what gradients make of it. Jitter beside it."""
+"""A clip in a room: where its words stand, how loud it is, what the noise is, and what gradients make of it.
+Jitter beside it."""
 
 import pytest
 import torch
@@ -24,10 +25,14 @@ class Watched(nn.Module):
         return torch.stack([x.flatten(1).sum(1), -x.flatten(1).sum(1)], 1)
 
 
-def seen_through(x: Tensor, lengths: Tensor | None = None, seed: int = 0, name: str = "room", **options) -> Tensor:
+def seen_through(
+    x: Tensor, lengths: Tensor | None = None, seed: int = 0, name: str = "room", **options
+) -> Tensor:
     network = Watched()
     component, parsed = parse("defenses", {"name": name, **options})
-    model = component.function(Classifier(network, "clip" if x.dim() == 2 else "picture", ["a", "b"], rate_hz=RATE), parsed)
+    model = component.function(
+        Classifier(network, "clip" if x.dim() == 2 else "picture", ["a", "b"], rate_hz=RATE), parsed
+    )
     model(x, lengths, seeds.generators(seed, [str(i) for i in range(len(x))], "test"))
     return network.seen
 

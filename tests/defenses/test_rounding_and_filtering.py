@@ -50,7 +50,12 @@ def test_a_q_of_1_leaves_16_bit_audio_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("name", "x"), [("bit_depth", torch.rand(2, 1, 4, 4)), ("quantisation", torch.rand(2, 300)), ("mp3", torch.rand(2, 3000))]
+    ("name", "x"),
+    [
+        ("bit_depth", torch.rand(2, 1, 4, 4)),
+        ("quantisation", torch.rand(2, 300)),
+        ("mp3", torch.rand(2, 3000)),
+    ],
 )
 def test_roundings_have_the_gradient_of_the_identity(name, x):
     leaf = x.clone().requires_grad_()
@@ -62,7 +67,9 @@ def test_roundings_have_the_gradient_of_the_identity(name, x):
 def test_a_tone_above_the_cutoff_dies_and_one_below_it_lives():
     middle = slice(2000, 6000)
     assert seen("low_pass", tone(5000)[None], cutoff_hz=3000)[0, middle].abs().max() < 0.5 * 10 ** (-60 / 20)
-    assert torch.allclose(seen("low_pass", tone(1000)[None], cutoff_hz=3000)[0, middle], tone(1000)[middle], atol=1e-3)
+    assert torch.allclose(
+        seen("low_pass", tone(1000)[None], cutoff_hz=3000)[0, middle], tone(1000)[middle], atol=1e-3
+    )
 
 
 def test_the_gradient_of_the_filter_is_the_filter():
@@ -78,7 +85,9 @@ def test_a_cutoff_beyond_half_the_rate_is_refused_at_once():
 
 
 def test_mp3_keeps_the_sound_in_place_and_loses_more_at_fewer_bits():
-    x = (tone(300) + 0.3 * tone(900) + 0.02 * torch.randn(8000, generator=torch.Generator().manual_seed(0)))[None]
+    x = (tone(300) + 0.3 * tone(900) + 0.02 * torch.randn(8000, generator=torch.Generator().manual_seed(0)))[
+        None
+    ]
     errors = [float((seen("mp3", x, bitrate_kbps=k) - x).square().mean()) for k in (128, 32, 8)]
     assert errors[0] < errors[1] < errors[2] < 0.2 * float(x.square().mean())
 
@@ -86,13 +95,17 @@ def test_mp3_keeps_the_sound_in_place_and_loses_more_at_fewer_bits():
 def test_mp3_treats_each_clip_by_itself():
     g = torch.Generator().manual_seed(0)
     short, long = 0.3 * torch.randn(1000, generator=g), 0.3 * torch.randn(5000, generator=g)
-    together = seen("mp3", torch.nn.utils.rnn.pad_sequence([short, long], batch_first=True), torch.tensor([1000, 5000]))
+    together = seen(
+        "mp3", torch.nn.utils.rnn.pad_sequence([short, long], batch_first=True), torch.tensor([1000, 5000])
+    )
     assert torch.equal(together[0, :1000], seen("mp3", short[None])[0])
     assert torch.equal(together[1], seen("mp3", long[None])[0])
     assert not together[0, 1000:].any()
 
 
-@pytest.mark.parametrize(("rate_hz", "kbps", "why"), [(16001, 32, "knows the sample rates"), (8000, 128, "bit rates from 8 to 64")])
+@pytest.mark.parametrize(
+    ("rate_hz", "kbps", "why"), [(16001, 32, "knows the sample rates"), (8000, 128, "bit rates from 8 to 64")]
+)
 def test_a_rate_or_bit_rate_that_mp3_does_not_know_is_refused_at_once(rate_hz, kbps, why):
     with pytest.raises(UserError, match=why):
         defended("mp3", rate_hz, bitrate_kbps=kbps)

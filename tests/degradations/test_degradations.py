@@ -29,7 +29,9 @@ EVERY = names("degradations")
 
 @pytest.fixture(scope="module")
 def clip():
-    return torch.from_numpy(speak("the river runs into the sea", rate_hz=RATE_HZ))[: 2 * RATE_HZ].double() * 0.5
+    return (
+        torch.from_numpy(speak("the river runs into the sea", rate_hz=RATE_HZ))[: 2 * RATE_HZ].double() * 0.5
+    )
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,9 @@ def folder(tmp_path_factory, clip):
     rng = np.random.default_rng(0)
     soundfile.write(place / "street.wav", 0.1 * rng.standard_normal(6000), RATE_HZ)
     write_clip(place / "clean.wav", clip, RATE_HZ)
-    write_clip(place / "perturbed.wav", clip + 0.02 * torch.from_numpy(rng.standard_normal(len(clip))), RATE_HZ)
+    write_clip(
+        place / "perturbed.wav", clip + 0.02 * torch.from_numpy(rng.standard_normal(len(clip))), RATE_HZ
+    )
     decay = rng.standard_normal(RATE_HZ) * 10 ** (-3 * np.arange(RATE_HZ) / RATE_HZ / 0.4)
     decay[:400] = 0
     response = 0.05 * decay
@@ -48,8 +52,14 @@ def folder(tmp_path_factory, clip):
 
 
 def applied(name, x, strength, folder=None, seed=3, rate_hz=RATE_HZ, **options):
-    files = {"recorded": {"file": "street.wav"}, "adversarial": {"file": "perturbed.wav"}}.get(name, {}) if folder else {}
-    component, parsed = parse("degradations", {"name": name, **{k: str(folder / v) for k, v in files.items()}, **options})
+    files = (
+        {"recorded": {"file": "street.wav"}, "adversarial": {"file": "perturbed.wav"}}.get(name, {})
+        if folder
+        else {}
+    )
+    component, parsed = parse(
+        "degradations", {"name": name, **{k: str(folder / v) for k, v in files.items()}, **options}
+    )
     return component.function(x, strength, rate_hz, parsed, seed)
 
 
@@ -92,7 +102,10 @@ def test_length_and_type_stay_samples_are_finite_and_the_seed_decides_all_chance
 @pytest.mark.parametrize("name", EVERY)
 def test_the_difference_grows_with_strength(name, clip, folder):
     same_power = lambda y: y if name == "gain" else y * (clip.square().mean() / y.square().mean()).sqrt()  # noqa: E731
-    distances = [float((spectrum(same_power(applied(name, clip, s, folder))) - spectrum(clip)).abs().mean()) for s in STRENGTHS]
+    distances = [
+        float((spectrum(same_power(applied(name, clip, s, folder))) - spectrum(clip)).abs().mean())
+        for s in STRENGTHS
+    ]
     assert distances[0] == 0
     assert all(b > 1.01 * a for a, b in pairwise(distances)), distances
     assert distances[-1] > 0.3
@@ -102,13 +115,18 @@ def test_the_difference_grows_with_strength(name, clip, folder):
 def test_silence_and_full_scale_survive(name, folder):
     silence = applied(name, torch.zeros(4000, dtype=torch.float64), 80.0, folder)
     assert bool(torch.isfinite(silence).all())
-    square = torch.ones(4000, dtype=torch.float64) * torch.arange(4000).div(40, rounding_mode="floor").remainder(2).mul(2).sub(1)
+    square = torch.ones(4000, dtype=torch.float64) * torch.arange(4000).div(
+        40, rounding_mode="floor"
+    ).remainder(2).mul(2).sub(1)
     assert bool(torch.isfinite(applied(name, square, 80.0, folder)).all())
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_stimulus_of_any_axis_lies_within_full_scale_and_keeps_its_power(name, folder, tmp_path):
-    axis = {"name": name, **{"recorded": {"file": "street.wav"}, "adversarial": {"file": "perturbed.wav"}}.get(name, {})}
+    axis = {
+        "name": name,
+        **{"recorded": {"file": "street.wav"}, "adversarial": {"file": "perturbed.wav"}}.get(name, {}),
+    }
     study = parse_options(Study, {"name": "x", "steps": ["consent"]}, "test")
     sounds = (Sound("A", Stimulus("clean.wav")), Sound("B", Stimulus("clean.wav", (Effect(axis, 100.0),))))
     plain, changed = Stimuli(study, folder, tmp_path).sounds(Screen("x", "trial", sounds=sounds), 1)
@@ -128,7 +146,9 @@ def test_noise_lies_exactly_as_far_below_the_clip_as_its_strength_says(clip, col
     assert energy_db(clip) - energy_db(added) == pytest.approx(snr_db, abs=1e-6)
 
 
-@pytest.mark.parametrize(("colour", "exponent"), [("white", 0), ("pink", -1), ("brown", -2), ("blue", 1), ("violet", 2)])
+@pytest.mark.parametrize(
+    ("colour", "exponent"), [("white", 0), ("pink", -1), ("brown", -2), ("blue", 1), ("violet", 2)]
+)
 @pytest.mark.parametrize("rate_hz", [16_000, 44_100])
 def test_noise_has_the_slope_of_its_colour(colour, exponent, rate_hz):
     f, power = scipy.signal.welch(coloured(15 * rate_hz, rate_hz, colour, 0).numpy(), rate_hz, nperseg=8192)
@@ -249,21 +269,29 @@ def test_the_low_pass_of_full_strength_is_the_anchor_of_mushra():
 def test_gain_is_even_in_decibels(clip):
     for strength, db in ((25.0, -3.0), (100.0, -12.0)):
         assert energy_db(applied("gain", clip, strength)) - energy_db(clip) == pytest.approx(db, abs=1e-6)
-    assert energy_db(applied("gain", clip, 50.0, largest_db=6.0)) - energy_db(clip) == pytest.approx(3.0, abs=1e-6)
+    assert energy_db(applied("gain", clip, 50.0, largest_db=6.0)) - energy_db(clip) == pytest.approx(
+        3.0, abs=1e-6
+    )
 
 
 # ---- adversarial
 
 
 def test_the_full_perturbation_is_the_perturbed_file_and_half_of_it_is_half_way(clip, folder):
-    clean, perturbed = (torch.from_numpy(soundfile.read(folder / f"{n}.wav")[0]) for n in ("clean", "perturbed"))
+    clean, perturbed = (
+        torch.from_numpy(soundfile.read(folder / f"{n}.wav")[0]) for n in ("clean", "perturbed")
+    )
     assert torch.allclose(applied("adversarial", clean, 100.0, folder), perturbed, atol=1e-9)
     assert torch.allclose(applied("adversarial", clean, 50.0, folder), (clean + perturbed) / 2, atol=1e-9)
-    assert torch.allclose(applied("adversarial", clean, 50.0, folder, largest=4.0), clean + 2 * (perturbed - clean), atol=1e-9)
+    assert torch.allclose(
+        applied("adversarial", clean, 50.0, folder, largest=4.0), clean + 2 * (perturbed - clean), atol=1e-9
+    )
 
 
 def test_a_degraded_reference_gets_the_same_perturbation_as_the_clean_one(clip, folder):
-    clean, perturbed = (torch.from_numpy(soundfile.read(folder / f"{n}.wav")[0]) for n in ("clean", "perturbed"))
+    clean, perturbed = (
+        torch.from_numpy(soundfile.read(folder / f"{n}.wav")[0]) for n in ("clean", "perturbed")
+    )
     degraded = applied("noise", clean, 40.0)
     y = applied("adversarial", degraded, 100.0, folder, clean_file=str(folder / "clean.wav"))
     assert torch.allclose(y - degraded, perturbed - clean, atol=1e-9)

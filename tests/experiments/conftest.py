@@ -29,14 +29,18 @@ def pictures(tmp_path_factory):
     things.mkdir(parents=True)
     for name in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
         x = rng.integers(0, 256, (12, 3, 32, 32), dtype=np.uint8)
-        (things / name).write_bytes(pickle.dumps({b"data": x.reshape(12, -1), b"labels": labels("resnet14_cifar", x).tolist()}, protocol=2))
+        (things / name).write_bytes(
+            pickle.dumps(
+                {b"data": x.reshape(12, -1), b"labels": labels("resnet14_cifar", x).tolist()}, protocol=2
+            )
+        )
     return root
 
 
 @pytest.fixture
 def at(tmp_path, monkeypatch, pictures):
-    """A working folder with the weights of "digits"; `at(file)` runs a file there with its paths mapped, and returns the results folder
-    and what was heard."""
+    """A working folder with the weights of "digits"; `at(file)` runs a file there with its paths mapped, and
+    returns the results folder and what was heard."""
     monkeypatch.chdir(tmp_path)
     weights("digits", 0)
 
@@ -44,7 +48,13 @@ def at(tmp_path, monkeypatch, pictures):
         name = content if isinstance(content, str) else "given.json"
         content = json.loads((HERE / content).read_text()) if isinstance(content, str) else content
         heard = Heard()
-        given = {"mapping": {"/srv/pictures": str(pictures)}, "out": None, "limit": None, "device": "cpu", **options}
+        given = {
+            "mapping": {"/srv/pictures": str(pictures)},
+            "out": None,
+            "limit": None,
+            "device": "cpu",
+            **options,
+        }
         return run_cradv(content, HERE / name, **given, progress=heard), heard
 
     return run
@@ -52,9 +62,12 @@ def at(tmp_path, monkeypatch, pictures):
 
 @pytest.fixture(scope="module")
 def small():
-    """A net of three classes on pictures (3, 6, 6) in ImageNet's normalised space, and a batch whose labels it gets right."""
+    """A net of three classes on pictures (3, 6, 6) in ImageNet's normalised space, and a batch whose labels
+    it gets right."""
     torch.manual_seed(0)
-    network = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(128, 3)).eval()
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(128, 3)
+    ).eval()
     space = Space.of("imagenet", torch.device("cpu"))
     view = View(Classifier(network, "picture", list("abc")), space)
     x = space.normalise(torch.rand(6, 3, 6, 6, generator=torch.Generator().manual_seed(3)))

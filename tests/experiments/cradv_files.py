@@ -1,4 +1,5 @@
-"""What the tests of CrAdv's files share: its layouts in miniature, the parts of a task file, a progress that remembers."""
+"""What the tests of CrAdv's files share: its layouts in miniature, the parts of a task file, a progress that
+remembers."""
 
 import json
 import struct
@@ -35,12 +36,18 @@ class Heard:
 
 def idx(path, array):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(np.uint8).tobytes())
+    path.write_bytes(
+        bytes([0, 0, 8, array.ndim])
+        + struct.pack(f">{array.ndim}I", *array.shape)
+        + array.astype(np.uint8).tobytes()
+    )
 
 
 @torch.no_grad()
 def labels(name, x):
-    return load_model({"name": name, "weights": "random"})(torch.from_numpy(x).float() / 255).argmax(1).numpy()
+    return (
+        load_model({"name": name, "weights": "random"})(torch.from_numpy(x).float() / 255).argmax(1).numpy()
+    )
 
 
 def weights(net_id, seed):

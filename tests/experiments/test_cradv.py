@@ -1,4 +1,5 @@
-"""CrAdv's task files run unchanged: its units, order, results tree and JSON keys, on tiny data in its layouts."""
+"""CrAdv's task files run unchanged: its units, order, results tree and JSON keys, on tiny data in its
+layouts."""
 
 from pathlib import Path
 
@@ -16,8 +17,22 @@ def test_accuracy_writes_crAdvs_tree_and_keys(at):
     root, heard = at("accuracy.json")
     assert root == Path("found/accuracy")
     files = sorted(p.relative_to(root).as_posix() for p in root.rglob("*"))
-    folders = ["accuracy", "accuracy_fgsm", "accuracy_i_fgsm", "accuracy_jpeg", "accuracy_jpeg_fgsm", "accuracy_jpeg_i_fgsm"]
-    assert files == sorted(["digits", "limen.json", *(f"digits/{f}" for f in folders), *(f"digits/{f}/result_1.json" for f in folders)])
+    folders = [
+        "accuracy",
+        "accuracy_fgsm",
+        "accuracy_i_fgsm",
+        "accuracy_jpeg",
+        "accuracy_jpeg_fgsm",
+        "accuracy_jpeg_i_fgsm",
+    ]
+    assert files == sorted(
+        [
+            "digits",
+            "limen.json",
+            *(f"digits/{f}" for f in folders),
+            *(f"digits/{f}/result_1.json" for f in folders),
+        ]
+    )
     assert heard.cells[:3] == [
         "digits | accuracy | no defence | no attack",
         "digits | accuracy | no defence | fgsm",
@@ -40,7 +55,12 @@ def test_accuracy_writes_crAdvs_tree_and_keys(at):
     }
     assert whole["net_data"]["datasource_params"]["batch_size"] == 8
     assert whole["net_data"]["model_params"] == {}
-    assert whole["attack_data"] == {"attack_name": "fgsm", "attack_params": {"eps": 0.2}, "except_variables": [], "on_task_model": True}
+    assert whole["attack_data"] == {
+        "attack_name": "fgsm",
+        "attack_params": {"eps": 0.2},
+        "except_variables": [],
+        "on_task_model": True,
+    }
     assert whole["defense_data"] == {"defense_name": "jpeg", "defense_params": {}}
     assert whole["exec_time"].startswith("0h 0m ")
     assert list(whole["result"]) == [
@@ -64,7 +84,14 @@ def test_accuracy_writes_crAdvs_tree_and_keys(at):
     }
     clean = read(root / "digits/accuracy/result_1.json")
     assert (clean["attack_data"], clean["defense_data"]) == (None, None)
-    assert list(clean["result"]) == ["total", "correct", "adversarial", "accuracy", "avg_confidence", "top_5_accuracy"]
+    assert list(clean["result"]) == [
+        "total",
+        "correct",
+        "adversarial",
+        "accuracy",
+        "avg_confidence",
+        "top_5_accuracy",
+    ]
     assert clean["result"]["total"] == 13, "exactly the samples asked for, although the batches hold 8"
     assert clean["result"]["accuracy"] == 1.0
 
@@ -93,14 +120,24 @@ def test_eps_is_in_normalised_units_and_norms_in_pixels(at, pictures):
         logits = network(x_adv)
     fooled = logits.argmax(1) != x.y
     change = ((x_adv - x_n) * 0.5).flatten(1)
-    assert (result["total"], result["correct"], result["adversarial"]) == (13, 13 - int(fooled.sum()), int(fooled.sum()))
+    assert (result["total"], result["correct"], result["adversarial"]) == (
+        13,
+        13 - int(fooled.sum()),
+        int(fooled.sum()),
+    )
     assert result["adversarial"] > 0
     assert result["adv_avg_norm"]["2"] == pytest.approx(change.norm(dim=1)[fooled].mean().item(), rel=1e-5)
     assert result["adv_dissimilarity"]["2"] == pytest.approx(
         (change.norm(dim=1) / x.x.flatten(1).norm(dim=1))[fooled].mean().item(), rel=1e-5
     )
-    assert result["avg_confidence"]["adversarial"] == pytest.approx(logits.softmax(1).amax(1)[fooled].mean().item(), rel=1e-5)
-    assert result["clean_correct"] == {"total": 13, "adversarial": int(fooled.sum()), "accuracy": (13 - int(fooled.sum())) / 13}
+    assert result["avg_confidence"]["adversarial"] == pytest.approx(
+        logits.softmax(1).amax(1)[fooled].mean().item(), rel=1e-5
+    )
+    assert result["clean_correct"] == {
+        "total": 13,
+        "adversarial": int(fooled.sum()),
+        "accuracy": (13 - int(fooled.sum())) / 13,
+    }
 
 
 def test_results_are_added_and_never_written_over(at):
@@ -117,7 +154,9 @@ def test_what_a_killed_run_left_half_is_cleared_away(at):
     half.mkdir(parents=True)
     (half / "7_clean.png").write_bytes(b"")
     root, _ = at(task("samples", params={"limit_samples": 1}), out=Path("mine"))
-    assert sorted(p.relative_to(root / "digits/samples").as_posix() for p in (root / "digits/samples").rglob("*")) == [
+    assert sorted(
+        p.relative_to(root / "digits/samples").as_posix() for p in (root / "digits/samples").rglob("*")
+    ) == [
         "result_1",
         "result_1.json",
         "result_1/1_clean.png",
@@ -130,7 +169,17 @@ def test_the_command_runs_a_file_with_mapped_paths(at, pictures):
     from limen.cli.app import app
 
     told = CliRunner().invoke(
-        app, ["run", str(HERE / "accuracy.json"), "--map", f"/srv/pictures={pictures}", "--limit", "2", "--out", "mine"]
+        app,
+        [
+            "run",
+            str(HERE / "accuracy.json"),
+            "--map",
+            f"/srv/pictures={pictures}",
+            "--limit",
+            "2",
+            "--out",
+            "mine",
+        ],
     )
     assert told.exit_code == 0, told.output
     assert "results: mine" in told.output
@@ -138,13 +187,20 @@ def test_the_command_runs_a_file_with_mapped_paths(at, pictures):
 
 
 def test_the_default_results_path_is_the_date(at, monkeypatch):
-    monkeypatch.setattr("time.strftime", lambda form, *rest: {"results/%y-%m-%d_%H:%M": "results/26-01-02_03:04"}.get(form, ""))
+    monkeypatch.setattr(
+        "time.strftime",
+        lambda form, *rest: {"results/%y-%m-%d_%H:%M": "results/26-01-02_03:04"}.get(form, ""),
+    )
     assert at(task("accuracy"), limit=1)[0] == Path("results/26-01-02_03:04")
 
 
 def test_batch_size_and_factor_change_no_result(at):
     def results(size, factor):
-        content = task("accuracy", [{"attack_name": "random_noise"}, {"attack_name": "i_fgsm"}], params={"limit_samples": 7})
+        content = task(
+            "accuracy",
+            [{"attack_name": "random_noise"}, {"attack_name": "i_fgsm"}],
+            params={"limit_samples": 7},
+        )
         content["config"] = {"batch_size_factor": factor}
         content["tasks"][0]["nets"][0]["datasource_params"]["batch_size"] = size
         root, _ = at(content, out=Path(f"b{size}x{factor}"))
@@ -170,7 +226,13 @@ def test_constrained_accuracy_of_all_defences_and_attacks_at_once(at):
     assert list(info["no_defense"]) == ["fgsm", "random_noise", "i_fgsm", "i_fgsm_2"]
     for one in info["no_defense"].values():
         assert list(one) == ["0", "0.02", "0.04", "0.06"]
-        assert one["0"] == {"correct": 6, "adv_dissimilarity": 0.0, "correct_topk": 6, "accuracy": 100.0, "topk_accuracy": 100.0}
+        assert one["0"] == {
+            "correct": 6,
+            "adv_dissimilarity": 0.0,
+            "correct_topk": 6,
+            "accuracy": 100.0,
+            "topk_accuracy": 100.0,
+        }
         for key, value in one.items():
             # cut to [0, 1], so at most what was asked for
             assert value["adv_dissimilarity"] <= float(key) + 1e-6
@@ -185,7 +247,11 @@ def test_constrained_accuracy_of_all_defences_and_attacks_at_once(at):
 
 def test_constrained_accuracy_alone_draws_its_plot_and_skips_the_run_without_attack(at):
     root, heard = at(
-        task("constrained_accuracy", [{"attack_name": "mi_fgsm"}], params={"limit_samples": 3, "dissimilarity": False, "constraint_max": 1})
+        task(
+            "constrained_accuracy",
+            [{"attack_name": "mi_fgsm"}],
+            params={"limit_samples": 3, "dissimilarity": False, "constraint_max": 1},
+        )
     )
     assert heard.cells == ["digits | constrained_accuracy | no defence | mi_fgsm"]
     assert "nothing to constrain" in "\n".join(heard.said)
@@ -204,4 +270,7 @@ def test_constrained_accuracy_alone_draws_its_plot_and_skips_the_run_without_att
     ],
 )
 def test_the_grid_has_clean_decimals_and_its_last_value(low, step, high, keys):
-    assert list(grid(schema.ConstrainedAccuracy(constraint_min=low, contraint_step=step, constraint_max=high))) == keys.split()
+    assert (
+        list(grid(schema.ConstrainedAccuracy(constraint_min=low, contraint_step=step, constraint_max=high)))
+        == keys.split()
+    )

@@ -1,4 +1,5 @@
-"""CrAdv's attacks, against its algorithms written out in normalised space with ImageNet's mean and std per channel."""
+"""CrAdv's attacks, against its algorithms written out in normalised space with ImageNet's mean and std per
+channel."""
 
 import pytest
 import torch
@@ -39,11 +40,15 @@ def test_i_fgsm_is_crAdvs_loop(small, params):
         delta = x + (-1 if full.least_likely else 1) * alpha * sign_of_gradient(view, x, towards) - batch.x
         if full.max_2_norm or full.dissimilarity:
             limit = full.max_2_norm or full.dissimilarity * pixels.flatten(1).norm(dim=1)
-            delta = delta * (limit / (delta * space.std).flatten(1).norm(dim=1)).clamp(max=1).view(-1, 1, 1, 1)
+            delta = delta * (limit / (delta * space.std).flatten(1).norm(dim=1)).clamp(max=1).view(
+                -1, 1, 1, 1
+            )
         else:
             delta = delta.clamp(-full.eps, full.eps)
         x = clamped(space, batch.x + delta)
-    assert torch.allclose(attacks.adversarial(attack("i_fgsm", **params), view, space, batch, 0), x, atol=1e-5)
+    assert torch.allclose(
+        attacks.adversarial(attack("i_fgsm", **params), view, space, batch, 0), x, atol=1e-5
+    )
 
 
 def test_fgsm_without_eps_takes_the_smallest_of_its_grid(small):
@@ -52,7 +57,9 @@ def test_fgsm_without_eps_takes_the_smallest_of_its_grid(small):
     x_adv = attacks.adversarial(attack("fgsm", **params), view, space, batch, 0)
     sign = sign_of_gradient(view, batch.x, batch.y)
     for i in range(len(batch)):
-        tries = [clamped(space, batch.x[i : i + 1] + round(0.02 * k, 2) * sign[i : i + 1]) for k in range(1, 26)]
+        tries = [
+            clamped(space, batch.x[i : i + 1] + round(0.02 * k, 2) * sign[i : i + 1]) for k in range(1, 26)
+        ]
         with torch.no_grad():
             fooling = [t for t in tries if int(view(t).argmax(1)) != int(batch.y[i])]
         assert torch.allclose(x_adv[i], (fooling or tries[-1:])[0][0], atol=1e-5)
@@ -95,6 +102,10 @@ def test_carlini_wagners_targets_are_what_is_reached(small):
     with torch.no_grad():
         targets = view(batch.x).argmin(1)
         found = attacks.adversarial(
-            attack("carlini_wagner", max_iterations=60, bin_search_steps=6, target_class="least_likely"), view, space, batch, 0
+            attack("carlini_wagner", max_iterations=60, bin_search_steps=6, target_class="least_likely"),
+            view,
+            space,
+            batch,
+            0,
         )
         assert (view(found).argmax(1) == targets).all()

@@ -1,4 +1,5 @@
-"""`cradv_exact`: CrAdv's own searches and counting, against its algorithms written out a picture at a time."""
+"""`cradv_exact`: CrAdv's own searches and counting, against its algorithms written out a picture at a
+time."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -53,14 +54,22 @@ def test_mi_fgsm_weighs_all_signs_alike_and_reads_no_max_2_norm(small):
         change = change + 0.1 / 10 * velocity.sign()
     expected = clamped(space, batch.x + change)
     for params in ({}, {"max_2_norm": 0.001}):
-        assert torch.allclose(attacks.adversarial(attack("mi_fgsm", **params), view, space, batch, 0, exact=True), expected, atol=1e-6)
+        assert torch.allclose(
+            attacks.adversarial(attack("mi_fgsm", **params), view, space, batch, 0, exact=True),
+            expected,
+            atol=1e-6,
+        )
 
 
-@pytest.mark.parametrize("params", [{}, {"max_2_norm": 0.05}, {"dissimilarity": 0.01, "max_iter": 3}, {"k_classes": 2}])
+@pytest.mark.parametrize(
+    "params", [{}, {"max_2_norm": 0.05}, {"dissimilarity": 0.01, "max_iter": 3}, {"k_classes": 2}]
+)
 def test_deepfool_is_crAdvs_loop(wrong, params):
     view, space, batch, _ = wrong
     options = attack("deepfool", **params).params
-    x_adv = attacks.adversarial(attack("deepfool", **({"k_classes": 3} | params)), view, space, batch, 0, exact=True)
+    x_adv = attacks.adversarial(
+        attack("deepfool", **({"k_classes": 3} | params)), view, space, batch, 0, exact=True
+    )
     k_classes = params.get("k_classes", 3)
     for i in range(len(batch)):
         x, y = batch.x[i : i + 1], int(batch.y[i])
@@ -77,8 +86,14 @@ def test_deepfool_is_crAdvs_loop(wrong, params):
                 distance = float((logits[k] - logits[y]).detach().abs() / w.norm())
                 best = min(best or (distance, w), (distance, w), key=lambda one: one[0])
             total = total + (best[0] + 1e-4) * best[1] / best[1].norm()
-            limit = options.max_2_norm or (options.dissimilarity and options.dissimilarity * float(space.pixels(x).norm()))
-            scaled = total * min(1.0, limit / float((total * space.std).norm())) if limit else (1 + options.eps) * total
+            limit = options.max_2_norm or (
+                options.dissimilarity and options.dissimilarity * float(space.pixels(x).norm())
+            )
+            scaled = (
+                total * min(1.0, limit / float((total * space.std).norm()))
+                if limit
+                else (1 + options.eps) * total
+            )
             found = clamped(space, x + scaled)
             total = found - x
         assert torch.allclose(x_adv[i], found[0], atol=1e-5)
@@ -86,7 +101,9 @@ def test_deepfool_is_crAdvs_loop(wrong, params):
 
 def test_accuracy_counts_whole_batches_and_mixes_up_the_pictures_it_measures(at):
     weights("digits", 3)  # not the net that made the labels: many clean answers are wrong
-    content = task("accuracy", [{"attack_name": "fgsm", "attack_params": {"eps": 0.3}}], params={"limit_samples": 11})
+    content = task(
+        "accuracy", [{"attack_name": "fgsm", "attack_params": {"eps": 0.3}}], params={"limit_samples": 11}
+    )
     root, _ = at(content, out=Path("ours"))
     ours = read(root / "digits/accuracy_fgsm/result_1.json")["result"]
     root, _ = at({**content, "config": {"cradv_exact": True}}, out=Path("theirs"))
@@ -103,14 +120,17 @@ def test_what_is_counted_as_right_before_and_which_pictures_are_measured():
     positions, before = as_published.mixed_up(clean, after)
     # wrong after: 1, 2, 4, 5; of these 1 and 4 were right before, at positions 0 and 2 of the wrong ones
     assert positions.tolist() == [0, 2]
-    # six less the two wrong ones that were wrong before: picture 0, which the attack put right, is counted as right before
+    # six less the two wrong ones that were wrong before: picture 0, which the attack put right, is counted as
+    # right before
     assert before == 4
     assert as_published.mixed_up(clean, torch.ones(6, dtype=torch.bool))[1] == 0
 
 
 def test_constrained_accuracy_goes_out_of_range_and_its_keys_gather_errors(at):
     params = {"limit_samples": 5, "contraint_step": 0.1, "constraint_max": 0.35}
-    content = task("constrained_accuracy", [{"attack_name": "fgsm", "attack_params": {"eps": 0.3}}], params=params)
+    content = task(
+        "constrained_accuracy", [{"attack_name": "fgsm", "attack_params": {"eps": 0.3}}], params=params
+    )
     result = {}
     for exact in (False, True):
         root, _ = at(content, out=Path(f"exact{exact}"), exact=exact)
@@ -160,7 +180,10 @@ def test_pictures_that_crAdv_moves_out_of_a_wrong_class_can_become_right(small):
 
 def test_deepfool_asks_for_no_more_classes_than_there_are_and_costs_no_more(small):
     view, space, batch = small
-    some, all_three = (attacks.adversarial(attack("deepfool", k_classes=k), view, space, batch, 0, exact=True) for k in (50, 3))
+    some, all_three = (
+        attacks.adversarial(attack("deepfool", k_classes=k), view, space, batch, 0, exact=True)
+        for k in (50, 3)
+    )
     assert torch.equal(some, all_three)
     some, all_three = (costs._search(attack("deepfool", k_classes=k), 3) for k in (50, 3))
     assert some == all_three

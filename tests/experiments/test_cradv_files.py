@@ -6,7 +6,7 @@ from cradv_files import net, read, task
 from PIL import Image
 
 from limen.core.errors import UserError
-from limen.experiments.cradv import schema
+from limen.experiments.cradv import attacks, schema
 from limen.experiments.cradv.runner import is_cradv
 
 
@@ -79,7 +79,13 @@ def test_defaults_are_crAdvs():
             "constraint_min": 0,
             "constraint_max": 6,
         },
-        "samples": {"limit_samples": 4, "save_clean": True, "save_defended": True, "save_adversary": True, "save_perturbation": True},
+        "samples": {
+            "limit_samples": 4,
+            "save_clean": True,
+            "save_defended": True,
+            "save_adversary": True,
+            "save_perturbation": True,
+        },
         "train": {"epochs": 1, "lr": 0.001, "momentum": 0.9, "weight_decay": 1e-4},
     }
 
@@ -115,27 +121,46 @@ def broken(**changes):
         (broken(attacks=[{"attack_name": "ifgsm"}]), "Did you mean i_fgsm"),
         (broken(attacks=[{}]), '"attack_name" is required'),
         (broken(defenses=[{"defense_name": "jpg"}]), "Did you mean jpeg"),
-        (broken(attacks=[{"attack_name": "fgsm", "attack_params": {"eps": "0.1"}}]), r"attack_params: eps: .* got '0\.1'"),
+        (
+            broken(attacks=[{"attack_name": "fgsm", "attack_params": {"eps": "0.1"}}]),
+            r"attack_params: eps: .* got '0\.1'",
+        ),
         (broken(attacks=[{"attack_name": "fgsm", "on_task_model": False}]), "specific_models is empty"),
         (broken(attack_variables=[{"variable_name": "eps", "variable_values": ["big"]}]), "attack fgsm: eps"),
         (broken(attack_variables=[{"variable_name": "eps"}]), '"variable_values" is required'),
         (broken(task_data={"task_name": "accuracy", "exec_multi": True}), "has no exec_multi in CrAdv"),
         (broken(task_data={"task_name": "accuracy", "skip_no_attack": "yes"}), "skip_no_attack"),
         (broken(nets=[]), "nets: list should have at least 1 item"),
-        (broken(attack_variables=[{"variable_name": "eps", "variable_values": []}]), "variable_values: list should have at least 1 item"),
+        (
+            broken(attack_variables=[{"variable_name": "eps", "variable_values": []}]),
+            "variable_values: list should have at least 1 item",
+        ),
         (broken(nets=[net() | {"net_id": ""}]), "net_id: it names the folder of the results"),
         (broken(nets=[net() | {"net_id": "../../x"}]), r"net_id: .* got '\.\./\.\./x'"),
         (broken(nets=[net() | {"net_id": "/tmp/x"}]), "net_id: it names the folder"),
         (constrained(contraint_step=1e-8), "in steps of 1e-08 has 600,000,001 values; at most 10,000"),
         (constrained(constraint_min=3, constraint_max=1), "the highest value 1 is below the lowest 3"),
-        (constrained(constraint_min=3, constraint_max=1, exact=True), "the highest value 1 is below the lowest 3"),
-        (broken(attacks=[{"attack_name": "fgsm", "attack_params": {"try_eps_step": 1e-9}}]), "at most 10,000"),
+        (
+            constrained(constraint_min=3, constraint_max=1, exact=True),
+            "the highest value 1 is below the lowest 3",
+        ),
+        (
+            broken(attacks=[{"attack_name": "fgsm", "attack_params": {"try_eps_step": 1e-9}}]),
+            "at most 10,000",
+        ),
         (broken(nets=["mnist"]), r"tasks\[0\]: nets.0"),
         ({"tasks": [{"task_data": {"task_name": "accuracy"}}]}, '"nets" is required'),
         ({"config": {"device_ids": [0]}, "tasks": task("accuracy")["tasks"]}, "device_ids.0"),
         (
             broken(
-                nets=[{"model_name": "resnet50", "datasource_name": "imagenet", "net_id": "r", "datasource_params": {"path": "/nowhere"}}]
+                nets=[
+                    {
+                        "model_name": "resnet50",
+                        "datasource_name": "imagenet",
+                        "net_id": "r",
+                        "datasource_params": {"path": "/nowhere"},
+                    }
+                ]
             ),
             "--map OLD=NEW",
         ),
@@ -152,15 +177,27 @@ def test_imagenet_folders_are_read_and_classes_named(at, tmp_path):
         for name in ("n01", "n02"):
             folder = tmp_path / "imagenet" / split / name
             folder.mkdir(parents=True)
-            Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(folder / "a.png")
+            Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(
+                folder / "a.png"
+            )
     one = {
         "model_name": "densenet121",
         "datasource_name": "imagenet_inc3",
         "net_id": "dense",
         "datasource_params": {"path": "/old/imagenet", "batch_size": 2},
-        "model_params": {"num_classes": 5, "growth_rate": 4, "num_init_features": 8, "block_config": [1, 1, 1, 1]},
+        "model_params": {
+            "num_classes": 5,
+            "growth_rate": 4,
+            "num_init_features": 8,
+            "block_config": [1, 1, 1, 1],
+        },
     }
-    content = task("samples", [{"attack_name": "fgsm", "attack_params": {"eps": 0.1}}], params={"limit_samples": 2}, skip_no_attack=True)
+    content = task(
+        "samples",
+        [{"attack_name": "fgsm", "attack_params": {"eps": 0.1}}],
+        params={"limit_samples": 2},
+        skip_no_attack=True,
+    )
     content["tasks"][0]["nets"] = [one]
     root, _ = at(content, mapping={"/old": str(tmp_path)})
     result = read(root / "dense/samples_fgsm/result_1.json")["result"]

@@ -17,7 +17,11 @@ from limen.cli.app import app
 from limen.core.errors import UserError
 from limen.experiments.cradv.runner import run_cradv
 
-NOISE, FGSM, JPEG = {"attack_name": "random_noise"}, {"attack_name": "fgsm", "attack_params": {"eps": 0.2}}, {"defense_name": "jpeg"}
+NOISE, FGSM, JPEG = (
+    {"attack_name": "random_noise"},
+    {"attack_name": "fgsm", "attack_params": {"eps": 0.2}},
+    {"defense_name": "jpeg"},
+)
 
 
 def results(root):
@@ -49,7 +53,9 @@ def test_a_stopped_run_goes_on_at_the_next_cell_and_keeps_what_is_finished(at, p
     assert len(heard.cells) == 4
     after = results(root)
     assert {k: after[k] for k in before} == before
-    assert sorted(after) == sorted(f"digits/accuracy{d}{a}/result_1.json" for d in ("", "_jpeg") for a in ("", "_fgsm", "_random_noise"))
+    assert sorted(after) == sorted(
+        f"digits/accuracy{d}{a}/result_1.json" for d in ("", "_jpeg") for a in ("", "_fgsm", "_random_noise")
+    )
     at(content, out=Path("whole"))
     for name, result in results(Path("whole")).items():
         assert json.loads(result)["result"] == read(root / name)["result"]
@@ -62,10 +68,17 @@ def begun(pictures):
     Path("long.json").write_text(json.dumps(content))
     command = ["run", "long.json", "--map", f"/srv/pictures={pictures}"]
     own = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    started = subprocess.Popen([sys.executable, "-m", "limen.cli.app", *command], env=own, text=True, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE)  # fmt: skip
+    started = subprocess.Popen(
+        [sys.executable, "-m", "limen.cli.app", *command],
+        env=own,
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not list(Path("results").glob("*/digits/accuracy_random_noise/result_1.json")):
+    while time.monotonic() < deadline and not list(
+        Path("results").glob("*/digits/accuracy_random_noise/result_1.json")
+    ):
         assert started.poll() is None
         time.sleep(0.05)
     return content, command, started
@@ -90,13 +103,18 @@ def test_a_run_that_is_killed_in_the_middle_of_a_cell_is_resumed_from_the_comman
     started.wait()
     (root,) = Path("results").iterdir()
     before = results(root)
-    content["tasks"][0]["attacks"][1]["attack_params"] = {"max_iterations": 3, "bin_search_steps": 1}  # another, quicker cell
+    content["tasks"][0]["attacks"][1]["attack_params"] = {
+        "max_iterations": 3,
+        "bin_search_steps": 1,
+    }  # another, quicker cell
     Path("long.json").write_text(json.dumps(content))
     told = CliRunner().invoke(app, [*command, "--resume"])
     assert told.exit_code == 0, told.output
     assert "2 of 3 cells are done and kept" in told.output
     assert results(root) == before | {
-        "digits/accuracy_carlini_wagner/result_1.json": results(root)["digits/accuracy_carlini_wagner/result_1.json"]
+        "digits/accuracy_carlini_wagner/result_1.json": results(root)[
+            "digits/accuracy_carlini_wagner/result_1.json"
+        ]
     }
 
 
@@ -114,9 +132,14 @@ def test_what_decides_a_result_decides_whether_it_is_kept(at):
 
 
 def test_a_cell_that_failed_is_run_again_and_one_that_stands_twice_has_two_results(at):
-    content = {**task("accuracy", [NOISE, NOISE, failing_attack()], params={"limit_samples": 2}), "config": {"safe_mode": True}}
+    content = {
+        **task("accuracy", [NOISE, NOISE, failing_attack()], params={"limit_samples": 2}),
+        "config": {"safe_mode": True},
+    }
     at(content, out=Path("mine"))
-    assert at(content, out=Path("mine"), resume=True)[1].cells == ["digits | accuracy | no defence | adversarial_sticker"]
+    assert at(content, out=Path("mine"), resume=True)[1].cells == [
+        "digits | accuracy | no defence | adversarial_sticker"
+    ]
     assert len(list(Path("mine/digits/accuracy_random_noise").glob("*.json"))) == 2
     assert len(list(Path("mine/digits/accuracy_adversarial_sticker").glob("*.json"))) == 2
 
@@ -141,7 +164,10 @@ def test_resuming_what_was_never_begun_says_so(at):
         at(task("accuracy"), out=Path("mine"), resume=True)
 
 
-@pytest.mark.parametrize("content", ["[]", '{"results": []}', '{"results": {"a": {}}}', '{"results": {"a": 5}}', "\x00", "[" * 100_000])
+@pytest.mark.parametrize(
+    "content",
+    ["[]", '{"results": []}', '{"results": {"a": {}}}', '{"results": {"a": 5}}', "\x00", "[" * 100_000],
+)
 def test_a_damaged_index_is_refused_with_the_way_out(at, content):
     Path("mine").mkdir()
     Path("mine/limen.json").write_text(content)
@@ -159,10 +185,18 @@ def test_a_damaged_result_is_computed_again(at, content):
 
 
 AIMS = {
-    "a sticker": ({"attack_name": "adversarial_sticker", "attack_params": {"adv_target": 77}}, "adv_target has class 77"),
-    "random classes": ({"attack_name": "carlini_wagner", "attack_params": {"target_class": "random", "random_classes": "5 66"}},
-                       "random_classes has class 66"),
-}  # fmt: skip
+    "a sticker": (
+        {"attack_name": "adversarial_sticker", "attack_params": {"adv_target": 77}},
+        "adv_target has class 77",
+    ),
+    "random classes": (
+        {
+            "attack_name": "carlini_wagner",
+            "attack_params": {"target_class": "random", "random_classes": "5 66"},
+        },
+        "random_classes has class 66",
+    ),
+}
 
 
 @pytest.mark.parametrize("aim", AIMS)
@@ -182,11 +216,21 @@ def test_values_of_a_variable_are_checked_before_the_first_cell_too(at):
 
 
 def test_everything_that_is_missing_is_told_before_the_first_cell(at, tmp_path):
-    content = task("accuracy", [{"attack_name": "adversarial_sticker", "attack_params": {"adv_sticker_path": "lost.png"}}])
-    imagenet = {"model_name": "resnet50", "datasource_name": "imagenet", "net_id": "r", "datasource_params": {"path": "/nowhere"}}
+    content = task(
+        "accuracy",
+        [{"attack_name": "adversarial_sticker", "attack_params": {"adv_sticker_path": "lost.png"}}],
+    )
+    imagenet = {
+        "model_name": "resnet50",
+        "datasource_name": "imagenet",
+        "net_id": "r",
+        "datasource_params": {"path": "/nowhere"},
+    }
     lost = net() | {"net_id": "lost", "datasource_params": {"path": "/elsewhere"}}
     content["tasks"][0]["nets"] = [net(), lost, imagenet]
-    content["tasks"] += task("accuracy", [{**FGSM, "specific_models": [{**imagenet, "net_id": "s"}]}])["tasks"]
+    content["tasks"] += task("accuracy", [{**FGSM, "specific_models": [{**imagenet, "net_id": "s"}]}])[
+        "tasks"
+    ]
     with pytest.raises(UserError) as found:
         at(content, out=Path("mine"))
     told = str(found.value)
@@ -207,13 +251,20 @@ def test_classes_that_do_not_fit_are_refused_before_the_first_cell(at, pictures,
             folder.mkdir(parents=True)
             Image.fromarray(np.full((40, 40, 3), 40 * number, np.uint8)).save(folder / "a.png")
     shape = {"growth_rate": 4, "num_init_features": 8, "block_config": [1, 1, 1, 1]}
-    small = {"model_name": "densenet121", "datasource_name": "imagenet", "net_id": "dense", "model_params": {"num_classes": 5, **shape},
-             "datasource_params": {"path": "imagenet"}}  # fmt: skip
+    small = {
+        "model_name": "densenet121",
+        "datasource_name": "imagenet",
+        "net_id": "dense",
+        "model_params": {"num_classes": 5, **shape},
+        "datasource_params": {"path": "imagenet"},
+    }
     content = task("accuracy", [FGSM])
     content["tasks"][0]["nets"] = [small]
     message = "has 6 classes, but the model densenet121 tells only 5 apart"
     if where == "surrogate":
-        content["tasks"][0]["nets"] = [{**small, "net_id": "six", "model_params": {"num_classes": 6, **shape}}]
+        content["tasks"][0]["nets"] = [
+            {**small, "net_id": "six", "model_params": {"num_classes": 6, **shape}}
+        ]
         other = {**small, "model_params": {"num_classes": 8, **shape}}
         content["tasks"][0]["attacks"] = [{**FGSM, "specific_models": [other]}]
         message = "tells 8 classes apart, but the net six tells 6"
@@ -228,7 +279,9 @@ def test_pictures_of_another_size_are_refused_before_the_first_cell(at, pictures
     for part, n in (("train", 4), ("t10k", 4)):
         idx(tmp_path / f"wide/MNIST/raw/{part}-images-idx3-ubyte", np.zeros((n, 90, 90), np.uint8))
         idx(tmp_path / f"wide/MNIST/raw/{part}-labels-idx1-ubyte", np.zeros(n, np.uint8))
-    content = task("accuracy", defenses=[{"defense_name": "crop_rescale", "defense_params": {"crop_size": 60}}])
+    content = task(
+        "accuracy", defenses=[{"defense_name": "crop_rescale", "defense_params": {"crop_size": 60}}]
+    )
     with pytest.raises(UserError, match="crops of 60 pixels, but the pictures have only 28"):
         at(content, out=Path("mine"))
     content["tasks"][0]["defenses"] = []
@@ -244,13 +297,19 @@ def test_plan_lists_the_cells_of_a_crAdv_file_and_what_they_cost(at, pictures):
     told = CliRunner().invoke(app, ["plan", "file.json", *mapped])
     assert told.exit_code == 0, told.output
     assert "6 cells, at most about" in told.output
-    for words in ("digits | accuracy | no defence | no attack", "digits | accuracy | jpeg | i_fgsm", "belongs into attack_params"):
+    for words in (
+        "digits | accuracy | no defence | no attack",
+        "digits | accuracy | jpeg | i_fgsm",
+        "belongs into attack_params",
+    ):
         assert words in told.output
     assert not Path("found").exists()
     quick = CliRunner().invoke(app, ["plan", "file.json", "--quick"])
     assert quick.exit_code == 0, quick.output
     assert "6 cells" in quick.output
-    assert isinstance(CliRunner().invoke(app, ["plan", "file.json"]).exception, UserError)  # the pictures are elsewhere
+    assert isinstance(
+        CliRunner().invoke(app, ["plan", "file.json"]).exception, UserError
+    )  # the pictures are elsewhere
 
 
 def test_options_of_crAdvs_files_are_refused_for_others(tmp_path):

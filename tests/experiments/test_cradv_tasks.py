@@ -1,4 +1,5 @@
-"""CrAdv's other tasks: samples, transfer, variables of an attack, training, stickers, and what happens when a cell fails."""
+"""CrAdv's other tasks: samples, transfer, variables of an attack, training, stickers, and what happens when a
+cell fails."""
 
 from pathlib import Path
 
@@ -29,11 +30,27 @@ def test_samples_saves_pictures_and_what_is_said_of_them(at):
         "pert_norm_2",
         "pert_norm_inf",
     ]
-    assert first["original_label"].split(" - ")[1] in ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    assert first["original_label"].split(" - ")[1] in (
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+    )
     assert first["clean_confidence"].endswith("%")
     assert first["pert_norm_inf"] == pytest.approx(0.25, abs=1e-6)
-    saved = {p.name: np.asarray(Image.open(p)).astype(int) for p in (root / "digits/samples_jpeg_fgsm/result_1").iterdir()}
-    assert sorted(saved) == sorted(f"{i}_{what}.png" for i in (1, 2, 3) for what in ("clean", "adversary", "perturbation", "defended"))
+    saved = {
+        p.name: np.asarray(Image.open(p)).astype(int)
+        for p in (root / "digits/samples_jpeg_fgsm/result_1").iterdir()
+    }
+    assert sorted(saved) == sorted(
+        f"{i}_{what}.png" for i in (1, 2, 3) for what in ("clean", "adversary", "perturbation", "defended")
+    )
     assert np.abs(saved["1_adversary.png"] - saved["1_clean.png"]).max() == 64  # 0.25 of 255
     assert (saved["1_defended.png"] != saved["1_adversary.png"]).any()
 
@@ -58,17 +75,24 @@ def test_each_surrogate_attacks_once_and_is_named(at, pictures):
     root, heard = at("transfer.json")
     assert not any("random" in text for text in heard.said), "the weights were found"
     runs = ["fgsm on other", "fgsm on third", "mi_fgsm", "mi_fgsm on other"]
-    assert heard.cells == [f"digits | accuracy | {defense} | {run}" for defense in ("no defence", "jpeg") for run in runs]
+    assert heard.cells == [
+        f"digits | accuracy | {defense} | {run}" for defense in ("no defence", "jpeg") for run in runs
+    ]
     found = [read(root / f"digits/accuracy_fgsm/result_{n}.json")["attack_data"] for n in (1, 2)]
     assert [f["specific_model"]["net_id"] for f in found] == ["other", "third"]
     assert "specific_models" not in found[0]
     assert (
-        read(root / "digits/accuracy_jpeg_mi_fgsm/result_2.json")["attack_data"]["specific_model"]["datasource_params"]["batch_size"] == 6
+        read(root / "digits/accuracy_jpeg_mi_fgsm/result_2.json")["attack_data"]["specific_model"][
+            "datasource_params"
+        ]["batch_size"]
+        == 6
     )
     own = read(root / "digits/accuracy_mi_fgsm/result_1.json")
     assert "specific_model" not in own["attack_data"]
     other = read(root / "digits/accuracy_mi_fgsm/result_2.json")
-    assert own["result"]["correct"] <= other["result"]["correct"], "the net's own gradient fools it at least as well"
+    assert own["result"]["correct"] <= other["result"]["correct"], (
+        "the net's own gradient fools it at least as well"
+    )
 
 
 def test_attack_variables_are_judged_behind_the_defence_and_plotted(at):
@@ -110,17 +134,24 @@ def test_training_writes_weights_that_the_next_task_takes(at):
     assert not torch.equal(state["conv1.weight"], untrained["conv1.weight"])
     judged = load_model({"name": "resnet14_mnist", "weights": "data/weights/digits.pth"})
     assert judged is not None
-    first = (Path("data/weights/digits.pth").read_bytes(), read(root / "digits/accuracy/result_1.json")["result"])
+    first = (
+        Path("data/weights/digits.pth").read_bytes(),
+        read(root / "digits/accuracy/result_1.json")["result"],
+    )
     weights("digits", 0)
     again, _ = at(content, out=Path("again"))
     assert first[1] == read(again / "digits/accuracy/result_1.json")["result"], "training is deterministic"
 
 
 def test_safe_mode_writes_the_error_as_the_whole_file_and_goes_on(at):
-    content = task("accuracy", [failing_attack(), {"attack_name": "random_noise"}], params={"limit_samples": 2})
+    content = task(
+        "accuracy", [failing_attack(), {"attack_name": "random_noise"}], params={"limit_samples": 2}
+    )
     with pytest.raises(UserError, match=r"broken\.png: cannot be read as a picture"):
         at(content, out=Path("strict"))
-    assert sorted(p.name for p in Path("strict").rglob("*.json")) == ["limen.json", "result_1.json"], "the clean run, and no half result"
+    assert sorted(p.name for p in Path("strict").rglob("*.json")) == ["limen.json", "result_1.json"], (
+        "the clean run, and no half result"
+    )
     root, heard = at({**content, "config": {"safe_mode": True}}, out=Path("safe"))
     assert "cannot be read as a picture" in read(root / "digits/accuracy_adversarial_sticker/result_1.json")
     assert read(root / "digits/accuracy_random_noise/result_1.json")["result"]["total"] == 2
@@ -131,7 +162,12 @@ def test_safe_mode_writes_the_error_as_the_whole_file_and_goes_on(at):
 def test_an_adversarial_sticker_is_made_saved_and_used_again(at):
     made = {
         "attack_name": "adversarial_sticker",
-        "attack_params": {"limit_samples": 3, "transforms_per_img": 2, "iter_per_img": 2, "save_path": "made.png"},
+        "attack_params": {
+            "limit_samples": 3,
+            "transforms_per_img": 2,
+            "iter_per_img": 2,
+            "save_path": "made.png",
+        },
     }
     root, _ = at(task("accuracy", [made], params={"limit_samples": 4}, skip_no_attack=True), out=Path("made"))
     first = read(root / "digits/accuracy_adversarial_sticker/result_1.json")["result"]

@@ -1,4 +1,5 @@
-"""What the disk can do to a run: full, read-only, files cut short. One sentence, exit code 2, nothing half-written."""
+"""What the disk can do to a run: full, read-only, files cut short. One sentence, exit code 2, nothing
+half-written."""
 
 import ctypes
 import json
@@ -35,8 +36,15 @@ EXPERIMENT = Experiment.model_validate(CONTENT)
 Prepare = Callable[[], object]
 
 
-def command(*arguments: object, cwd: Path, prepare: Prepare = lambda: None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+def command(
+    *arguments: object, cwd: Path, prepare: Prepare = lambda: None
+) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     words = [sys.executable, "-m", "limen.cli.app", *map(str, arguments)]
     return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, preexec_fn=prepare)
 
@@ -84,15 +92,26 @@ def clips(tmp_path) -> tuple[Path, Path]:
 
 @pytest.fixture(params=["a small disk", "a limit on files"])
 def full(request, tmp_path) -> Iterator[tuple[Path, Prepare, str]]:
-    """A place where nothing fits after the first kilobytes. Mounting takes rights that not everybody has; a limit works everywhere."""
+    """A place where nothing fits after the first kilobytes. Mounting takes rights that not everybody has; a
+    limit works everywhere."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = request.param == "a small disk" and os.geteuid() == 0
-    if mounted and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", place], capture_output=True).returncode == 0:
+    if (
+        mounted
+        and subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", place], capture_output=True
+        ).returncode
+        == 0
+    ):
         yield place, lambda: None, "the disk is full"
         subprocess.run(["umount", place], check=True)
     else:
-        yield place, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000)), "files may not be so large here"
+        yield (
+            place,
+            lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000)),
+            "files may not be so large here",
+        )
 
 
 def test_a_full_disk_stops_a_run_with_a_sentence_and_resume_goes_on_with_room(file, full, tmp_path):
@@ -101,7 +120,9 @@ def test_a_full_disk_stops_a_run_with_a_sentence_and_resume_goes_on_with_room(fi
     one_sentence(done, words, f"limen run {file}", "--resume")
     assert halves(place) == []
     for cell in (place / "run" / "cells").iterdir():  # what is there is whole
-        assert {"cell.json", "rows.parquet", "summary.json", "examples.json"} <= {p.name for p in cell.iterdir()}
+        assert {"cell.json", "rows.parquet", "summary.json", "examples.json"} <= {
+            p.name for p in cell.iterdir()
+        }
     roomy = Path(shutil.copytree(place / "run", tmp_path / "roomy"))
     run(EXPERIMENT, roomy, resume=True)
     assert len(read_table(roomy / "rows.parquet")) == 48
@@ -119,7 +140,9 @@ def test_a_full_disk_loses_no_report_table_or_page(full, copied, clips, tmp_path
         ["measure", *clips, "--html", place / "new.html"],
     ):
         one_sentence(command(*arguments, cwd=tmp_path, prepare=prepare), words, str(arguments[-1]))
-    one_sentence(command("measure", *clips, "--csv", place / "link.csv", cwd=tmp_path), "link.csv: the disk is full")
+    one_sentence(
+        command("measure", *clips, "--csv", place / "link.csv", cwd=tmp_path), "link.csv: the disk is full"
+    )
     assert (place / "old.html").read_text() == "the old page"
     assert {p.name for p in place.iterdir()} - {"fill"} == {"link.csv", "old.html"}
 
@@ -131,7 +154,9 @@ def test_a_full_disk_leaves_no_part_of_a_template(full, tmp_path):
         fill(place / "fill")
     else:
         prepare = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # noqa: E731
-    one_sentence(command("new", "attack", "mine", "--into", place, cwd=tmp_path, prepare=prepare), f"mine.py: {words}")
+    one_sentence(
+        command("new", "attack", "mine", "--into", place, cwd=tmp_path, prepare=prepare), f"mine.py: {words}"
+    )
     assert {p.name for p in place.iterdir()} - {"fill"} == {"small.txt"}
     (place / "fill").unlink(missing_ok=True)
     assert command("new", "attack", "mine", "--into", place, cwd=tmp_path).returncode == 0
@@ -142,17 +167,30 @@ def test_a_full_disk_loses_no_answers_that_are_exported(full, tmp_path):
     assert command("listen", "new", "study", "--template", "abx", "--seed", "0", cwd=tmp_path).returncode == 0
     assert command("listen", "simulate", "study", "--listeners", 4, cwd=tmp_path).returncode == 0
     (place / "old.csv").write_text("the old answers")
-    (place / "full.csv").symlink_to("/dev/full")  # SQLite itself needs files larger than the limit: here the device does it everywhere
+    (place / "full.csv").symlink_to(
+        "/dev/full"
+    )  # SQLite itself needs files larger than the limit: here the device does it everywhere
     if words == "the disk is full":
         fill(place / "fill")
     for name in ["full.csv", "old.csv"] if words == "the disk is full" else ["full.csv"]:
-        export = ["listen", "export", "study", place / name, "--database", f"sqlite:///{tmp_path / 'study' / 'simulated.db'}"]
+        export = [
+            "listen",
+            "export",
+            "study",
+            place / name,
+            "--database",
+            f"sqlite:///{tmp_path / 'study' / 'simulated.db'}",
+        ]
         one_sentence(command(*export, cwd=tmp_path), f"{name}: the disk is full")
     assert (place / "old.csv").read_text() == "the old answers"
     assert {p.name for p in place.iterdir()} - {"fill"} == {"old.csv", "full.csv"}
     (tmp_path / "a.codebook.csv").symlink_to("/dev/full")
     export = ["listen", "export", "study", tmp_path / "a.csv", "--simulated"]
-    one_sentence(command(*export, cwd=tmp_path), "a.codebook.csv: the disk is full", f"The table itself, {tmp_path / 'a.csv'}, is written")
+    one_sentence(
+        command(*export, cwd=tmp_path),
+        "a.codebook.csv: the disk is full",
+        f"The table itself, {tmp_path / 'a.csv'}, is written",
+    )
 
 
 def fill(path: Path) -> None:
@@ -165,7 +203,10 @@ def fill(path: Path) -> None:
 def obey_modes() -> None:
     """Root may write everywhere; without this right it obeys the modes of folders as everybody does."""
     if os.geteuid() == 0:
-        for right in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH out of the bounding set: gone with the next exec
+        for right in (
+            1,
+            2,
+        ):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH out of the bounding set: gone with the next exec
             assert ctypes.CDLL(None).prctl(24, right) == 0
 
 
@@ -186,9 +227,13 @@ def test_a_read_only_folder_is_one_sentence(file, copied, clips, tmp_path):
 
 def test_a_path_below_a_file_is_one_sentence_and_no_folder_is_left(file, clips, tmp_path):
     (tmp_path / "taken").write_text("")
-    one_sentence(command("run", file, "--out", tmp_path / "taken" / "run", cwd=tmp_path), "Not a directory", "taken")
+    one_sentence(
+        command("run", file, "--out", tmp_path / "taken" / "run", cwd=tmp_path), "Not a directory", "taken"
+    )
     one_sentence(command("measure", *clips, "--csv", tmp_path / "taken" / "m.csv", cwd=tmp_path), "taken")
-    one_sentence(command("run", file, "--out", tmp_path / "new" / ("x" * 300), cwd=tmp_path), "File name too long")
+    one_sentence(
+        command("run", file, "--out", tmp_path / "new" / ("x" * 300), cwd=tmp_path), "File name too long"
+    )
     assert not (tmp_path / "new").exists()
 
 
@@ -199,7 +244,9 @@ def cut(path: Path) -> None:
 @pytest.mark.parametrize("name", ["config.json", "environment.json"])
 def test_a_file_of_the_run_that_was_cut_short_is_named_with_the_way_out(name, file, copied, tmp_path):
     cut(copied / name)
-    one_sentence(command("run", file, "--out", copied, "--resume", cwd=tmp_path), f"{name} is damaged", "Delete it")
+    one_sentence(
+        command("run", file, "--out", copied, "--resume", cwd=tmp_path), f"{name} is damaged", "Delete it"
+    )
     one_sentence(command("report", copied, cwd=tmp_path), f"{name} is damaged", "Delete it", "--resume")
     (copied / name).unlink()
     run(EXPERIMENT, copied, resume=True)  # the way out that was told
@@ -233,7 +280,10 @@ def test_another_version_that_goes_on_says_so_and_both_are_recorded(finished, tm
     (folder / "environment.json").write_text(json.dumps(known))
     done = command("run", file, "--out", folder, "--resume", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"this run was begun with limen 0.0.7, torch {known['torch']} and goes on with limen {limen.__version__}" in done.stdout
+    assert (
+        f"this run was begun with limen 0.0.7, torch {known['torch']} and goes on with limen "
+        f"{limen.__version__}" in done.stdout
+    )
     now = json.loads((folder / "environment.json").read_text())
     assert [s["limen"] for s in now["sessions"]] == ["0.0.7", limen.__version__]
     assert all(s["command"] and s["started"] for s in now["sessions"])

@@ -23,11 +23,19 @@ CONTENT = {
     "name": "t",
     "examples": 2,
     "audit": False,
-    "tasks": [{"nets": [NET], "defenses": [None, {"name": "bit_depth"}],
-               "attacks": [None, {"name": "random_noise", "budget": {"name": "l2", "eps": 0.5}},
-                           {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.05}}],
-               "sweep": {"attack.budget.eps": [0.02, 0.05]}}],
-}  # fmt: skip
+    "tasks": [
+        {
+            "nets": [NET],
+            "defenses": [None, {"name": "bit_depth"}],
+            "attacks": [
+                None,
+                {"name": "random_noise", "budget": {"name": "l2", "eps": 0.5}},
+                {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.05}},
+            ],
+            "sweep": {"attack.budget.eps": [0.02, 0.05]},
+        }
+    ],
+}
 
 
 def rows(folder: Path) -> list[dict]:
@@ -72,14 +80,28 @@ def test_the_files_of_a_run_hold_the_very_change_that_was_bounded_and_reported(t
     draw = torch.Generator().manual_seed(0)
     for name in ("down", "go"):
         for number in range(2):
-            write_clip(tmp_path / "clips" / "test" / name / f"{number}.wav", 0.2 * torch.randn(8000, generator=draw), 8000)
-    net = {"model": {"name": "keyword_cnn", "weights": "random", "classes": ["down", "go"]},
-           "data": {"name": "clip_folder", "path": str(tmp_path / "clips"), "duration_s": 1.0}}  # fmt: skip
+            write_clip(
+                tmp_path / "clips" / "test" / name / f"{number}.wav",
+                0.2 * torch.randn(8000, generator=draw),
+                8000,
+            )
+    net = {
+        "model": {"name": "keyword_cnn", "weights": "random", "classes": ["down", "go"]},
+        "data": {"name": "clip_folder", "path": str(tmp_path / "clips"), "duration_s": 1.0},
+    }
     attacks = [{"name": "random_noise", "budget": {"name": "snr", "snr_db": 70}}]
-    run(Experiment.model_validate({"name": "t", "tasks": [{"nets": [net], "attacks": attacks}], "audit": False}), tmp_path / "run")
+    run(
+        Experiment.model_validate(
+            {"name": "t", "tasks": [{"nets": [net], "attacks": attacks}], "audit": False}
+        ),
+        tmp_path / "run",
+    )
     for examples in (tmp_path / "run").glob("cells/*/examples.json"):
         for example in json.loads(examples.read_text()):
-            clean, adversarial = (read_clip(examples.parent / example["files"][k], 16000).double() for k in ("clean", "adversarial"))
+            clean, adversarial = (
+                read_clip(examples.parent / example["files"][k], 16000).double()
+                for k in ("clean", "adversarial")
+            )
             snr_db = 10 * torch.log10(clean.square().sum() / (adversarial - clean).square().sum())
             assert snr_db >= 70
             assert example["metrics"]["snr_db"] == pytest.approx(float(snr_db), abs=1e-4)
@@ -94,7 +116,9 @@ def test_every_row_carries_its_id_and_no_row_is_dropped(whole):
 
 def test_what_cannot_be_computed_is_null_with_a_reason(whole):
     clean = [row for row in rows(whole) if row["attack"] == "none"]
-    assert all(row["dissimilarity_l2"] == 0 or "dissimilarity_l2" in json.loads(row["missing"]) for row in clean)
+    assert all(
+        row["dissimilarity_l2"] == 0 or "dissimilarity_l2" in json.loads(row["missing"]) for row in clean
+    )
 
 
 def test_batch_size_changes_no_result(whole, tmp_path):
@@ -115,7 +139,10 @@ def test_an_error_in_one_of_several_processes_ends_the_run_with_its_message(tmp_
 
 def test_a_universal_perturbation_is_crafted_once_and_kept(tmp_path):
     uap = {"name": "uap", "samples": 16, "epochs": 1, "budget": {"name": "linf", "eps": 0.1}}
-    tasks = [{"nets": [NET], "attacks": [uap]}, {"task": {"name": "samples"}, "nets": [NET], "attacks": [uap]}]
+    tasks = [
+        {"nets": [NET], "attacks": [uap]},
+        {"task": {"name": "samples"}, "nets": [NET], "attacks": [uap]},
+    ]
     run(Experiment.model_validate({"name": "t", "audit": False, "tasks": tasks}), tmp_path / "run")
     assert len(list((tmp_path / "run" / "crafted").glob("*.safetensors"))) == 1
 
@@ -126,7 +153,8 @@ def test_a_run_killed_at_any_moment_resumes_to_identical_rows(whole, tmp_path):
     file.write_text(yaml.safe_dump(CONTENT))
     code = (
         "from pathlib import Path; import torch; torch.set_num_threads(1)\n"
-        "from limen.experiments.engine import run; from limen.experiments.file import load_file, read_experiment\n"
+        "from limen.experiments.engine import run; from limen.experiments.file import load_file, "
+        "read_experiment\n"
         f"p = Path({str(file)!r}); run(read_experiment(load_file(p), p), Path({str(folder)!r}), resume=True)"
     )
     kills = 0
@@ -183,7 +211,9 @@ def test_training_leaves_weights_that_a_later_run_uses(tmp_path):
         "task": {"name": "train", "epochs": 8, "lr": 0.005},
         "nets": [{"model": {"name": "mlp", "weights": "random"}, "data": {"name": "digits"}}],
     }
-    summary = run(Experiment.model_validate({"name": "t", "audit": False, "tasks": [entry]}), tmp_path / "run")
+    summary = run(
+        Experiment.model_validate({"name": "t", "audit": False, "tasks": [entry]}), tmp_path / "run"
+    )
     trained = summary["cells"][0]["summary"]["columns"]["correct"]["mean"]
     assert trained > 0.85
     weights = tmp_path / "run" / "cells" / summary["cells"][0]["id"] / "weights.safetensors"
@@ -196,17 +226,23 @@ def test_an_attack_on_another_net_is_judged_on_the_victim(tmp_path):
     other = {"models": [{"name": "mlp", "weights": "random", "init_seed": 5}]}
     attack = {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.05}}
     entry = {"nets": [NET], "attacks": [attack, {**attack, "surrogate": other}]}
-    summary = run(Experiment.model_validate({"name": "t", "audit": False, "tasks": [entry]}), tmp_path / "run")
+    summary = run(
+        Experiment.model_validate({"name": "t", "audit": False, "tasks": [entry]}), tmp_path / "run"
+    )
     direct, transferred = (c["summary"]["columns"]["fooled"]["mean"] for c in summary["cells"])
     assert transferred <= direct
     assert summary["cells"][1]["labels"]["attack"] == "pgd on mlp"
 
 
 def test_constrained_accuracy_gives_a_curve_that_starts_clean_and_falls(tmp_path):
-    entry = {"task": {"name": "constrained_accuracy", "constraint": "linf", "values": [0, 0.05, 0.4]},
-             "nets": [{"model": {"name": "cnn"}, "data": NET["data"]}],
-             "attacks": [{"name": "pgd", "steps": 10, "budget": {"name": "linf", "eps": 1}}, {"name": "deepfool"}]}  # fmt: skip
-    summary = run(Experiment.model_validate({"name": "t", "audit": False, "tasks": [entry]}), tmp_path / "run")
+    entry = {
+        "task": {"name": "constrained_accuracy", "constraint": "linf", "values": [0, 0.05, 0.4]},
+        "nets": [{"model": {"name": "cnn"}, "data": NET["data"]}],
+        "attacks": [{"name": "pgd", "steps": 10, "budget": {"name": "linf", "eps": 1}}, {"name": "deepfool"}],
+    }
+    summary = run(
+        Experiment.model_validate({"name": "t", "audit": False, "tasks": [entry]}), tmp_path / "run"
+    )
     for cell in summary["cells"]:
         curve = cell["summary"]["result"]
         assert curve["accuracy"][0] > 0.9

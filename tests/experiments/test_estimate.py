@@ -25,7 +25,9 @@ def plan(tmp_path):
 
     def planned(*options, **task):
         path = tmp_path / "experiment.yaml"
-        path.write_text(yaml.safe_dump({"audit": task.pop("audit", False), "tasks": [{"metrics": [], **task}]}))
+        path.write_text(
+            yaml.safe_dump({"audit": task.pop("audit", False), "tasks": [{"metrics": [], **task}]})
+        )
         return CliRunner().invoke(app, ["plan", str(path), "--jobs", "1", *options])
 
     yield planned
@@ -58,10 +60,17 @@ def test_whisper_is_estimated_too(plan, tmp_path):
     for name in "ab":
         with wave.open(str(tmp_path / f"{name}.wav"), "wb") as file:
             file.setparams((1, 2, 16_000, 0, "NONE", ""))
-            file.writeframes((torch.randn(12_000, generator=torch.Generator().manual_seed(0)) * 2000).short().numpy().tobytes())
+            file.writeframes(
+                (torch.randn(12_000, generator=torch.Generator().manual_seed(0)) * 2000)
+                .short()
+                .numpy()
+                .tobytes()
+            )
     (tmp_path / "table.csv").write_text("file,transcript\na.wav,ok go\nb.wav,now\n")
-    net = {"model": {"name": "whisper", "weights": str(tmp_path / "tiny"), "most_tokens": 4},
-           "data": {"name": "transcripts", "path": str(tmp_path / "table.csv")}}  # fmt: skip
+    net = {
+        "model": {"name": "whisper", "weights": str(tmp_path / "tiny"), "most_tokens": 4},
+        "data": {"name": "transcripts", "path": str(tmp_path / "table.csv")},
+    }
     done = plan(nets=[net], attacks=[{"name": "pgd", "steps": 2, "budget": SNR}, {"name": "cw", "steps": 2}])
     assert done.exit_code == 0, done.output
     assert RANGE.search(done.output), done.output
@@ -90,7 +99,11 @@ def test_a_cell_that_cannot_run_is_named_with_its_reason_and_the_others_are_esti
 
 
 def test_quick_lists_the_cells_and_opens_no_net(plan):
-    done = plan("--quick", nets=[{"model": {"name": "mlp", "weights": "nowhere.safetensors"}, "data": DIGITS}], attacks=[PGD])
+    done = plan(
+        "--quick",
+        nets=[{"model": {"name": "mlp", "weights": "nowhere.safetensors"}, "data": DIGITS}],
+        attacks=[PGD],
+    )
     assert done.exit_code == 0, done.output
     assert "1 cells" in done.output
     assert "about" not in done.output.splitlines()[-1]

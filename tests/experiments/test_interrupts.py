@@ -14,7 +14,10 @@ import yaml
 ROOT = Path(__file__).parents[2]
 NET = {"model": {"name": "cnn"}, "data": {"name": "digits", "limit": 40}}
 ENDLESS = {"name": "cw_l2", "search_steps": 9, "steps": 100_000, "abort_early": False}
-CONTENT = {"audit": False, "tasks": [{"nets": [NET], "attacks": [None, ENDLESS, {**ENDLESS, "learning_rate": 0.02}]}]}
+CONTENT = {
+    "audit": False,
+    "tasks": [{"nets": [NET], "attacks": [None, ENDLESS, {**ENDLESS, "learning_rate": 0.02}]}],
+}
 
 
 @pytest.fixture
@@ -24,11 +27,18 @@ def file(tmp_path) -> Path:
 
 
 def limen(*arguments: object, cwd: Path) -> "subprocess.Popen[str]":
-    """In a session of its own: everything it starts belongs to it, and a signal to the group reaches nobody else."""
+    """In a session of its own: everything it starts belongs to it, and a signal to the group reaches nobody
+    else."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "limen.cli.app", *map(str, arguments)]
     return subprocess.Popen(
-        command, cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        command,
+        cwd=cwd,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
 
 
@@ -77,16 +87,32 @@ def check_stopped(process: "subprocess.Popen[str]", run: Path) -> list[str]:
 @pytest.mark.parametrize("whole_group", [True, False])
 def test_ctrl_c_prints_how_to_resume_and_leaves_no_process(file, tmp_path, jobs, whole_group):
     process = limen("run", "t.yaml", "--jobs", jobs, cwd=tmp_path)
-    wait_for(lambda: any(computing(run, jobs) for run in tmp_path.glob("runs/t-*")), "cells are being computed")
+    wait_for(
+        lambda: any(computing(run, jobs) for run in tmp_path.glob("runs/t-*")), "cells are being computed"
+    )
     (run,) = tmp_path.glob("runs/t-*")
     os.killpg(process.pid, signal.SIGINT) if whole_group else os.kill(process.pid, signal.SIGINT)
     later = check_stopped(process, run)
-    assert later == ["limen", "run", "t.yaml", "--jobs", str(jobs), "--out", str(run.relative_to(tmp_path)), "--resume"]
+    assert later == [
+        "limen",
+        "run",
+        "t.yaml",
+        "--jobs",
+        str(jobs),
+        "--out",
+        str(run.relative_to(tmp_path)),
+        "--resume",
+    ]
 
 
 def test_the_printed_command_goes_on(file, tmp_path):
     process = limen("run", "t.yaml", "--jobs", 1, "--out", "r", cwd=tmp_path)
-    wait_for(lambda: (tmp_path / "r" / "log.txt").exists() and "done in" in (tmp_path / "r" / "log.txt").read_text(), "a cell is done")
+    wait_for(
+        lambda: (
+            (tmp_path / "r" / "log.txt").exists() and "done in" in (tmp_path / "r" / "log.txt").read_text()
+        ),
+        "a cell is done",
+    )
     os.kill(process.pid, signal.SIGINT)
     later = check_stopped(process, tmp_path / "r")
     again = limen(*later[1:], cwd=tmp_path)
@@ -126,7 +152,10 @@ def test_ctrl_c_while_the_report_is_written_prints_how_to_go_on(tmp_path):
     process = limen("run", "t.yaml", "--out", "r", cwd=tmp_path)
     wait_for(lambda: (tmp_path / "r" / "config.json").exists(), "the folder is there")
     os.mkfifo(tmp_path / "r" / "report.html")  # a pipe that is never read: the report waits there
-    wait_for(lambda: (tmp_path / "r" / "summary.json").exists() and not (tmp_path / "r" / ".lock").exists(), "the cells are done")
+    wait_for(
+        lambda: (tmp_path / "r" / "summary.json").exists() and not (tmp_path / "r" / ".lock").exists(),
+        "the cells are done",
+    )
     os.kill(process.pid, signal.SIGINT)
     assert check_stopped(process, tmp_path / "r")[-1] == "--resume"
 
@@ -158,7 +187,12 @@ def test_a_second_run_into_the_folder_is_refused_and_names_the_first(file, tmp_p
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
     wait_for(lambda: not alive(first.pid), "the workers died with it")
-    third = limen("run", "t.yaml", "--jobs", 1, "--out", "r", "--resume", cwd=tmp_path)  # a killed run leaves no lock behind
-    wait_for(lambda: f'"pid": {third.pid}' in (tmp_path / "r" / ".lock").read_text(), "the third run holds the lock")
+    third = limen(
+        "run", "t.yaml", "--jobs", 1, "--out", "r", "--resume", cwd=tmp_path
+    )  # a killed run leaves no lock behind
+    wait_for(
+        lambda: f'"pid": {third.pid}' in (tmp_path / "r" / ".lock").read_text(),
+        "the third run holds the lock",
+    )
     os.kill(third.pid, signal.SIGKILL)
     third.communicate()

@@ -32,12 +32,19 @@ def test_a_grid_is_nets_times_defenses_times_attacks():
 
 def test_a_sweep_varies_the_cells_that_have_the_option_and_runs_the_others_once():
     cells = plan(experiment(attacks=[None, PGD], sweep={"attack.budget.eps": [0.1, 0.2, 0.3]}))
-    assert [c.variable for c in cells] == [None, {"attack.budget.eps": 0.1}, {"attack.budget.eps": 0.2}, {"attack.budget.eps": 0.3}]
+    assert [c.variable for c in cells] == [
+        None,
+        {"attack.budget.eps": 0.1},
+        {"attack.budget.eps": 0.2},
+        {"attack.budget.eps": 0.3},
+    ]
     assert [c.spec["attack"]["budget"]["eps"] for c in cells[1:]] == [0.1, 0.2, 0.3]
 
 
 def test_two_swept_options_make_a_grid():
-    cells = plan(experiment(attacks=[PGD], sweep={"attack.budget.eps": [0.1, 0.2], "attack.steps": [1, 2, 3]}))
+    cells = plan(
+        experiment(attacks=[PGD], sweep={"attack.budget.eps": [0.1, 0.2], "attack.steps": [1, 2, 3]})
+    )
     assert len(cells) == 6
 
 
@@ -48,7 +55,9 @@ def test_a_swept_option_that_no_cell_has_is_an_error_that_names_it():
 
 def test_a_plan_is_counted_before_it_is_made():
     values = list(range(1, 301))
-    entry = experiment(attacks=[PGD], sweep={"attack.steps": values, "attack.restarts": values, "attack.budget.eps": values})
+    entry = experiment(
+        attacks=[PGD], sweep={"attack.steps": values, "attack.restarts": values, "attack.budget.eps": values}
+    )
     with pytest.raises(UserError, match=r"27,000,000 cells.*tasks\[0\].*at most 10,000"):
         plan(entry)
     with pytest.raises(UserError, match=r"64,000,000 cells"):
@@ -58,7 +67,11 @@ def test_a_plan_is_counted_before_it_is_made():
 def test_a_swept_part_is_checked_like_one_that_stands_in_the_file():
     for path, value, words in (
         ("attack", 5, "An attack is written"),
-        ("attack", {"name": "pgd", "surrogate": {"models": []}}, "surrogate.models: list should have at least 1 item"),
+        (
+            "attack",
+            {"name": "pgd", "surrogate": {"models": []}},
+            "surrogate.models: list should have at least 1 item",
+        ),
         ("attack.budget", "linf", '"eps" is required'),
         ("model", None, "A model is written"),
         ("data.name", ["digits"], "A data set is written"),
@@ -70,7 +83,9 @@ def test_a_swept_part_is_checked_like_one_that_stands_in_the_file():
     with pytest.raises(UserError, match="needs an attack"):
         plan(
             experiment(
-                task={"name": "constrained_accuracy", "values": [0.1], "constraint": "linf"}, attacks=[PGD], sweep={"attack": [None]}
+                task={"name": "constrained_accuracy", "values": [0.1], "constraint": "linf"},
+                attacks=[PGD],
+                sweep={"attack": [None]},
             )
         )
 
@@ -85,7 +100,9 @@ def test_the_id_depends_on_what_decides_the_result_and_on_nothing_else():
     assert one[0].id == two[0].id
     other = Experiment.model_validate({"name": "t", "seed": 1, "tasks": [{"nets": [NET], "attacks": [PGD]}]})
     assert plan(other)[0].id != one[0].id
-    sized = Experiment.model_validate({"name": "t", "batch_size": 7, "tasks": [{"nets": [NET], "attacks": [PGD]}]})
+    sized = Experiment.model_validate(
+        {"name": "t", "batch_size": 7, "tasks": [{"nets": [NET], "attacks": [PGD]}]}
+    )
     assert plan(sized)[0].id == one[0].id
 
 
@@ -103,21 +120,36 @@ def test_yaml_and_json_read_the_same(tmp_path):
 
 def test_yaml_words_that_are_commands_stay_words_and_exponents_are_numbers(tmp_path):
     (tmp_path / "a.yaml").write_text("words: [yes, no, on, off, true]\nnumbers: [1e-3, 1.5e+2, .5, 3, -2.0]")
-    assert load_file(tmp_path / "a.yaml") == {"words": ["yes", "no", "on", "off", True], "numbers": [0.001, 150.0, 0.5, 3, -2.0]}
+    assert load_file(tmp_path / "a.yaml") == {
+        "words": ["yes", "no", "on", "off", True],
+        "numbers": [0.001, 150.0, 0.5, 3, -2.0],
+    }
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ({"tasks": []}, "tasks"),
-        ({"tasks": [{"nets": [{"model": {"name": "mpl"}, "data": {"name": "digits"}}]}]}, 'Did you mean "mlp"'),
+        (
+            {"tasks": [{"nets": [{"model": {"name": "mpl"}, "data": {"name": "digits"}}]}]},
+            'Did you mean "mlp"',
+        ),
         ({"tasks": [{"nets": [NET], "attacks": [{"name": "pgd", "stepz": 3}]}]}, 'Did you mean "steps"'),
-        ({"tasks": [{"nets": [NET], "attacks": [{"name": "pgd", "budget": {"name": "linf"}}]}]}, '"eps" is required'),
+        (
+            {"tasks": [{"nets": [NET], "attacks": [{"name": "pgd", "budget": {"name": "linf"}}]}]},
+            '"eps" is required',
+        ),
         ({"tasks": [{"nets": [NET], "defences": []}]}, "defenses"),
         ({"task": []}, "tasks"),
         ({"tasks": [{"nets": [NET], "metrics": [{"name": "psnr"}]}]}, 'no metric "psnr"'),
-        ({"tasks": [{"nets": [NET], "attacks": [{"name": ["pgd"]}]}]}, "tasks.0.attacks.0: An attack is written {name: "),
-        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": 0.1}]}]}, 'A budget is written {name: l0, ...} or "l0:value"; got 0.1'),
+        (
+            {"tasks": [{"nets": [NET], "attacks": [{"name": ["pgd"]}]}]},
+            "tasks.0.attacks.0: An attack is written {name: ",
+        ),
+        (
+            {"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": 0.1}]}]},
+            'A budget is written {name: l0, ...} or "l0:value"; got 0.1',
+        ),
         (
             {"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": [0.1]}]}]},
             'A budget is written {name: l0, ...} or "l0:value"; got [0.1]',
@@ -127,10 +159,22 @@ def test_yaml_words_that_are_commands_stay_words_and_exponents_are_numbers(tmp_p
             {"tasks": [{"nets": [NET], "attacks": [{**PGD, "label": {"a": 1}}]}]},
             "attack pgd: label: input should be a valid string, got {'a': 1}",
         ),
-        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "through": 5}]}]}, "attack pgd: through: input should be a valid list, got 5"),
-        ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "surrogate": ["mlp"]}]}]}, "surrogate: expected a mapping"),
-        ({"tasks": [{"nets": [NET], "task": "accuracy"}]}, "tasks.0.task: expected a mapping, {key: value, ...}, got 'accuracy'"),
-        ({"tasks": [{"nets": [NET], "sweep": {"attack.steps": []}}]}, "sweep.attack.steps: list should have at least 1 item"),
+        (
+            {"tasks": [{"nets": [NET], "attacks": [{**PGD, "through": 5}]}]},
+            "attack pgd: through: input should be a valid list, got 5",
+        ),
+        (
+            {"tasks": [{"nets": [NET], "attacks": [{**PGD, "surrogate": ["mlp"]}]}]},
+            "surrogate: expected a mapping",
+        ),
+        (
+            {"tasks": [{"nets": [NET], "task": "accuracy"}]},
+            "tasks.0.task: expected a mapping, {key: value, ...}, got 'accuracy'",
+        ),
+        (
+            {"tasks": [{"nets": [NET], "sweep": {"attack.steps": []}}]},
+            "sweep.attack.steps: list should have at least 1 item",
+        ),
         ({"tasks": 5}, "tasks: input should be a valid list, got 5"),
     ],
 )
@@ -162,13 +206,25 @@ def test_the_schema_names_every_component_with_its_options():
 def test_an_attack_that_has_no_budget_and_needs_one_is_refused_before_the_first_cell():
     bare = {"name": "pgd", "steps": 3}
     for attacks in ([bare], [None, {"name": "fgsm"}], [{"name": "cascade"}], [{"name": "uap"}]):
-        with pytest.raises(UserError, match=r"The attack \w+ needs a budget and has none\. Add one, for example budget: \{name: linf"):
+        with pytest.raises(
+            UserError,
+            match=r"The attack \w+ needs a budget and has none\. Add one, for example budget: \{name: linf",
+        ):
             plan(experiment(attacks=attacks))
-    for attacks in ([None], [{"name": "deepfool"}], [{"name": "spatial"}], [{"name": "cascade", "attacks": ["deepfool"]}]):
+    for attacks in (
+        [None],
+        [{"name": "deepfool"}],
+        [{"name": "spatial"}],
+        [{"name": "cascade", "attacks": ["deepfool"]}],
+    ):
         assert plan(experiment(attacks=attacks))
-    swept = experiment(attacks=[bare], sweep={"attack.budget": [{"name": "linf", "eps": 0.1}, {"name": "l2", "eps": 1}]})
+    swept = experiment(
+        attacks=[bare], sweep={"attack.budget": [{"name": "linf", "eps": 0.1}, {"name": "l2", "eps": 1}]}
+    )
     assert [c.spec["attack"]["budget"]["name"] for c in plan(swept)] == ["linf", "l2"]
     curve = {"name": "constrained_accuracy", "constraint": "linf"}
-    assert plan(experiment(task={**curve, "how": "budget"}, attacks=[bare]))  # the task sets a budget at each point
+    assert plan(
+        experiment(task={**curve, "how": "budget"}, attacks=[bare])
+    )  # the task sets a budget at each point
     with pytest.raises(UserError, match="needs a budget"):
         plan(experiment(task=curve, attacks=[bare]))

@@ -1,4 +1,5 @@
-"""Experiment files: nets, defences and surrogates that do not fit are told in one message before the first cell, by plan and by run."""
+"""Experiment files: nets, defences and surrogates that do not fit are told in one message before the first
+cell, by plan and by run."""
 
 import json
 import re
@@ -45,7 +46,11 @@ def module(**arguments):
 
 
 def content(model=MLP, attacks=(None,), **entry):
-    return {"name": "t", "audit": False, "tasks": [{"nets": [{"model": model, "data": DIGITS}], "attacks": list(attacks), **entry}]}
+    return {
+        "name": "t",
+        "audit": False,
+        "tasks": [{"nets": [{"model": model, "data": DIGITS}], "attacks": list(attacks), **entry}],
+    }
 
 
 def on(*models, **more):
@@ -53,23 +58,59 @@ def on(*models, **more):
 
 
 MISFITS = {
-    "a surrogate of fewer classes": (content(attacks=on({**MLP, "classes": 5})),
-                                     "The surrogate mlp tells 5 classes apart, but the net mlp tells 10"),
-    "a surrogate for sounds": (content(attacks=on({"name": "keyword_cnn"})), "The surrogate keyword_cnn takes clips"),
-    "a surrogate that writes": (content(attacks=on({"name": "ctc_small"})), "The surrogate ctc_small takes clips"),
-    "a stopping model of fewer classes": (content(attacks=on(MLP, stop={**MLP, "classes": 5})), "surrogate mlp tells 5 classes"),
-    "a module that answers in pairs": (content(module(answer="pair")), "The net torch_module must answer with .* got tuple"),
-    "a module that answers with NaN": (content(module(answer="nan")), "The net torch_module must answer with finite logits"),
-    "a module for other pictures": (content(module(takes=784)), r"The net torch_module cannot take pictures of shape \(1, 8, 8\)"),
-    "normalisation of two channels": (content(module(mean=[0.5] * 2, std=[0.5] * 2)), "The net torch_module cannot take pictures"),
-    "more classes declared than there are": (content(module(classes=12)), "declared with 12 classes, but its logits have 10 columns"),
-    "fewer logits than declared": (content(module() | {"arguments": {"classes": 5}}),
-                                   "declared with 10 classes, but its logits have 5 columns"),
-    "a factory that raises": (content(module(factory="tried_nets:broken")), "tried_nets:broken failed .RuntimeError: no weights here"),
-    "a factory without its arguments": (content(module(factory="tried_nets:flat")), "tried_nets:flat failed .TypeError"),
-    "a defence that breaks the net": (content(defenses=[{"name": "bpda", "transform": "tried_nets:flat"}]),
-                                      "The net mlp behind the defense bpda cannot take pictures"),
-}  # fmt: skip
+    "a surrogate of fewer classes": (
+        content(attacks=on({**MLP, "classes": 5})),
+        "The surrogate mlp tells 5 classes apart, but the net mlp tells 10",
+    ),
+    "a surrogate for sounds": (
+        content(attacks=on({"name": "keyword_cnn"})),
+        "The surrogate keyword_cnn takes clips",
+    ),
+    "a surrogate that writes": (
+        content(attacks=on({"name": "ctc_small"})),
+        "The surrogate ctc_small takes clips",
+    ),
+    "a stopping model of fewer classes": (
+        content(attacks=on(MLP, stop={**MLP, "classes": 5})),
+        "surrogate mlp tells 5 classes",
+    ),
+    "a module that answers in pairs": (
+        content(module(answer="pair")),
+        "The net torch_module must answer with .* got tuple",
+    ),
+    "a module that answers with NaN": (
+        content(module(answer="nan")),
+        "The net torch_module must answer with finite logits",
+    ),
+    "a module for other pictures": (
+        content(module(takes=784)),
+        r"The net torch_module cannot take pictures of shape \(1, 8, 8\)",
+    ),
+    "normalisation of two channels": (
+        content(module(mean=[0.5] * 2, std=[0.5] * 2)),
+        "The net torch_module cannot take pictures",
+    ),
+    "more classes declared than there are": (
+        content(module(classes=12)),
+        "declared with 12 classes, but its logits have 10 columns",
+    ),
+    "fewer logits than declared": (
+        content(module() | {"arguments": {"classes": 5}}),
+        "declared with 10 classes, but its logits have 5 columns",
+    ),
+    "a factory that raises": (
+        content(module(factory="tried_nets:broken")),
+        "tried_nets:broken failed .RuntimeError: no weights here",
+    ),
+    "a factory without its arguments": (
+        content(module(factory="tried_nets:flat")),
+        "tried_nets:flat failed .TypeError",
+    ),
+    "a defence that breaks the net": (
+        content(defenses=[{"name": "bpda", "transform": "tried_nets:flat"}]),
+        "The net mlp behind the defense bpda cannot take pictures",
+    ),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -101,13 +142,18 @@ def test_a_script_with_fewer_logits_than_classes_is_refused(tmp_path):
 
 def test_all_that_does_not_fit_is_listed_at_once(tmp_path):
     given = content(attacks=[*on({**MLP, "classes": 5}), *on({"name": "keyword_cnn"})])
-    with pytest.raises(UserError, match=r"Nothing was run, for 2 things .*\n- The surrogate mlp .*\n- The surrogate keyword_cnn"):
+    with pytest.raises(
+        UserError,
+        match=r"Nothing was run, for 2 things .*\n- The surrogate mlp .*\n- The surrogate keyword_cnn",
+    ):
         run(Experiment.model_validate(given), tmp_path / "run")
 
 
 def test_a_victim_of_a_transfer_is_tried_before_the_attack(tmp_path):
     victims = {"name": "transfer", "victims": [{"model": module(answer="pair"), "label": "x"}]}
-    with pytest.raises(UserError, match=r"The victim x cannot judge these samples\. This model must answer with .* got tuple"):
+    with pytest.raises(
+        UserError, match=r"The victim x cannot judge these samples\. This model must answer with .* got tuple"
+    ):
         run(Experiment.model_validate(content(attacks=[PGD], task=victims)), tmp_path / "run")
 
 

@@ -12,19 +12,129 @@ from judging import HERE, Mutant, limen
 
 ROOT = HERE.parents[1]
 ODD: list[Any] = [
-    None, True, False, 0, -1, 3, 10**30, -(10**400), 2**63 - 1, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", " ", "x", "x" * 10_000,
-    "pgd", "linf", "accuracy", "../..", "/dev/zero", "a\0b", "\ud800", "é" * 300, "1e3", "{{ x }}", [], {}, [[]], [None], [1, "a"],
-    ["pgd"], {"name": None}, {"name": 5}, {"name": ["pgd"]}, {"name": {"name": "pgd"}}, {"name": "pgd"}, {"name": ""}, {"name": "_run"},
-    {"name": "mlp"}, {"name": "linf", "eps": "much"}, {"": 1}, {"a.b": {"c": []}}, {1: 2}, {None: None}, {(1, 2): 3}, {True: False},
+    None,
+    True,
+    False,
+    0,
+    -1,
+    3,
+    10**30,
+    -(10**400),
+    2**63 - 1,
+    0.5,
+    -0.0,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    " ",
+    "x",
+    "x" * 10_000,
+    "pgd",
+    "linf",
+    "accuracy",
+    "../..",
+    "/dev/zero",
+    "a\0b",
+    "\ud800",
+    "é" * 300,
+    "1e3",
+    "{{ x }}",
+    [],
+    {},
+    [[]],
+    [None],
+    [1, "a"],
+    ["pgd"],
+    {"name": None},
+    {"name": 5},
+    {"name": ["pgd"]},
+    {"name": {"name": "pgd"}},
+    {"name": "pgd"},
+    {"name": ""},
+    {"name": "_run"},
+    {"name": "mlp"},
+    {"name": "linf", "eps": "much"},
+    {"": 1},
+    {"a.b": {"c": []}},
+    {1: 2},
+    {None: None},
+    {(1, 2): 3},
+    {True: False},
     {"x": {"x": {"x": {"x": [{}]}}}},
-]  # fmt: skip
-PATHS = ["attack", "attack.name", "attack.budget", "attack.budget.eps", "attack.goal", "attack.surrogate", "attack.through", "attack.draws",
-         "attack.label", "attack.precision", "defense", "defense.name", "model", "model.name", "model.weights", "data", "data.limit",
-         "data.name", "task", "task.name", "metrics", "", ".", "..", "attack..eps", "attack_on_defense", "name", "x" * 500]  # fmt: skip
-TAGS = ["!!timestamp ", "!!binary ", "!!set ", "!!omap ", "!!pairs ", "!!int ", "!!float ", "!!bool ", "!!str ", "!!map ",
-        "!!python/object/apply:os.getcwd ", "!x ", "&a ", "*a ", "? ", "- ", "<<: ", "| ", "> ", "%YAML 9.9\n", "---\n", "...\n", "\t",
-        "!!null ", "!!seq ", "\0", "\x07", "'", '"', "[", "]", "{", "}", "#", "@", "`", "\r", "\u2028", "\ufeff",
-        '"\\UFFFFFFFF"']  # fmt: skip
+]
+PATHS = [
+    "attack",
+    "attack.name",
+    "attack.budget",
+    "attack.budget.eps",
+    "attack.goal",
+    "attack.surrogate",
+    "attack.through",
+    "attack.draws",
+    "attack.label",
+    "attack.precision",
+    "defense",
+    "defense.name",
+    "model",
+    "model.name",
+    "model.weights",
+    "data",
+    "data.limit",
+    "data.name",
+    "task",
+    "task.name",
+    "metrics",
+    "",
+    ".",
+    "..",
+    "attack..eps",
+    "attack_on_defense",
+    "name",
+    "x" * 500,
+]
+TAGS = [
+    "!!timestamp ",
+    "!!binary ",
+    "!!set ",
+    "!!omap ",
+    "!!pairs ",
+    "!!int ",
+    "!!float ",
+    "!!bool ",
+    "!!str ",
+    "!!map ",
+    "!!python/object/apply:os.getcwd ",
+    "!x ",
+    "&a ",
+    "*a ",
+    "? ",
+    "- ",
+    "<<: ",
+    "| ",
+    "> ",
+    "%YAML 9.9\n",
+    "---\n",
+    "...\n",
+    "\t",
+    "!!null ",
+    "!!seq ",
+    "\0",
+    "\x07",
+    "'",
+    '"',
+    "[",
+    "]",
+    "{",
+    "}",
+    "#",
+    "@",
+    "`",
+    "\r",
+    "\u2028",
+    "\ufeff",
+    '"\\UFFFFFFFF"',
+]
 
 
 def places(tree: Any) -> list[tuple[Any, Any]]:
@@ -49,7 +159,22 @@ def broken(draw: random.Random, tree: Any, aliases: bool) -> Any:
     inside, key = draw.choice(everywhere)
     value = inside[key]
     match draw.choice(
-        ["odd", "odd", "odd", "huge", "delete", "repeat", "nest", "swap", "copy", "rename", "sweep", "many", "deep", "shared"]
+        [
+            "odd",
+            "odd",
+            "odd",
+            "huge",
+            "delete",
+            "repeat",
+            "nest",
+            "swap",
+            "copy",
+            "rename",
+            "sweep",
+            "many",
+            "deep",
+            "shared",
+        ]
     ):
         case "odd":
             inside[key] = copy.deepcopy(draw.choice(ODD))
@@ -70,14 +195,29 @@ def broken(draw: random.Random, tree: Any, aliases: bool) -> Any:
             other, there = draw.choice(everywhere)
             inside[key] = copy.deepcopy(other[there])
         case "rename" if isinstance(inside, dict):
-            inside[draw.choice([f"{key}s", "name", "label", "surrogate", "through", "draws", "goal", "budget", "sweep", ""])] = inside.pop(
-                key
-            )
+            inside[
+                draw.choice(
+                    [
+                        f"{key}s",
+                        "name",
+                        "label",
+                        "surrogate",
+                        "through",
+                        "draws",
+                        "goal",
+                        "budget",
+                        "sweep",
+                        "",
+                    ]
+                )
+            ] = inside.pop(key)
         case "sweep":
             tasks = tree.get("tasks") if isinstance(tree, dict) else None
             entry = draw.choice(tasks) if isinstance(tasks, list) and tasks else None
             if isinstance(entry, dict):
-                values = lambda: draw.choice([[0.1], [], [1, 2, 3], draw.choices(ODD, k=3), list(range(300)), {}, 5])  # noqa: E731
+                values = lambda: draw.choice(
+                    [[0.1], [], [1, 2, 3], draw.choices(ODD, k=3), list(range(300)), {}, 5]
+                )  # noqa: E731
                 entry["sweep"] = {draw.choice(PATHS): values() for _ in range(draw.choice([1, 2, 3]))}
         case "many":
             tasks = tree.get("tasks") if isinstance(tree, dict) else None
@@ -105,7 +245,9 @@ def written(draw: random.Random, tree: Any, is_json: bool) -> bytes:
             text = "{"
     else:
         try:
-            text = yaml.safe_dump(tree, default_flow_style=draw.choice([None, True, False]), allow_unicode=True, sort_keys=False)
+            text = yaml.safe_dump(
+                tree, default_flow_style=draw.choice([None, True, False]), allow_unicode=True, sort_keys=False
+            )
         except (yaml.YAMLError, ValueError, RecursionError):
             text = "a: ["
     match draw.choice(["plain"] * 6 + ["tag", "tag", "cut", "bytes", "encoding", "bomb", "twice", "empty"]):
@@ -122,7 +264,9 @@ def written(draw: random.Random, tree: Any, is_json: bool) -> bytes:
                 raw.insert(draw.randrange(len(raw) + 1), draw.randrange(256))
             return bytes(raw)
         case "encoding":
-            return text.encode(draw.choice(["utf-16", "utf-32", "utf-8-sig", "cp500", "utf-7"]), errors="replace")
+            return text.encode(
+                draw.choice(["utf-16", "utf-32", "utf-8-sig", "cp500", "utf-7"]), errors="replace"
+            )
         case "bomb" if not is_json:
             levels = draw.choice([8, 30, 200])
             doubling = ["[*b{0}, *b{0}]", "{{x: *b{0}, y: *b{0}}}", "{{<<: [*b{0}, *b{0}]}}"]
@@ -158,7 +302,9 @@ def mutants(draw: random.Random, count: int, folder: Path) -> Iterator[Mutant]:
     ours = [*sorted((ROOT / "experiments").glob("*.yaml")), ROOT / "limen" / "experiments" / "demo.yaml"]
     theirs = sorted((ROOT / "tests" / "experiments" / "cradv").glob("*.json"))
     trees = {path: yaml.safe_load(path.read_text()) for path in [*ours, *theirs]}
-    whole = folder / "whole.yaml"  # the first mutant is none: it imports everything, which is no use of memory
+    whole = (
+        folder / "whole.yaml"
+    )  # the first mutant is none: it imports everything, which is no use of memory
     whole.write_bytes(ours[-1].read_bytes())
     yield Mutant("unbroken", limen("plan", whole, "--quick"), whole)
     for number in range(count):
@@ -169,5 +315,9 @@ def mutants(draw: random.Random, count: int, folder: Path) -> Iterator[Mutant]:
             tree = broken(draw, tree, aliases=not is_json)
         path = folder / f"t{number % 7}.{'json' if is_json else 'yaml'}"
         path.write_bytes(written(draw, tree, is_json))
-        ask = (lambda path=path: read_cradv(path)) if cradv else limen("plan", path, "--quick", *draw.choice([[], ["--limit", 2]]))
+        ask = (
+            (lambda path=path: read_cradv(path))
+            if cradv
+            else limen("plan", path, "--quick", *draw.choice([[], ["--limit", 2]]))
+        )
         yield Mutant(f"{source.name} #{number}", ask, path)

@@ -13,14 +13,36 @@ import soundfile
 from judging import Mutant, limen
 from PIL import Image
 
-SOUNDS = [("wav", "WAV", "PCM_16"), ("wav", "WAV", "FLOAT"), ("wav", "WAVEX", "PCM_24"),
-          ("wav", "RF64", "PCM_16"), ("flac", "FLAC", "PCM_16"),
-          ("ogg", "OGG", "VORBIS"), ("mp3", "MP3", "MPEG_LAYER_III"), ("opus", "OGG", "OPUS"), ("aiff", "AIFF", "PCM_16"),
-          ("au", "AU", "PCM_16"),
-          ("caf", "CAF", "PCM_16"), ("w64", "W64", "PCM_16")]  # fmt: skip
-PICTURES = [("png", "L"), ("png", "RGB"), ("png", "RGBA"), ("png", "P"), ("png", "1"), ("png", "I;16"),
-            ("jpg", "L"), ("jpg", "RGB"), ("gif", "P"),
-            ("webp", "RGB"), ("tiff", "RGB"), ("tiff", "F"), ("bmp", "RGB"), ("ppm", "RGB")]  # fmt: skip
+SOUNDS = [
+    ("wav", "WAV", "PCM_16"),
+    ("wav", "WAV", "FLOAT"),
+    ("wav", "WAVEX", "PCM_24"),
+    ("wav", "RF64", "PCM_16"),
+    ("flac", "FLAC", "PCM_16"),
+    ("ogg", "OGG", "VORBIS"),
+    ("mp3", "MP3", "MPEG_LAYER_III"),
+    ("opus", "OGG", "OPUS"),
+    ("aiff", "AIFF", "PCM_16"),
+    ("au", "AU", "PCM_16"),
+    ("caf", "CAF", "PCM_16"),
+    ("w64", "W64", "PCM_16"),
+]
+PICTURES = [
+    ("png", "L"),
+    ("png", "RGB"),
+    ("png", "RGBA"),
+    ("png", "P"),
+    ("png", "1"),
+    ("png", "I;16"),
+    ("jpg", "L"),
+    ("jpg", "RGB"),
+    ("gif", "P"),
+    ("webp", "RGB"),
+    ("tiff", "RGB"),
+    ("tiff", "F"),
+    ("bmp", "RGB"),
+    ("ppm", "RGB"),
+]
 HUGE = [0, 1, 2**15, 2**16 - 1, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 0xFFFFFF00]
 
 
@@ -37,25 +59,41 @@ def picture(ending: str, mode: str) -> bytes:
     if mode == "I;16":
         image = Image.fromarray(values[:, :, 0].astype(np.uint16) * 257)
     else:
-        image = Image.fromarray(values).convert("RGB").convert(mode) if mode != "RGBA" else Image.fromarray(values)
+        image = (
+            Image.fromarray(values).convert("RGB").convert(mode)
+            if mode != "RGBA"
+            else Image.fromarray(values)
+        )
     image.save(file, format={"jpg": "JPEG", "ppm": "PPM"}.get(ending, ending.upper()))
     return file.getvalue()
 
 
 def idx(shape: tuple[int, ...], promised: tuple[int, ...]) -> bytes:
-    return bytes([0, 0, 8, len(shape)]) + struct.pack(f">{len(promised)}I", *promised) + bytes(int(np.prod(shape)))
+    return (
+        bytes([0, 0, 8, len(shape)])
+        + struct.pack(f">{len(promised)}I", *promised)
+        + bytes(int(np.prod(shape)))
+    )
 
 
 def damaged(draw: random.Random, content: bytes) -> bytes:
     raw = bytearray(content)
-    match draw.choice(["field", "field", "field", "cut", "bytes", "header", "empty", "zeros", "insert", "twice", "other"]):
+    match draw.choice(
+        ["field", "field", "field", "cut", "bytes", "header", "empty", "zeros", "insert", "twice", "other"]
+    ):
         case "field":  # a number in the header becomes an extreme one
             for _ in range(draw.choice([1, 1, 2])):
                 at, width = draw.randrange(min(len(raw), 80)), draw.choice([2, 4, 4, 8])
-                value = draw.choice(HUGE) % 2 ** (8 * width) if draw.random() < 0.8 else draw.getrandbits(8 * width)
+                value = (
+                    draw.choice(HUGE) % 2 ** (8 * width)
+                    if draw.random() < 0.8
+                    else draw.getrandbits(8 * width)
+                )
                 raw[at : at + width] = value.to_bytes(width, draw.choice(["little", "big"]))
         case "cut":
-            return content[: draw.choice([1, 4, 12, 44, len(raw) // 2, len(raw) - 1, draw.randrange(len(raw))])]
+            return content[
+                : draw.choice([1, 4, 12, 44, len(raw) // 2, len(raw) - 1, draw.randrange(len(raw))])
+            ]
         case "bytes":
             for _ in range(draw.choice([1, 5, 100])):
                 raw[draw.randrange(len(raw))] = draw.randrange(256)
@@ -74,7 +112,16 @@ def damaged(draw: random.Random, content: bytes) -> bytes:
             raw += content
         case "other":
             raw = bytearray(
-                draw.choice([b"%!PS-Adobe-3.0 EPSF-3.0\n", b"<svg/>", b"RIFF", b"\x89PNG\r\n\x1a\n", b"fLaC", draw.randbytes(500)])
+                draw.choice(
+                    [
+                        b"%!PS-Adobe-3.0 EPSF-3.0\n",
+                        b"<svg/>",
+                        b"RIFF",
+                        b"\x89PNG\r\n\x1a\n",
+                        b"fLaC",
+                        draw.randbytes(500),
+                    ]
+                )
             )
     return bytes(raw)
 
@@ -89,7 +136,12 @@ def bombs() -> dict[str, bytes]:
     stream[21:26] = bytes([stream[21] | 0x0F, 255, 255, 255, 255])  # 2^36 - 1 frames: 256 GiB as floats
     rate = bytearray(sound("WAV", "PCM_16"))
     rate[24:28] = struct.pack("<I", 767_999)
-    return {"bomb.png": file.getvalue(), "stream.wav": bytes(wav), "promise.flac": bytes(stream), "rate.wav": bytes(rate)}
+    return {
+        "bomb.png": file.getvalue(),
+        "stream.wav": bytes(wav),
+        "promise.flac": bytes(stream),
+        "rate.wav": bytes(rate),
+    }
 
 
 def opened(spec: dict[str, Any]) -> Callable[[], None]:
@@ -142,6 +194,13 @@ def mutants(draw: random.Random, count: int, folder: Path) -> Iterator[Mutant]:
         path.write_bytes(content)
         clip = path.suffix[1:] in {ending for ending, _, _ in SOUNDS}
         partner = clean / name if (clean / name).exists() else clean / ("0.wav" if clip else "1.png")
-        spec = {"name": "clip_folder" if clip else "image_folder", "path": str(classes), "test_fraction": 1.0, "valid_fraction": 0.0}
+        spec = {
+            "name": "clip_folder" if clip else "image_folder",
+            "path": str(classes),
+            "test_fraction": 1.0,
+            "valid_fraction": 0.0,
+        }
         asked = draw.choice(["measure", "measure", "data"]) if number >= len(held) else "measure"
-        yield Mutant(f"{name} #{number}", limen("measure", partner, path) if asked == "measure" else opened(spec), path)
+        yield Mutant(
+            f"{name} #{number}", limen("measure", partner, path) if asked == "measure" else opened(spec), path
+        )

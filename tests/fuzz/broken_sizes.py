@@ -1,4 +1,5 @@
-"""Options that are right but for one whole number, which is huge: every one of every trial type and model. And plans that open models."""
+"""Options that are right but for one whole number, which is huge: every one of every trial type and model.
+And plans that open models."""
 
 import copy
 import random
@@ -22,7 +23,12 @@ TREE = {
     "audit": False,
     "tasks": [
         {
-            "nets": [{"model": {"name": "mlp", "weights": "random", "hidden": [8]}, "data": {"name": "digits", "limit": 2}}],
+            "nets": [
+                {
+                    "model": {"name": "mlp", "weights": "random", "hidden": [8]},
+                    "data": {"name": "digits", "limit": 2},
+                }
+            ],
             "attacks": [{"name": "fgsm", "budget": {"name": "linf", "eps": 0.1}}],
         }
     ],
@@ -63,7 +69,9 @@ def ask(kind: str, name: str, path: list[str], value: Any) -> None:
         load_model({**spec, "weights": "random"})
         return
     component, options = parse("trials", spec)
-    items = [Item(id=str(k), files={"clean": f"{k}.wav", "adv": f"{k}_adv.wav"}, answer="river") for k in range(12)]
+    items = [
+        Item(id=str(k), files={"clean": f"{k}.wav", "adv": f"{k}_adv.wav"}, answer="river") for k in range(12)
+    ]
     component.function(Listener(0, items, random.Random(0)), options)
 
 
@@ -74,7 +82,10 @@ def mutants(draw: random.Random, count: int, folder: Path) -> Iterator[Mutant]:
     path.write_text(yaml.safe_dump(TREE))
     plan: Callable[[], None] = limen("plan", path)
     yield Mutant("unbroken", plan, path)  # it imports everything, which is no use of memory
-    for kind, left_out in (("trials", ()), ("models", ("huggingface_ctc", "huggingface_seq2seq", "torch_module", "whisper"))):
+    for kind, left_out in (
+        ("trials", ()),
+        ("models", ("huggingface_ctc", "huggingface_seq2seq", "torch_module", "whisper")),
+    ):
         for name in names(kind):
             for way, value in whole_numbers(load(kind, name).options) if name not in left_out else ():
                 yield Mutant(f"{name}.{'.'.join(way)}", partial(ask, kind, name, way, value), path)

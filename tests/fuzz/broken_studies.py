@@ -11,17 +11,30 @@ from broken_media import damaged
 from judging import Mutant, limen
 
 TEMPLATES = ("abx", "identification", "mushra", "same_different_jnd")
-TABLES = [b"", b"id\n", b"id,file:clean\n", b"id,file:clean\n,\n",
-          b"id,file:\nx,y\n", b"id,file:clean,file:clean\nx,y,z\n", b"\0\0\0", b"\xff\xfe",
-          b"id,file:clean\n" + b"x" * 300_000 + b",audio/a.wav\n", b'id,file:clean\n"x\n', b"id,file:clean\nx,../../../../etc/passwd\n",
-          b"id,file:clean\nx,audio\n", b"id,file:clean\nx,audio/none.wav,more,and more\n",
-          b"id,file:clean\n" + b"x,audio/a.wav\n" * 500]  # fmt: skip
+TABLES = [
+    b"",
+    b"id\n",
+    b"id,file:clean\n",
+    b"id,file:clean\n,\n",
+    b"id,file:\nx,y\n",
+    b"id,file:clean,file:clean\nx,y,z\n",
+    b"\0\0\0",
+    b"\xff\xfe",
+    b"id,file:clean\n" + b"x" * 300_000 + b",audio/a.wav\n",
+    b'id,file:clean\n"x\n',
+    b"id,file:clean\nx,../../../../etc/passwd\n",
+    b"id,file:clean\nx,audio\n",
+    b"id,file:clean\nx,audio/none.wav,more,and more\n",
+    b"id,file:clean\n" + b"x,audio/a.wav\n" * 500,
+]
 
 
 def mutants(draw: random.Random, count: int, folder: Path) -> Iterator[Mutant]:
     for name in TEMPLATES:
         limen("listen", "new", folder / name, "--template", name, "--seed", 0)()
-        yield Mutant(f"{name} unbroken", limen("listen", "check", folder / name), folder / name / "study.yaml")
+        yield Mutant(
+            f"{name} unbroken", limen("listen", "check", folder / name), folder / name / "study.yaml"
+        )
     trees = {name: yaml.safe_load((folder / name / "study.yaml").read_text()) for name in TEMPLATES}
     tables = {path: path.read_bytes() for path in folder.glob("*/items.csv")}
     for number in range(count):

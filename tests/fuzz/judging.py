@@ -1,6 +1,8 @@
-"""Feeds broken files to Limen within one process and says which of them end badly: a traceback, over 20 seconds, over 1 GiB.
+"""Feeds broken files to Limen within one process and says which of them end badly: a traceback, over 20
+seconds, over 1 GiB.
 
-By hand, with another seed and more of them:  PYTHONPATH=. python tests/fuzz/judging.py experiments --seed 7 --count 4000
+By hand, with another seed and more of them:  PYTHONPATH=. python tests/fuzz/judging.py experiments --seed 7
+--count 4000
 """
 
 import argparse
@@ -90,10 +92,16 @@ def judge(mutants: Iterator[Mutant]) -> list[dict[str, str]]:
     found = []
     for number, mutant in enumerate(mutants):
         if number == 1:
-            used = next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData"))
+            used = next(
+                int(line.split()[1])
+                for line in Path("/proc/self/status").read_text().splitlines()
+                if line.startswith("VmData")
+            )
             resource.setrlimit(resource.RLIMIT_DATA, (used * 1024 + BYTES, resource.RLIM_INFINITY))
         if (wrong := ending(mutant)) is not None:
-            found.append({"mutant": mutant.name, "wrong": wrong, "file": repr(mutant.keep.read_bytes()[:3000])})
+            found.append(
+                {"mutant": mutant.name, "wrong": wrong, "file": repr(mutant.keep.read_bytes()[:3000])}
+            )
     return found
 
 

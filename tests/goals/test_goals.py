@@ -1,4 +1,5 @@
-"""What the attacker wants: losses rise towards it, margins change sign exactly where it is reached, targets are what was asked for."""
+"""What the attacker wants: losses rise towards it, margins change sign exactly where it is reached, targets
+are what was asked for."""
 
 import pytest
 import torch
@@ -54,7 +55,9 @@ def test_a_target_is_reached_when_it_is_predicted_and_its_loss_is_negative():
     wanted = goal("target_class", target=1)
     assert wanted.targeted
     assert wanted.reached(LOGITS).tolist() == [False, True, False, False]
-    torch.testing.assert_close(wanted.loss(LOGITS), -F.cross_entropy(LOGITS, torch.ones(4, dtype=torch.long), reduction="none"))
+    torch.testing.assert_close(
+        wanted.loss(LOGITS), -F.cross_entropy(LOGITS, torch.ones(4, dtype=torch.long), reduction="none")
+    )
 
 
 def test_the_least_likely_class_is_the_smallest_logit():
@@ -72,12 +75,20 @@ def test_random_targets_are_wrong_classes_evenly_and_belong_to_the_sample():
 
 
 def test_random_targets_keep_to_the_classes_named():
-    drawn = goal("target_class", torch.zeros(50, 5), torch.arange(50) % 5, target="random", among=[1, 3]).reference
+    drawn = goal(
+        "target_class", torch.zeros(50, 5), torch.arange(50) % 5, target="random", among=[1, 3]
+    ).reference
     assert set(drawn.tolist()) <= {1, 3}
 
 
-@pytest.mark.parametrize(("options", "words"), [({"target": 3}, "from 0 to 2"), ({"target": "random", "among": [7]}, "from 0 to 2"),
-                                                ({"target": "random", "among": [0]}, "no wrong class")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"target": 3}, "from 0 to 2"),
+        ({"target": "random", "among": [7]}, "from 0 to 2"),
+        ({"target": "random", "among": [0]}, "no wrong class"),
+    ],
+)
 def test_impossible_targets_are_refused_in_words(options, words):
     with pytest.raises(UserError, match=words):
         goal("target_class", **options)
@@ -92,13 +103,17 @@ def test_the_margin_is_positive_exactly_where_the_goal_is_reached(targeted):
 
 
 def test_rows_take_the_goal_of_some_samples():
-    assert torch.equal(goal("untargeted").rows(torch.tensor([3, 1])).reached(LOGITS[[3, 1]]), torch.tensor([False, True]))
+    assert torch.equal(
+        goal("untargeted").rows(torch.tensor([3, 1])).reached(LOGITS[[3, 1]]), torch.tensor([False, True])
+    )
     words = Goal(["a", "b", "c"], targeted=False).rows(torch.tensor([2, 0]))
     assert words.reference == ["c", "a"]
 
 
 def test_a_transcript_is_reached_when_every_letter_is_right():
-    wanted = goal("transcript", Heard(["open", "open the door", "close"]), ["x", "y", "z"], text="open the door")
+    wanted = goal(
+        "transcript", Heard(["open", "open the door", "close"]), ["x", "y", "z"], text="open the door"
+    )
     assert wanted.reached(Heard(["open", "open the door", "close"])).tolist() == [False, True, False]
     assert wanted.loss(Heard(["open", "open the door", "close"])).tolist() == [-1.0, 0.0, -1.0]
     away = goal("untargeted", Heard(["a", "b"]), ["a", "c"])
@@ -114,12 +129,16 @@ def test_goals_of_the_other_kind_of_model_are_refused_in_words():
 
 def test_a_list_gives_each_sample_the_text_of_the_closest_length_or_one_of_its_own_draw():
     said, heard = ["a", "four words of text", "mid size"], Heard(["a", "b", "c"])
-    assert goal("transcript", heard, said, among=["go", "now turn left", "stop now please sir"]).reference == [
-        "go", "stop now please sir", "now turn left"]  # fmt: skip
+    assert goal(
+        "transcript", heard, said, among=["go", "now turn left", "stop now please sir"]
+    ).reference == ["go", "stop now please sir", "now turn left"]
     many = [str(i) for i in range(200)]
     drawn = goal("transcript", Heard(many), many, among=["x", "y"], choose="random").reference
     assert 60 < drawn.count("x") < 140
-    assert drawn[:9] == goal("transcript", Heard(many[:9]), many[:9], among=["x", "y"], choose="random").reference
+    assert (
+        drawn[:9]
+        == goal("transcript", Heard(many[:9]), many[:9], among=["x", "y"], choose="random").reference
+    )
 
 
 @pytest.mark.parametrize("options", [{}, {"text": "a", "among": ["b"]}])
@@ -138,7 +157,8 @@ def test_texts_are_judged_without_their_punctuation():
 def test_away_from_the_truth_starts_from_the_models_own_spelling_of_it():
     away = goal("untargeted", Heard(["The cat.", "A dog"]), ["the cat", "the dog"])
     assert away.reference == ["The cat.", "the dog"]
-    # another punctuation is no other answer; a search, which decodes nothing, is told where it may have met one
+    # another punctuation is no other answer; a search, which decodes nothing, is told where it may have met
+    # one
     assert away.reached(Heard(["the cat", "A dog"])).tolist() == [True, True]
     assert away.doubtful(Heard(["", ""])).tolist() == [True, False]
     assert away.judged(Heard(["the cat!", "the dog"])).tolist() == [False, False]
@@ -152,7 +172,9 @@ def test_a_share_of_wrong_words_can_be_asked_for():
     assert away.reached(heard).tolist() == [True, True, False]
     assert away.doubtful(heard).all()
     assert goal("untargeted", heard, ["a b c d"] * 3).doubtful(heard) is None
-    assert goal("transcript", heard, ["a"] * 3, text="OK, now").doubtful(heard) is None  # letter for letter or not at all
+    assert (
+        goal("transcript", heard, ["a"] * 3, text="OK, now").doubtful(heard) is None
+    )  # letter for letter or not at all
 
 
 def test_the_first_word_is_put_before_the_truth_and_success_looks_at_it_alone():
@@ -176,7 +198,9 @@ def test_a_language_is_reached_when_the_detector_says_so_and_its_loss_is_the_det
     wanted = goal("language", clean, ["x", "x"], target="sr")
     assert wanted.reached(clean).tolist() == [False, True]
     assert wanted.target is None
-    torch.testing.assert_close(wanted.loss(clean), -F.cross_entropy(clean.language_logits, torch.tensor([2, 2]), reduction="none"))
+    torch.testing.assert_close(
+        wanted.loss(clean), -F.cross_entropy(clean.language_logits, torch.tensor([2, 2]), reduction="none")
+    )
     with pytest.raises(UserError, match="knows no language 'xx'"):
         goal("language", clean, ["x", "x"], target="xx")
     with pytest.raises(UserError, match="detects languages"):
@@ -189,7 +213,9 @@ def test_a_distribution_is_reached_when_its_classes_lead_in_its_order():
     assert (wanted.target > 0).sum(1).tolist() == [3] * 4
     right = wanted.target.clamp_min(1e-6).log()
     assert wanted.reached(right).all()
-    torch.testing.assert_close(wanted.loss(right), torch.zeros(4), atol=1e-4, rtol=0)  # the divergence from itself
+    torch.testing.assert_close(
+        wanted.loss(right), torch.zeros(4), atol=1e-4, rtol=0
+    )  # the divergence from itself
     swapped = right.clone()
     first, second = wanted.wanted[0, 0], wanted.wanted[0, 1]
     swapped[0, [first, second]] = right[0, [second, first]]

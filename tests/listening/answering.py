@@ -1,4 +1,5 @@
-"""Listeners who take a study through its design and its database, without a server: what they answer is up to a function."""
+"""Listeners who take a study through its design and its database, without a server: what they answer is up to
+a function."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,17 +18,33 @@ Respond = Callable[[int, Screen], dict[str, Any] | None]
 
 
 def played(screen: Screen, proved: bool = True) -> list[dict[str, Any]]:
-    return [{"label": s.label, "digest": "", "rate_hz": 48_000, "plays": 2, "played_s": 0.5, "proved": proved} for s in screen.sounds]
+    return [
+        {"label": s.label, "digest": "", "rate_hz": 48_000, "plays": 2, "played_s": 0.5, "proved": proved}
+        for s in screen.sounds
+    ]
 
 
-def fill(plan: Study, where: Path, listeners: int, respond: Respond, seconds: Callable[[int], float] = lambda k: 4.0,
-         proved: Callable[[int], bool] = lambda k: True) -> Store:  # fmt: skip
+def fill(
+    plan: Study,
+    where: Path,
+    listeners: int,
+    respond: Respond,
+    seconds: Callable[[int], float] = lambda k: 4.0,
+    proved: Callable[[int], bool] = lambda k: True,
+) -> Store:
     """The database of a study that so many listeners took."""
     where.parent.mkdir(exist_ok=True)
     store = Store(where)
     store.bind(plan)
     for k in range(listeners):
-        person = store.join(plan, f"key {k}", None, {"participant": f"Person Number{k}"}, design.least_filled, lambda group, n: n)
+        person = store.join(
+            plan,
+            f"key {k}",
+            None,
+            {"participant": f"Person Number{k}"},
+            design.least_filled,
+            lambda group, n: n,
+        )
         planned = design.screens(plan, person.group_, person.number)
         past: list[StoredAnswer] = []
         while (coming := design.following(plan, planned, past, person.seed)) is not None:
@@ -39,9 +56,23 @@ def fill(plan: Study, where: Path, listeners: int, respond: Respond, seconds: Ca
             past.append(StoredAnswer(position, {} if screen.personal else answer, screen.facts))
             last = design.following(plan, planned, past, person.seed) is None
             store.append(
-                Record(person.id, position, f"{k}-{position}", screen.step, screen.kind, screen.role, answer, screen.facts, screen.truth,
-                       screen.correct(answer), played(screen, proved(k)), 1000 * seconds(k), personal=screen.personal, last=last)
-            )  # fmt: skip
+                Record(
+                    person.id,
+                    position,
+                    f"{k}-{position}",
+                    screen.step,
+                    screen.kind,
+                    screen.role,
+                    answer,
+                    screen.facts,
+                    screen.truth,
+                    screen.correct(answer),
+                    played(screen, proved(k)),
+                    1000 * seconds(k),
+                    personal=screen.personal,
+                    last=last,
+                )
+            )
     return store
 
 
@@ -53,11 +84,19 @@ def table(plan: Study, where: Path, listeners: int, respond: Respond, **more: An
     return out
 
 
-def study(steps: list[Any], n: int = 4, conditions: tuple[str, ...] = ("clean", "adversarial"), **more: Any) -> Study:
+def study(
+    steps: list[Any], n: int = 4, conditions: tuple[str, ...] = ("clean", "adversarial"), **more: Any
+) -> Study:
     """n items of two classes and two loudness levels."""
     items = [
-        {"id": f"item {k}", "files": {c: f"{c}{k}.wav" for c in conditions}, "answer": ("left", "right")[k % 2],
-         "factors": {"loudness": ("low", "high")[k // 2 % 2]}}
+        {
+            "id": f"item {k}",
+            "files": {c: f"{c}{k}.wav" for c in conditions},
+            "answer": ("left", "right")[k % 2],
+            "factors": {"loudness": ("low", "high")[k // 2 % 2]},
+        }
         for k in range(n)
-    ]  # fmt: skip
-    return Study.model_validate({"name": "small", "title": "A small study", "items": items, "steps": steps, "listeners": 1000} | more)
+    ]
+    return Study.model_validate(
+        {"name": "small", "title": "A small study", "items": items, "steps": steps, "listeners": 1000} | more
+    )

@@ -53,10 +53,13 @@ class Person:
     """Takes a study."""
 
     trouble: ClassVar[list[str]] = []
-    """Every error and warning of anybody's page, but for the browser's own remark that a request had no success."""
+    """Every error and warning of anybody's page, but for the browser's own remark that a request had no
+    success."""
 
     def __init__(self, browser: Browser | BrowserContext, url: str, path: str = "/", **how: Any):
-        self.context = browser if isinstance(browser, BrowserContext) else browser.new_context(**(how or DESK))
+        self.context = (
+            browser if isinstance(browser, BrowserContext) else browser.new_context(**(how or DESK))
+        )
         self.page: Page = self.context.new_page()
         self.page.set_default_timeout(PATIENCE_MS)
         self.page.on("console", self._says)
@@ -90,12 +93,18 @@ class Person:
     def hear(self, *labels: str) -> None:
         """Plays sounds to their end, one after another; all of the screen if none is named."""
         self.page.bring_to_front()  # a page behind another is slow
-        self.page.get_by_role("button", name="Continue").wait_for()  # of a page that was loaded again the screen comes a little later
+        self.page.get_by_role(
+            "button", name="Continue"
+        ).wait_for()  # of a page that was loaded again the screen comes a little later
         known = self.page.locator(".tile .name").all_inner_texts()
         for label in labels or known:
             tile = f"document.querySelectorAll('.tile')[{known.index(label)}]"
             # a sound that plays comes to its end first: pressing another one would switch to it
-            until(self.page, f"!document.querySelector('.tile.on') && {tile}.querySelector('.sound').ariaDisabled === 'false'")
+            until(
+                self.page,
+                f"!document.querySelector('.tile.on') && {tile}.querySelector('.sound').ariaDisabled === "
+                "'false'",
+            )
             self.button(label).click()
             until(self.page, f"{tile}.querySelector('.state').textContent === 'Heard'")
 
@@ -115,7 +124,11 @@ class Person:
         """Presses the button and waits for what comes next; the right answer, where it is told, is read."""
         before = self.place
         self.press_on()
-        until(self.page, f"document.querySelector('.feedback') || document.getElementById('count').textContent !== {before!r}")
+        until(
+            self.page,
+            "document.querySelector('.feedback') || document.getElementById('count').textContent !== "
+            f"{before!r}",
+        )
         if self.page.locator(".feedback").count():
             self.page.get_by_role("button", name="Next").click()
 
@@ -134,7 +147,8 @@ class Person:
 
 
 def serving(folder: Path, seconds: float) -> Iterator[Callable[..., Served]]:
-    """Yields a function that serves a study of the given steps (its sounds last `seconds` by default); stops all servers at the end."""
+    """Yields a function that serves a study of the given steps (its sounds last `seconds` by default); stops
+    all servers at the end."""
     running: list[Served] = []
 
     def make(*steps: Any, seconds: float = seconds) -> Served:
@@ -149,7 +163,9 @@ def serving(folder: Path, seconds: float) -> Iterator[Callable[..., Served]]:
 
 def until(page: Page, condition: str) -> None:
     """Wait for a condition. Playwright's own wait needs eval, which the page's security policy forbids."""
-    page.evaluate(f"() => new Promise((done) => {{ const look = () => ({condition}) ? done() : setTimeout(look, 20); look(); }})")
+    page.evaluate(
+        f"() => new Promise((done) => {{ const look = () => ({condition}) ? done() : setTimeout(look, 20); look(); }})"
+    )
 
 
 def nameless(page: Page) -> list[str]:
@@ -171,14 +187,20 @@ def small(page: Page) -> list[str]:
 
 
 def seed000(folder: Path) -> Path:
-    """The template of seed 000's study, with one of its nine experiments: 12 clips, half of them clean, then 6 pairs."""
+    """The template of seed 000's study, with one of its nine experiments: 12 clips, half of them clean, then
+    6 pairs."""
     study = yaml.safe_load((files("limen.listening") / "templates" / "seed000.yaml").read_text())
     study["items"] = []
     for k in range(12):
         condition = ("clean", "adversarial")[k % 2]
         tone(folder / f"audio/one{k}.wav", 300 + 20 * k, 0.05 * (k % 2), 0.2, seed=k)
         study["items"].append(
-            {"id": f"one{k}", "files": {condition: f"audio/one{k}.wav"}, "answer": f"word{k % 4}", "factors": {"part": 1}}
+            {
+                "id": f"one{k}",
+                "files": {condition: f"audio/one{k}.wav"},
+                "answer": f"word{k % 4}",
+                "factors": {"part": 1},
+            }
         )
     for k in range(6):
         pair = {c: f"audio/pair{k}_{c}.wav" for c in ("clean", "adversarial")}

@@ -35,9 +35,24 @@ def postgresql() -> Iterator[str]:
         done = subprocess.run([*as_user, *command], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    run(str(programs / "initdb"), "-D", f"{folder}/data", "-U", "limen", "-A", "trust", "-E", "UTF8", "--locale", "C", "--no-sync")
+    run(
+        str(programs / "initdb"),
+        "-D",
+        f"{folder}/data",
+        "-U",
+        "limen",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--locale",
+        "C",
+        "--no-sync",
+    )
     settings = f"-k {folder} -c listen_addresses='' -c fsync=off -c max_connections=200"
-    run(str(programs / "pg_ctl"), "-D", f"{folder}/data", "-l", f"{folder}/log", "-o", settings, "-w", "start")
+    run(
+        str(programs / "pg_ctl"), "-D", f"{folder}/data", "-l", f"{folder}/log", "-o", settings, "-w", "start"
+    )
     try:
         yield f"postgresql://limen@/{{name}}?host={folder}"
     finally:

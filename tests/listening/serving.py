@@ -1,4 +1,5 @@
-"""A study behind `serve` in a process of its own, as an operator runs it, and visitors who come from addresses of their own."""
+"""A study behind `serve` in a process of its own, as an operator runs it, and visitors who come from
+addresses of their own."""
 
 import http.client
 import json
@@ -34,7 +35,9 @@ class Server:
             self.port = free.getsockname()[1]
         command = [sys.executable, "-c", SERVER, str(study), str(self.port), json.dumps(more)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
         self._said: list[str] = []
         threading.Thread(target=self._listen, daemon=True).start()
         while True:
@@ -72,7 +75,8 @@ class Server:
 
 
 class Visitor:
-    """A browser without a page. All of 127.0.0.0/8 is this machine: `address` is where the visitor seems to come from."""
+    """A browser without a page. All of 127.0.0.0/8 is this machine: `address` is where the visitor seems to
+    come from."""
 
     def __init__(self, server: Server, address: str = "127.0.0.1", cookies: dict[str, str] | None = None):
         self.port, self.address = server.port, address
@@ -80,7 +84,9 @@ class Visitor:
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes]:
         """Status and body of the reply; cookies are kept."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60, source_address=(self.address, 0))
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=60, source_address=(self.address, 0)
+        )
         sent = {"X-Limen": "1", "Content-Type": "application/json", **headers}
         if self.cookies:
             sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
@@ -108,8 +114,17 @@ class Visitor:
         """Hears the sounds of the screen and answers it."""
         screen = state["screen"]
         wavs = {sound["label"]: self.ask("GET", sound["url"])[1] for sound in screen["sounds"]}
-        played = [{"label": label, "digest": digest(wav), "rate_hz": 48_000, "plays": 1, "played_s": 0.3} for label, wav in wavs.items()]
-        body = {"screen": screen["id"], "attempt": attempt, "answer": studies.replies(screen), "playback": played, "response_ms": 900}
+        played = [
+            {"label": label, "digest": digest(wav), "rate_hz": 48_000, "plays": 1, "played_s": 0.3}
+            for label, wav in wavs.items()
+        ]
+        body = {
+            "screen": screen["id"],
+            "attempt": attempt,
+            "answer": studies.replies(screen),
+            "playback": played,
+            "response_ms": 900,
+        }
         status, reply = self.ask("POST", "/api/answer", body)
         return status, json.loads(reply)
 

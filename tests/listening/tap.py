@@ -1,4 +1,5 @@
-"""What a page really plays: every sample that reaches the output of its AudioContext, in the order of the context's own clock."""
+"""What a page really plays: every sample that reaches the output of its AudioContext, in the order of the
+context's own clock."""
 
 import numpy as np
 from browsing import Person, Served, until

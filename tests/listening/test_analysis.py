@@ -1,4 +1,5 @@
-"""Every number of the analysis against a hand computation, scipy or statsmodels, on answers that are known."""
+"""Every number of the analysis against a hand computation, scipy or statsmodels, on answers that are
+known."""
 
 import json
 import math
@@ -21,7 +22,14 @@ from limen.trials.base.screen import Screen
 ABX = [{"name": "abx", "trials": 4}]
 
 
-def abx_answers(plan: Any, tmp_path: Path, right: Any, listeners: int = 10, confidence: Any = lambda k, s: "low", **more: Any) -> Any:
+def abx_answers(
+    plan: Any,
+    tmp_path: Path,
+    right: Any,
+    listeners: int = 10,
+    confidence: Any = lambda k, s: "low",
+    **more: Any,
+) -> Any:
     """ABX in which `right(listener, screen)` says whether the answer is."""
 
     def respond(k: int, screen: Screen) -> dict[str, Any]:
@@ -32,12 +40,15 @@ def abx_answers(plan: Any, tmp_path: Path, right: Any, listeners: int = 10, conf
 
 
 def by_item(k: int, screen: Screen) -> bool:
-    """Listeners 0 to 6 hear the first two items, the others guess the first; nobody hears the rest but listener 0."""
+    """Listeners 0 to 6 hear the first two items, the others guess the first; nobody hears the rest but
+    listener 0."""
     item = int(screen.facts["item"][-1])
     return item < 2 if k < 7 else item == 0 or k == 9
 
 
-def test_a_share_carries_scipys_interval_and_p_values_as_they_would_be_if_answers_were_independent(tmp_path: Path) -> None:
+def test_a_share_carries_scipys_interval_and_p_values_as_they_would_be_if_answers_were_independent(
+    tmp_path: Path,
+) -> None:
     plan = answering.study(ABX)
     table = abx_answers(plan, tmp_path, by_item)
     whole = analyse(plan, table).choices[0].shares[0]
@@ -46,7 +57,9 @@ def test_a_share_carries_scipys_interval_and_p_values_as_they_would_be_if_answer
     exact = stats.binomtest(right, 40).proportion_ci(method="exact")
     plain = whole.independent
     assert (plain.interval.low, plain.interval.high) == pytest.approx((exact.low, exact.high), abs=1e-12)
-    assert plain.p_greater == pytest.approx(stats.binomtest(right, 40, alternative="greater").pvalue, rel=1e-12)
+    assert plain.p_greater == pytest.approx(
+        stats.binomtest(right, 40, alternative="greater").pvalue, rel=1e-12
+    )
     assert plain.p_two_sided == pytest.approx(stats.binomtest(right, 40).pvalue, rel=1e-12)
     one_sided = max(stats.binom.cdf(right, 40, 0.6), stats.binom.sf(right - 1, 40, 0.4))
     assert plain.p_equivalent == pytest.approx(one_sided, rel=1e-12)
@@ -131,7 +144,11 @@ def test_a_mixed_model_compares_conditions_and_factors(tmp_path: Path) -> None:
     plan = answering.study(["identification"], 6)
     mixed = analyse(plan, answering.table(plan, tmp_path / "a.db", 12, identification)).choices[0].mixed
     assert mixed is not None
-    assert mixed.names == ("all at their first value", "condition: adversarial against clean", "loudness: high against low")
+    assert mixed.names == (
+        "all at their first value",
+        "condition: adversarial against clean",
+        "loudness: high against low",
+    )
     assert mixed.log_odds[1].high is not None
     assert mixed.log_odds[1].high < 0  # adversarial words are missed by every third listener
     assert mixed.p[1] < 0.05 < mixed.p[2]
@@ -166,7 +183,9 @@ def test_ratings_of_two_levels_are_compared_as_fisher_does(tmp_path: Path) -> No
 
 def test_listeners_who_all_say_the_same_of_each_clip_agree_perfectly(tmp_path: Path) -> None:
     plan = answering.study(["naturalness"])
-    table = answering.table(plan, tmp_path / "a.db", 4, lambda k, s: {"naturalness": str(1 + int(s.facts["item"][-1]))})
+    table = answering.table(
+        plan, tmp_path / "a.db", 4, lambda k, s: {"naturalness": str(1 + int(s.facts["item"][-1]))}
+    )
     assert analyse(plan, table).rated[0].agreement.value == pytest.approx(1.0)
 
 
@@ -176,11 +195,23 @@ def test_mushra_is_summed_up_over_listeners_and_items(tmp_path: Path) -> None:
 
     def respond(k: int, screen: Screen) -> dict[str, Any]:
         place = int(screen.facts["item"][-1])
-        return {"rating": {s.label: base[s.condition] + (k * 7 + place * 3 + len(s.condition)) % 5 for s in screen.sounds if s.rated}}
+        return {
+            "rating": {
+                s.label: base[s.condition] + (k * 7 + place * 3 + len(s.condition)) % 5
+                for s in screen.sounds
+                if s.rated
+            }
+        }
 
     table = answering.table(plan, tmp_path / "a.db", 8, respond)
     part = analyse(plan, table).rated[0]
-    means = {c: [np.mean([r["rating"] for r in table if (r["condition"], r["listener"]) == (c, k)]) for k in range(1, 9)] for c in base}
+    means = {
+        c: [
+            np.mean([r["rating"] for r in table if (r["condition"], r["listener"]) == (c, k)])
+            for k in range(1, 9)
+        ]
+        for c in base
+    }
     cells = {r.where.values: r for r in part.ratings}
     for name, values in means.items():
         cell = cells[(name,)]
@@ -227,7 +258,9 @@ def test_transcripts_are_counted_word_by_word(tmp_path: Path) -> None:
     assert part.worst == (("right", "write it", 6),)
 
 
-JND = [{"name": "same_different", "axes": ["noise"], "adaptive": {"max_trials": 12}, "same": 2, "sentinels": 1}]
+JND = [
+    {"name": "same_different", "axes": ["noise"], "adaptive": {"max_trials": 12}, "same": 2, "sentinels": 1}
+]
 
 
 def test_thresholds_are_those_of_the_psychometric_fit_and_of_its_pool(tmp_path: Path) -> None:
@@ -243,13 +276,23 @@ def test_thresholds_are_those_of_the_psychometric_fit_and_of_its_pool(tmp_path: 
     prior, fits = psychometric.Prior(), []
     for one, true in zip(part.listeners, truth, strict=True):
         mine = [row for row in table if row["listener"] == one.listener and row["role"] == "trial"]
-        fit = psychometric.fit([r["strength"] for r in mine], [r["choice"] == "different" for r in mine], prior)
+        fit = psychometric.fit(
+            [r["strength"] for r in mine], [r["choice"] == "different" for r in mine], prior
+        )
         fits.append(fit)
-        assert (one.threshold.value, one.threshold.low, one.threshold.high) == (fit.threshold.mean, fit.threshold.low, fit.threshold.high)
+        assert (one.threshold.value, one.threshold.low, one.threshold.high) == (
+            fit.threshold.mean,
+            fit.threshold.low,
+            fit.threshold.high,
+        )
         assert one.threshold.low <= true <= one.threshold.high
         assert one.trials == 14
     pooled = psychometric.pooled(fits, prior)
-    assert (axis.threshold.value, axis.threshold.low, axis.threshold.high) == (pooled.mean.mean, pooled.mean.low, pooled.mean.high)
+    assert (axis.threshold.value, axis.threshold.low, axis.threshold.high) == (
+        pooled.mean.mean,
+        pooled.mean.low,
+        pooled.mean.high,
+    )
     assert pooled.mean.low < np.mean(truth) < pooled.mean.high
     assert (axis.trials, axis.listeners, axis.false_alarms.value) == (84, 6, 0.0)
     assert sum(level.n for level in axis.levels) == 84
@@ -266,8 +309,15 @@ def test_questions_are_corrected_by_holm_and_those_without_answers_stay_open(tmp
     plan = answering.study(ABX, hypotheses=asked)
     results = analyse(plan, abx_answers(plan, tmp_path, by_item, listeners=20))
     tested = [h for h in results.hypotheses if h.p is not None]
-    assert [(h.name, *h.where.values) for h in tested] == [("heard", "low"), ("heard", "high"), ("not heard", "low"), ("not heard", "high")]
-    assert [h.p_corrected for h in tested] == pytest.approx(multipletests([h.p for h in tested], method="holm")[1])
+    assert [(h.name, *h.where.values) for h in tested] == [
+        ("heard", "low"),
+        ("heard", "high"),
+        ("not heard", "low"),
+        ("not heard", "high"),
+    ]
+    assert [h.p_corrected for h in tested] == pytest.approx(
+        multipletests([h.p for h in tested], method="holm")[1]
+    )
     assert [h.holds for h in tested] == [h.p_corrected < 0.05 for h in tested if h.p_corrected is not None]
     plain = [h.p_independent for h in tested]
     shares = {s.where.values: s for s in results.choices[0].shares}
@@ -281,7 +331,9 @@ def test_questions_are_corrected_by_holm_and_those_without_answers_stay_open(tmp
     ]
 
 
-def test_a_difference_of_right_answers_between_conditions_is_tested_over_listeners_and_items(tmp_path: Path) -> None:
+def test_a_difference_of_right_answers_between_conditions_is_tested_over_listeners_and_items(
+    tmp_path: Path,
+) -> None:
     asked = [
         {"name": "clearer", "trial": "identification", "kind": "different"},
         {"name": "by", "trial": "identification", "kind": "different", "by": "condition"},
@@ -294,24 +346,41 @@ def test_a_difference_of_right_answers_between_conditions_is_tested_over_listene
     assert (first.interval.low, first.interval.high) == pytest.approx((low, high))
     assert first.p == pytest.approx(stats.ttest_1samp(gaps, 0).pvalue)
     assert first.p > 1000 * first.p_independent
-    assert first.estimate == "clean 72 of 72 right, adversarial 48 of 72 right; adversarial less clean: −33.3 (−64.6 to −2.0) points"
+    assert (
+        first.estimate
+        == "clean 72 of 72 right, adversarial 48 of 72 right; adversarial less clean: −33.3 (−64.6 to −2.0) "
+        "points"
+    )
     assert first.method == "difference of shares over listeners and items"
     assert (second.p, second.where) == (first.p, first.where)
 
 
 def test_times_and_proof_of_playback_are_summed_up(tmp_path: Path) -> None:
     plan = answering.study(ABX)
-    table = abx_answers(plan, tmp_path, by_item, listeners=4, seconds=lambda k: 1.0 + k, proved=lambda k: k != 2)
+    table = abx_answers(
+        plan, tmp_path, by_item, listeners=4, seconds=lambda k: 1.0 + k, proved=lambda k: k != 2
+    )
     results = analyse(plan, table)
     assert (results.playback.trials, results.playback.heard, results.playback.plays) == (16, 12, 6.0)
     assert results.playback.rates_hz == (("48000", 4),)
-    assert (results.times[0].n, results.times[0].median_s, results.times[0].quartiles_s) == (16, 2.5, (1.75, 3.25))
-    assert [(p.median_s, p.heard, p.with_sounds) for p in results.people] == [(1.0, 4, 4), (2.0, 4, 4), (3.0, 0, 4), (4.0, 4, 4)]
+    assert (results.times[0].n, results.times[0].median_s, results.times[0].quartiles_s) == (
+        16,
+        2.5,
+        (1.75, 3.25),
+    )
+    assert [(p.median_s, p.heard, p.with_sounds) for p in results.people] == [
+        (1.0, 4, 4),
+        (2.0, 4, 4),
+        (3.0, 0, 4),
+        (4.0, 4, 4),
+    ]
 
 
 def test_results_are_json_and_the_same_every_time(tmp_path: Path) -> None:
     plan = answering.study([*ABX, "naturalness", *JND])
-    respond = lambda k, s: rated(k, s) if s.kind == "naturalness" else {w.name: w.choices[k % 2].value for w in s.widgets}  # noqa: E731
+    respond = lambda k, s: (
+        rated(k, s) if s.kind == "naturalness" else {w.name: w.choices[k % 2].value for w in s.widgets}
+    )  # noqa: E731
     table = answering.table(plan, tmp_path / "a.db", 4, respond)
     first, second = (json.dumps(analyse(plan, table, seed=3).as_dict(), allow_nan=False) for _ in range(2))
     assert first == second

@@ -9,9 +9,16 @@ from limen.core.errors import UserError
 from limen.listening.server.answers import checked, storable
 from limen.trials.base.screen import Choice, Screen, Sound, Stimulus, Widget, choices
 
-SOUNDS = tuple(Sound(label, Stimulus("x.wav"), rated=label != "Reference") for label in ("Reference", "A", "B"))
+SOUNDS = tuple(
+    Sound(label, Stimulus("x.wav"), rated=label != "Reference") for label in ("Reference", "A", "B")
+)
 ABX = Screen(
-    "abx", "trial", widgets=(Widget("answer", "choose", "?", choices("A", "B")), Widget("sure", "choose", "?", choices("low", "high")))
+    "abx",
+    "trial",
+    widgets=(
+        Widget("answer", "choose", "?", choices("A", "B")),
+        Widget("sure", "choose", "?", choices("low", "high")),
+    ),
 )
 
 
@@ -71,7 +78,12 @@ def test_every_rated_sound_needs_its_own_place_and_the_open_reference_none():
 
 def test_what_need_not_be_answered_is_left_out():
     page = Screen(
-        "p", "page", widgets=(Widget("age", "type", "?", required=False), Widget("g", "choose", "?", choices("x"), required=False))
+        "p",
+        "page",
+        widgets=(
+            Widget("age", "type", "?", required=False),
+            Widget("g", "choose", "?", choices("x"), required=False),
+        ),
     )
     assert checked(page, {}) == {}
     assert checked(page, {"age": "", "g": None}) == {}
@@ -93,7 +105,10 @@ def test_choices_are_told_by_value_not_by_label():
         checked(screen, {"n": "1: clearly perturbed"})
 
 
-@pytest.mark.parametrize("value", ["\0", {"k\0": 1}, ["\udc00"], math.nan, 2**60, 1e300, [[[[[[[1]]]]]]], {"a": object()}, 10**4000])
+@pytest.mark.parametrize(
+    "value",
+    ["\0", {"k\0": 1}, ["\udc00"], math.nan, 2**60, 1e300, [[[[[[[1]]]]]]], {"a": object()}, 10**4000],
+)
 def test_what_a_database_would_not_give_back_is_refused(value):
     with pytest.raises(UserError):
         storable(value)

@@ -1,4 +1,5 @@
-"""Answers leave as a table: one row per answer, nothing personal, safe in a spreadsheet, the same in every format."""
+"""Answers leave as a table: one row per answer, nothing personal, safe in a spreadsheet, the same in every
+format."""
 
 import csv
 import json
@@ -38,7 +39,9 @@ def respond(listener: int, screen: Screen) -> dict[str, Any]:
         "mushra": lambda: {"rating": {s.label: 10 * k for k, s in enumerate(screen.sounds) if s.rated}},
         "transcription": lambda: {"text": "-1+1|cmd"},
         "preference": lambda: {"answer": "none" if listener else "B"},
-        "headphones": lambda: {"answer": screen.truth["answer"] if listener else "123".replace(screen.truth["answer"], "")[0]},
+        "headphones": lambda: {
+            "answer": screen.truth["answer"] if listener else "123".replace(screen.truth["answer"], "")[0]
+        },
         "demographics": lambda: {"age": "41", "gender": "other:Zebediah"},
         "comments": lambda: {"comments": "secret comment"},
     }
@@ -59,7 +62,12 @@ def test_every_answer_has_a_row_and_a_mushra_screen_one_per_rated_sound(table: l
     mushra = of(table, "mushra")
     assert len(mushra) == 4  # hidden reference, the other condition, two anchors; not the open reference
     assert len(table) == len(screens) + 2 * 3
-    assert {row["condition"] for row in mushra} == {"clean", "adversarial", "low-pass 3.5 kHz", "low-pass 7 kHz"}
+    assert {row["condition"] for row in mushra} == {
+        "clean",
+        "adversarial",
+        "low-pass 3.5 kHz",
+        "low-pass 7 kHz",
+    }
     said = json.loads(mushra[0]["answer"])["rating"]
     assert all(row["rating"] == said[row["sound"]] for row in mushra)
 
@@ -116,7 +124,9 @@ def test_nothing_personal_is_in_a_file(table: list[dict[str, Any]], tmp_path: Pa
     assert [row["answer"] for row in table if row["kind"] in ("demographics", "comments")] == [None] * 4
 
 
-def test_csv_is_read_back_as_it_was_but_for_an_apostrophe_before_formulas(table: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_csv_is_read_back_as_it_was_but_for_an_apostrophe_before_formulas(
+    table: list[dict[str, Any]], tmp_path: Path
+) -> None:
     with export.write(table, tmp_path / "a.csv", LOUD).open(newline="", encoding="utf-8") as file:
         back = list(csv.DictReader(file))
     assert len(back) == len(table)
@@ -128,7 +138,9 @@ def test_csv_is_read_back_as_it_was_but_for_an_apostrophe_before_formulas(table:
                 assert read[name] == str(value).lower()
             else:
                 assert read[name] == ("" if value is None else str(value))
-    assert not any(value.startswith(("=", "+", "-", "@", "\t", "\r")) for read in back for value in read.values())
+    assert not any(
+        value.startswith(("=", "+", "-", "@", "\t", "\r")) for read in back for value in read.values()
+    )
     assert any(read["text"] == "'-1+1|cmd" for read in back)
     assert any(read["choice"] == f"other:{HOSTILE}" for read in back)
 
@@ -141,22 +153,27 @@ def test_negative_numbers_are_no_formulas() -> None:
 
 def test_json_lines_json_and_parquet_hold_the_same_rows(table: list[dict[str, Any]], tmp_path: Path) -> None:
     assert json.loads(export.write(table, tmp_path / "a.json", LOUD).read_text()) == table
-    assert [json.loads(line) for line in export.write(table, tmp_path / "a.jsonl", LOUD).read_text().splitlines()] == table
+    assert [
+        json.loads(line) for line in export.write(table, tmp_path / "a.jsonl", LOUD).read_text().splitlines()
+    ] == table
     back = pq.read_table(export.write(table, tmp_path / "a.parquet", LOUD)).to_pylist()
     assert [{name: row[name] for name in table[0]} for row in back] == table
 
 
 def test_a_factor_that_is_a_word_and_a_number_is_a_word_in_parquet(tmp_path: Path) -> None:
     rows = [{"study": "s", "level": 1}, {"study": "s", "level": "high"}, {"study": "s", "level": None}]
-    assert pq.read_table(export.write(rows, tmp_path / "a.parquet", ANSWERS | {"level": Column("a factor")})).column(
-        "level"
-    ).to_pylist() == ["1", "high", None]
+    assert pq.read_table(
+        export.write(rows, tmp_path / "a.parquet", ANSWERS | {"level": Column("a factor")})
+    ).column("level").to_pylist() == ["1", "high", None]
 
 
 def test_a_factor_with_the_name_of_a_column_gets_another() -> None:
     plan = answering.study(["consent"])
     items = [item.model_copy(update={"factors": {"group": "x", "loudness": "low"}}) for item in plan.items]
-    assert export.factor_columns(plan.model_copy(update={"items": items})) == {"group": "factor_group", "loudness": "loudness"}
+    assert export.factor_columns(plan.model_copy(update={"items": items})) == {
+        "group": "factor_group",
+        "loudness": "loudness",
+    }
 
 
 def test_answers_to_other_screens_than_those_of_the_file_are_refused(tmp_path: Path) -> None:
@@ -165,7 +182,9 @@ def test_answers_to_other_screens_than_those_of_the_file_are_refused(tmp_path: P
     answers, listeners = store.answers(), store.listeners()
     store.close()
     stricter = answering.study([{"name": "abx", "trials": 2}], exclude=[{"name": "too_fast", "seconds": 9}])
-    assert all(row["excluded"] for row in export.rows(answers, listeners, stricter))  # other rules are no other screens
+    assert all(
+        row["excluded"] for row in export.rows(answers, listeners, stricter)
+    )  # other rules are no other screens
     for steps in ([{"name": "naturalness", "trials": 2}], [{"name": "abx", "trials": 1}]):
         with pytest.raises(UserError, match="of listener 1 was abx"):
             export.rows(answers, listeners, answering.study(steps))
@@ -176,7 +195,9 @@ def test_a_table_of_nobody_has_its_heading(tmp_path: Path) -> None:
     assert export.write([], tmp_path / "a.csv", ANSWERS).read_text().strip().split(",") == list(ANSWERS)
 
 
-def test_an_unknown_ending_is_refused_with_the_known_ones(table: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_an_unknown_ending_is_refused_with_the_known_ones(
+    table: list[dict[str, Any]], tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match=r"\.csv, \.json, \.jsonl, \.parquet.*\.xlsx"):
         export.write(table, tmp_path / "a.xlsx", LOUD)
     assert not list(tmp_path.iterdir())
@@ -197,7 +218,9 @@ def codebook(path: Path) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".jsonl", ".parquet"])
-def test_every_export_has_a_codebook_of_its_columns_in_their_order(table: list[dict[str, Any]], tmp_path: Path, suffix: str) -> None:
+def test_every_export_has_a_codebook_of_its_columns_in_their_order(
+    table: list[dict[str, Any]], tmp_path: Path, suffix: str
+) -> None:
     book = codebook(export.write(table, tmp_path / f"answers{suffix}", LOUD))
     assert set(book) == set(table[0])
     if suffix == ".csv":
@@ -205,8 +228,14 @@ def test_every_export_has_a_codebook_of_its_columns_in_their_order(table: list[d
     if suffix == ".parquet":
         assert list(book) == pq.read_table(tmp_path / "answers.parquet").column_names
     assert all(row["meaning"] for row in book.values())
-    assert (book["response_ms"]["unit"], book["played_s"]["unit"], book["rate_hz"]["unit"]) == ("ms", "s", "Hz")
-    assert book["kind"]["values"].split(" | ") == [step if isinstance(step, str) else step["name"] for step in STEPS]
+    assert (book["response_ms"]["unit"], book["played_s"]["unit"], book["rate_hz"]["unit"]) == (
+        "ms",
+        "s",
+        "Hz",
+    )
+    assert book["kind"]["values"].split(" | ") == [
+        step if isinstance(step, str) else step["name"] for step in STEPS
+    ]
     assert book["loudness"]["values"] == "low | high"
 
 

@@ -28,7 +28,9 @@ def listen(*arguments: object) -> str:
     return done.output
 
 
-def test_a_backup_of_a_study_being_served_is_whole_and_holds_what_was_acknowledged_before(tmp_path: Path) -> None:
+def test_a_backup_of_a_study_being_served_is_whole_and_holds_what_was_acknowledged_before(
+    tmp_path: Path,
+) -> None:
     study = studies.write(tmp_path / "s", STEPS, listeners=10_000, hypotheses=[])
     acknowledged: list[str] = []
     stop = threading.Event()
@@ -52,9 +54,18 @@ def test_a_backup_of_a_study_being_served_is_whole_and_holds_what_was_acknowledg
                     stop.wait(0.02)
                 before = set(acknowledged)
                 done = subprocess.run(
-                    [sys.executable, "-m", "limen.cli.app", "listen", "backup", str(study), str(tmp_path / f"{k}.db")],
-                    capture_output=True, text=True,
-                )  # fmt: skip
+                    [
+                        sys.executable,
+                        "-m",
+                        "limen.cli.app",
+                        "listen",
+                        "backup",
+                        str(study),
+                        str(tmp_path / f"{k}.db"),
+                    ],
+                    capture_output=True,
+                    text=True,
+                )
                 assert done.returncode == 0, done.stderr
                 copy = sqlite3.connect(tmp_path / f"{k}.db")
                 held = {attempt for (attempt,) in copy.execute("SELECT attempt FROM answers")}
@@ -112,7 +123,9 @@ def test_of_backups_to_one_name_at_once_one_is_written_and_the_others_say_so(tmp
     assert sorted(p.name for p in tmp_path.iterdir()) == ["copy.db", "small.db"]
 
 
-def test_a_file_system_without_links_gets_a_backup_too_and_it_overwrites_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_links_gets_a_backup_too_and_it_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
@@ -137,5 +150,7 @@ def test_what_cannot_be_backed_up_is_named(tmp_path: Path) -> None:
 
 
 def test_of_postgresql_the_command_that_copies_it_is_named_without_its_password(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"pg_dump --format=custom --file=.*copy.db 'postgresql://limen:\*\*\*@host/study'"):
+    with pytest.raises(
+        UserError, match=r"pg_dump --format=custom --file=.*copy.db 'postgresql://limen:\*\*\*@host/study'"
+    ):
         backup("postgresql+psycopg://limen:secret@host/study", tmp_path / "copy.db")

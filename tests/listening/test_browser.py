@@ -1,4 +1,5 @@
-"""A real browser takes whole studies: with the mouse, with keys alone, on a phone; and what it says it played is what the server sent."""
+"""A real browser takes whole studies: with the mouse, with keys alone, on a phone; and what it says it played
+is what the server sent."""
 
 import json
 import re
@@ -17,11 +18,19 @@ from limen.listening.study import read_study
 
 NASTY = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">"\'&é漢字🎧'
 EVERY: list[Any] = [
-    "consent", "level", {"name": "headphones", "screens": 1},
-    {"name": "abx", "trials": 1, "teaching": 1, "plays": 2}, {"name": "naturalness", "trials": 1, "identify": True},
-    {"name": "same_different", "axes": ["noise"], "adaptive": {"min_trials": 1, "max_trials": 1}}, {"name": "preference", "trials": 1},
-    {"name": "mushra", "trials": 1}, {"name": "transcription", "trials": 1}, "pause", "demographics", "comments",
-]  # fmt: skip
+    "consent",
+    "level",
+    {"name": "headphones", "screens": 1},
+    {"name": "abx", "trials": 1, "teaching": 1, "plays": 2},
+    {"name": "naturalness", "trials": 1, "identify": True},
+    {"name": "same_different", "axes": ["noise"], "adaptive": {"min_trials": 1, "max_trials": 1}},
+    {"name": "preference", "trials": 1},
+    {"name": "mushra", "trials": 1},
+    {"name": "transcription", "trials": 1},
+    "pause",
+    "demographics",
+    "comments",
+]
 """Every kind of screen once."""
 
 
@@ -52,16 +61,32 @@ def test_the_whole_study_of_seed_000_is_taken_to_its_completion_code(
         assert person.page.evaluate("document.activeElement.tagName") == "H1"
         person.answer()
 
-    assert kinds == ["consent", "level", "instructions", *["naturalness"] * 12, "instructions", *["abx"] * 7, "demographics", "comments"]
+    assert kinds == [
+        "consent",
+        "level",
+        "instructions",
+        *["naturalness"] * 12,
+        "instructions",
+        *["abx"] * 7,
+        "demographics",
+        "comments",
+    ]
     study = read_study(path)
     stimuli, planned = Stimuli(study, tmp_path, tmp_path / "cache"), screens(study, "", 0)
     rows = server.answers()
     assert [row["kind"] for row in rows] == kinds
     for row, screen in zip(rows, planned, strict=True):
         said = {p["label"]: p["digest"] for p in row["playback"]}
-        assert said == {s.label: digest(wav) for s, wav in zip(screen.sounds, stimuli.sounds(screen, study.seed), strict=True)}
+        assert said == {
+            s.label: digest(wav)
+            for s, wav in zip(screen.sounds, stimuli.sounds(screen, study.seed), strict=True)
+        }
         assert all(p["proved"] and p["plays"] == 1 and p["rate_hz"] >= 8000 for p in row["playback"])
-        assert all(p["played_s"] == pytest.approx(0.2, abs=0.03) for p in row["playback"] if row["kind"] in ("naturalness", "abx"))
+        assert all(
+            p["played_s"] == pytest.approx(0.2, abs=0.03)
+            for p in row["playback"]
+            if row["kind"] in ("naturalness", "abx")
+        )
         assert row["response_ms"] >= 200 * len(said)
     (listener,) = server.sessions.store.listeners()
     assert listener["finished_at"] is not None
@@ -71,15 +96,28 @@ def test_the_whole_study_of_seed_000_is_taken_to_its_completion_code(
     expect(person.page.get_by_role("status")).to_have_text("Copied.")
 
 
-def test_keys_alone_take_a_threshold_study_to_its_completion_code(browser: Browser, serve: Callable[..., Served], tmp_path: Path) -> None:
-    step = {"name": "same_different", "axes": ["noise"], "adaptive": {"min_trials": 1, "max_trials": 6}, "sentinels": 1}
+def test_keys_alone_take_a_threshold_study_to_its_completion_code(
+    browser: Browser, serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    step = {
+        "name": "same_different",
+        "axes": ["noise"],
+        "adaptive": {"min_trials": 1, "max_trials": 6},
+        "sentinels": 1,
+    }
     server = serve(write(tmp_path, ["consent", step, "comments"]))
     person = Person(browser, server.url)
     page, press = person.page, person.page.keyboard.press
 
     def tab_to(name: str) -> None:
         for _ in range(30):
-            if page.evaluate("document.activeElement.getAttribute('aria-label') ?? document.activeElement.innerText ?? ''") == name:
+            if (
+                page.evaluate(
+                    "document.activeElement.getAttribute('aria-label') ?? document.activeElement.innerText "
+                    "?? ''"
+                )
+                == name
+            ):
                 return
             press("Tab")
         raise AssertionError(f"{name} is not reached by tabbing")
@@ -132,7 +170,11 @@ class Walk:
         while not person.finished:
             self.kinds.append(person.kind)
             self.wrong += [f"{person.kind}: {what}" for what in small(person.page) + nameless(person.page)]
-            self.wrong += [] if person.page.evaluate("document.documentElement.scrollWidth <= innerWidth") else [f"{person.kind}: too wide"]
+            self.wrong += (
+                []
+                if person.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+                else [f"{person.kind}: too wide"]
+            )
             person.answer()
             self.told.append(person.page.content() + json.dumps(person.page.evaluate("({...localStorage})")))
         self.rows = server.answers()
@@ -153,8 +195,20 @@ def walk(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def test_every_kind_of_screen_works_under_a_thumb(walk: Walk) -> None:
     assert walk.wrong == []
-    assert list(dict.fromkeys(walk.kinds)) == ["consent", "level", "headphones", "abx", "naturalness", "same_different", "preference",
-                                               "mushra", "transcription", "pause", "demographics", "comments"]  # fmt: skip
+    assert list(dict.fromkeys(walk.kinds)) == [
+        "consent",
+        "level",
+        "headphones",
+        "abx",
+        "naturalness",
+        "same_different",
+        "preference",
+        "mushra",
+        "transcription",
+        "pause",
+        "demographics",
+        "comments",
+    ]
     assert all(p["proved"] for row in walk.rows for p in row["playback"])
 
 
@@ -172,7 +226,10 @@ def test_sounds_are_heard_to_the_end_and_questions_answered_before_it_goes_on(
     hint = person.page.locator("#hint")
     person.press_on()
     expect(hint).to_have_text(
-        re.compile("^Before you go on: play A, B and X to the end; answer “X is the same clip.*”; answer “How sure are you.*”.$")
+        re.compile(
+            "^Before you go on: play A, B and X to the end; answer “X is the same clip.*”; answer “How sure "
+            "are you.*”.$"
+        )
     )
     assert person.page.evaluate("document.activeElement.getAttribute('aria-label')") == "Play A"
     person.button("A").click()
@@ -194,7 +251,9 @@ def test_sounds_are_heard_to_the_end_and_questions_answered_before_it_goes_on(
     assert {p["label"]: p["plays"] for p in row["playback"]} == {"A": 2, "B": 1, "X": 1}
 
 
-def test_play_limits_hold_and_a_reload_does_not_lift_them(browser: Browser, serve: Callable[..., Served], tmp_path: Path) -> None:
+def test_play_limits_hold_and_a_reload_does_not_lift_them(
+    browser: Browser, serve: Callable[..., Served], tmp_path: Path
+) -> None:
     server = serve(write(tmp_path, [{"name": "abx", "trials": 1, "plays": 2, "switch": False}], seconds=1.0))
     person = Person(browser, server.url).begin()
     left = lambda label: person.tile(label).locator(".left")  # noqa: E731
@@ -223,7 +282,9 @@ def test_play_limits_hold_and_a_reload_does_not_lift_them(browser: Browser, serv
     assert row["answer"] == {"answer": "A", "confidence": "medium"}
 
 
-def test_sliders_must_be_touched_and_the_reference_is_not_rated(browser: Browser, serve: Callable[..., Served], tmp_path: Path) -> None:
+def test_sliders_must_be_touched_and_the_reference_is_not_rated(
+    browser: Browser, serve: Callable[..., Served], tmp_path: Path
+) -> None:
     server = serve(write(tmp_path, [{"name": "mushra", "trials": 1}], seconds=0.2))
     person = Person(browser, server.url).begin()
     sliders = person.page.get_by_role("slider")
@@ -249,9 +310,20 @@ def test_sliders_must_be_touched_and_the_reference_is_not_rated(browser: Browser
     assert [p["label"] for p in row["playback"]] == ["Reference", "A", "B", "C", "D"]
 
 
-def test_other_needs_words_and_text_of_a_study_is_only_text(browser: Browser, serve: Callable[..., Served], tmp_path: Path) -> None:
+def test_other_needs_words_and_text_of_a_study_is_only_text(
+    browser: Browser, serve: Callable[..., Served], tmp_path: Path
+) -> None:
     page_step = {"name": "instructions", "title": NASTY, "text": f"{NASTY}\n\n{NASTY}"}
-    steps = [page_step, {"name": "identification", "trials": 1, "choices": [NASTY, "no"], "other": NASTY[:60], "title": "Listen"}]
+    steps = [
+        page_step,
+        {
+            "name": "identification",
+            "trials": 1,
+            "choices": [NASTY, "no"],
+            "other": NASTY[:60],
+            "title": "Listen",
+        },
+    ]
     server = serve(write(tmp_path, steps, title=NASTY, contact=NASTY, seconds=0.2))
     person = Person(browser, server.url).begin()
     assert person.page.locator("h1").inner_text() == NASTY
@@ -261,7 +333,9 @@ def test_other_needs_words_and_text_of_a_study_is_only_text(browser: Browser, se
     person.hear()
     person.page.get_by_role("radio").last.check()
     person.press_on()
-    expect(person.page.locator("#hint")).to_have_text(f"Before you go on: write what you mean by “{NASTY[:60]}”.")
+    expect(person.page.locator("#hint")).to_have_text(
+        f"Before you go on: write what you mean by “{NASTY[:60]}”."
+    )
     person.page.locator(".typed").fill(f"  {NASTY} ")
     person.press_on()
     person.page.locator("#code").wait_for(timeout=PATIENCE_MS)
@@ -270,15 +344,21 @@ def test_other_needs_words_and_text_of_a_study_is_only_text(browser: Browser, se
     assert server.answers()[-1]["answer"]["word"] == f"other:{NASTY}"
 
 
-def test_nothing_plays_and_no_context_is_made_before_a_press(browser: Browser, serve: Callable[..., Served], tmp_path: Path) -> None:
+def test_nothing_plays_and_no_context_is_made_before_a_press(
+    browser: Browser, serve: Callable[..., Served], tmp_path: Path
+) -> None:
     server = serve(write(tmp_path, [{"name": "preference", "trials": 1}], seconds=0.2))
     context = browser.new_context()
     context.add_init_script(
-        "const A = AudioContext; window.made = []; AudioContext = class extends A { constructor(o) { super(o); made.push(this); } };"
+        "const A = AudioContext; window.made = []; AudioContext = class extends A { constructor(o) { "
+        "super(o); made.push(this); } };"
     )
     person = Person(context, server.url).begin()
     expect(person.button("A")).to_have_attribute("aria-disabled", "false")
     assert person.page.evaluate("made.length") == 0
     person.hear()
     # one asks for the device's rate, one plays at the files'
-    assert person.page.evaluate("made.map((c) => [c.state, c.sampleRate === 16000])") == [["closed", False], ["running", True]]
+    assert person.page.evaluate("made.map((c) => [c.state, c.sampleRate === 16000])") == [
+        ["closed", False],
+        ["running", True],
+    ]

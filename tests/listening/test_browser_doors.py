@@ -1,4 +1,5 @@
-"""The pages before and beside the study, in a real browser: a preview, the personal address, the administrator's login, two studies."""
+"""The pages before and beside the study, in a real browser: a preview, the personal address, the
+administrator's login, two studies."""
 
 import http.client
 import threading
@@ -29,7 +30,9 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     assert Person.trouble == []
 
 
-def test_a_preview_shows_what_is_agreed_to_and_has_nothing_to_press(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_a_preview_shows_what_is_agreed_to_and_has_nothing_to_press(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve()
     person = Person(browser, server.url, "/?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=h")
     main = person.page.locator("main")
@@ -62,14 +65,18 @@ def test_the_second_person_at_a_browser_is_welcomed_and_not_shown_the_first_pers
     assert len(server.sessions.store.listeners()) == 2
 
 
-def test_the_personal_address_asks_before_it_takes_the_place_of_another_listener(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_the_personal_address_asks_before_it_takes_the_place_of_another_listener(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve()
     mine = Person(browser, server.url).begin()
     mine.answer()
     address = mine.page.locator("#resume").input_value()
     theirs = Person(browser, server.url).begin()
     theirs.page.goto(address)
-    assert "Another listener's session is going on in this browser." in theirs.page.locator("main").inner_text()
+    assert (
+        "Another listener's session is going on in this browser." in theirs.page.locator("main").inner_text()
+    )
     theirs.page.get_by_role("link", name="Back to the session that is going on").click()
     theirs.page.locator("form").wait_for()
     assert theirs.kind == "consent"
@@ -82,7 +89,9 @@ def test_the_personal_address_asks_before_it_takes_the_place_of_another_listener
     assert fresh.page.url == f"{server.url}/"
 
 
-def test_two_studies_in_one_browser_go_on_side_by_side(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_two_studies_in_one_browser_go_on_side_by_side(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     one, two = serve(name="one"), serve(name="two")
     first = Person(browser, one.url).begin()
     first.answer()
@@ -121,7 +130,9 @@ class Prefixes(BaseHTTPRequestHandler):
         pass
 
 
-def test_two_studies_under_paths_of_one_host_go_on_side_by_side(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_two_studies_under_paths_of_one_host_go_on_side_by_side(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     Prefixes.servers = {"one": serve(name="one"), "two": serve(name="two")}
     proxy = ThreadingHTTPServer(("127.0.0.1", 0), Prefixes)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()

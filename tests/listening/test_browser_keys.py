@@ -1,4 +1,5 @@
-"""Keys: a whole ABX trial without a mouse, Enter that sends once, letters for every sound, and none taken while somebody types."""
+"""Keys: a whole ABX trial without a mouse, Enter that sends once, letters for every sound, and none taken
+while somebody types."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,9 @@ def ready(person: Person, sounds: int) -> None:
     until(person.page, f"document.querySelectorAll('.sound[aria-disabled=false]').length === {sounds}")
 
 
-def test_keys_alone_take_an_abx_trial_from_the_first_page_to_the_code(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_keys_alone_take_an_abx_trial_from_the_first_page_to_the_code(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve("consent", {"name": "abx", "trials": 2, "teaching": 1, "plays": 4})
     person = Person(browser, server.url)
     page, press = person.page, person.page.keyboard.press
@@ -32,7 +35,10 @@ def test_keys_alone_take_an_abx_trial_from_the_first_page_to_the_code(browser: B
         page.locator("form[data-kind=abx]").wait_for()
         expect(page.locator("#count")).to_have_text(f"{n + 2} of 4")
         ready(person, 3)
-        assert "Keys: A, B, X play and switch; L repeats; 1, 2, … choose; Enter goes on." in page.locator(".keys").inner_text()
+        assert (
+            "Keys: A, B, X play and switch; L repeats; 1, 2, … choose; Enter goes on."
+            in page.locator(".keys").inner_text()
+        )
         for key in "abx":
             press(key)
             expect(person.tile(key.upper()).locator(".state")).to_have_text("Heard")
@@ -53,7 +59,9 @@ def test_keys_alone_take_an_abx_trial_from_the_first_page_to_the_code(browser: B
     assert all(p["proved"] and p["plays"] == 1 for row in rows for p in row["playback"])
 
 
-def test_enter_sends_once_from_wherever_it_is_pressed_but_not_from_a_text(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_enter_sends_once_from_wherever_it_is_pressed_but_not_from_a_text(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve({"name": "preference", "trials": 2}, {"name": "transcription", "trials": 1}, "comments")
     person = Person(browser, server.url).begin()
     page, press = person.page, person.page.keyboard.press
@@ -63,7 +71,10 @@ def test_enter_sends_once_from_wherever_it_is_pressed_but_not_from_a_text(browse
     page.get_by_role("radio", name="A").check()
     person.button("B").click()  # the focus stays in the answer: Enter does not play B again
     expect(person.tile("B").locator(".state")).to_have_text("Heard")
-    enter = "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }));"
+    enter = (
+        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: "
+        "true, cancelable: true }));"
+    )
     page.evaluate(enter * 3)  # faster than any finger
     expect(page.locator("#count")).to_have_text("2 of 4")
     assert len(sent) == 1
@@ -95,7 +106,9 @@ def test_enter_sends_once_from_wherever_it_is_pressed_but_not_from_a_text(browse
     assert server.answers()[2]["answer"] == {"text": "a cab, 12 l"}
 
 
-def test_an_enter_meant_for_the_screen_before_does_not_pass_over_a_page(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_an_enter_meant_for_the_screen_before_does_not_pass_over_a_page(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     pages = [{"name": "instructions", "title": f"Part {k}", "text": "Words."} for k in (1, 2)]
     server = serve(*pages)
     person = Person(browser, server.url).begin()
@@ -116,12 +129,17 @@ def test_an_enter_meant_for_the_screen_before_does_not_pass_over_a_page(browser:
     page.locator("#code").wait_for()
 
 
-def test_mushra_has_a_key_for_the_reference_and_each_letter_takes_to_its_slider(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_mushra_has_a_key_for_the_reference_and_each_letter_takes_to_its_slider(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve({"name": "mushra", "trials": 1}, seconds=0.6)
     person = Person(browser, server.url).begin()
     page, press = person.page, person.page.keyboard.press
     ready(person, 5)
-    assert "Keys: A, B, C, D play and switch; R or 0 plays Reference; L repeats; Enter goes on." in page.locator(".keys").inner_text()
+    assert (
+        "Keys: A, B, C, D play and switch; R or 0 plays Reference; L repeats; Enter goes on."
+        in page.locator(".keys").inner_text()
+    )
     keys = [b.get_attribute("aria-keyshortcuts") for b in page.locator(".sound").all()]
     assert keys == ["R", "A", "B", "C", "D"]
     for key in "r0":
@@ -137,10 +155,18 @@ def test_mushra_has_a_key_for_the_reference_and_each_letter_takes_to_its_slider(
     page.locator("#code").wait_for()
     (row,) = server.answers()
     assert row["answer"]["rating"] == {"A": 100, "B": 49, "C": 49, "D": 49}
-    assert {p["label"]: p["plays"] for p in row["playback"]} == {"Reference": 2, "A": 1, "B": 1, "C": 1, "D": 1}
+    assert {p["label"]: p["plays"] for p in row["playback"]} == {
+        "Reference": 2,
+        "A": 1,
+        "B": 1,
+        "C": 1,
+        "D": 1,
+    }
 
 
-def test_the_scale_that_stays_on_top_covers_no_sound_that_has_the_focus(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_the_scale_that_stays_on_top_covers_no_sound_that_has_the_focus(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve({"name": "mushra", "trials": 1})
     person = Person(browser, server.url, viewport={"width": 390, "height": 500}).begin()
     ready(person, 5)
@@ -173,7 +199,9 @@ def test_keys_can_be_switched_off_and_stay_off(browser: Browser, serve: Callable
     expect(person.tile("A").locator(".state")).to_have_text("Heard")
 
 
-def test_a_tone_without_a_letter_of_its_own_gets_one_that_is_written_on_it(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_a_tone_without_a_letter_of_its_own_gets_one_that_is_written_on_it(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve({"name": "headphones", "screens": 1}, "level")
     person = Person(browser, server.url).begin()
     ready(person, 3)

@@ -1,4 +1,5 @@
-"""What the page plays: the very samples of the file, switched without a click, and a digest that proves it."""
+"""What the page plays: the very samples of the file, switched without a click, and a digest that proves
+it."""
 
 import base64
 import hashlib
@@ -64,7 +65,13 @@ RENDER = """
 
 
 def rendered(
-    page: Page, *sounds: np.ndarray, begin: str = "0", after: str = "", length: int = 4000, passes: str = "1", rate_hz: int = RATE_HZ
+    page: Page,
+    *sounds: np.ndarray,
+    begin: str = "0",
+    after: str = "",
+    length: int = 4000,
+    passes: str = "1",
+    rate_hz: int = RATE_HZ,
 ) -> np.ndarray:
     words = {"BEGIN": begin, "LENGTH": str(length), "PASSES": passes, "AFTER": after}
     script = RENDER
@@ -99,19 +106,25 @@ def test_a_sound_begins_and_ends_with_a_ramp_of_8_ms(page: Page) -> None:
 def test_switching_goes_on_at_the_same_sample_of_the_other_sound(page: Page) -> None:
     a, b, c = noise(1), noise(2), noise(3)
     at, back = 1600, 2400
-    y = rendered(page, a, b, c, after=f"voices.hear(1, {at} / {RATE_HZ}); voices.hear(2, {back} / {RATE_HZ});")
+    y = rendered(
+        page, a, b, c, after=f"voices.hear(1, {at} / {RATE_HZ}); voices.hear(2, {back} / {RATE_HZ});"
+    )
     assert np.array_equal(y[RAMP:at], a[RAMP:at])
     assert np.array_equal(y[at + RAMP : back], b[at + RAMP : back])
     assert np.array_equal(y[back + RAMP : -RAMP], c[back + RAMP : -RAMP])
     share = np.arange(RAMP) / RAMP
-    assert y[at : at + RAMP] == pytest.approx((1 - share) * a[at : at + RAMP] + share * b[at : at + RAMP], abs=2)
+    assert y[at : at + RAMP] == pytest.approx(
+        (1 - share) * a[at : at + RAMP] + share * b[at : at + RAMP], abs=2
+    )
 
 
 def test_switching_between_equal_sounds_cannot_be_heard_and_stopping_makes_no_click(page: Page) -> None:
     x = np.full(4000, 20_000, np.int16)
     hurried = "for (const [i, t] of [[1, 0.1], [0, 0.101], [1, 0.102]]) voices.hear(i, t); voices.stop(0.2);"
     y = rendered(page, x, x, after=hurried)
-    assert y[RAMP:3200] == pytest.approx(20_000, abs=1)  # also when the next switch comes before the last one has ended
+    assert y[RAMP:3200] == pytest.approx(
+        20_000, abs=1
+    )  # also when the next switch comes before the last one has ended
     assert np.abs(np.diff(y)).max() <= 20_000 / RAMP + 1
     assert np.all(y[3200 + RAMP :] == 0)
 
@@ -122,12 +135,19 @@ def test_a_repeated_sound_goes_round_without_a_gap(page: Page) -> None:
     assert np.array_equal(y[RAMP:], np.tile(x, 3)[RAMP:])
 
 
-@pytest.mark.parametrize(("first", "then", "ends"), [("1", "Infinity", 8000), ("Infinity", "2", 4000), ("3", "1", 2000), ("1", "2", 4000)])
-def test_a_loop_is_begun_and_ended_while_the_sound_goes_on_where_it_is(page: Page, first: str, then: str, ends: int) -> None:
+@pytest.mark.parametrize(
+    ("first", "then", "ends"),
+    [("1", "Infinity", 8000), ("Infinity", "2", 4000), ("3", "1", 2000), ("1", "2", 4000)],
+)
+def test_a_loop_is_begun_and_ended_while_the_sound_goes_on_where_it_is(
+    page: Page, first: str, then: str, ends: int
+) -> None:
     x = noise(8, 2000)
     y = rendered(page, x, length=8000, passes=first, after=f"voices.until({then});")
     endless = then == "Infinity"
-    assert np.array_equal(y[RAMP : ends if endless else ends - RAMP], np.tile(x, 4)[RAMP : ends if endless else ends - RAMP])
+    assert np.array_equal(
+        y[RAMP : ends if endless else ends - RAMP], np.tile(x, 4)[RAMP : ends if endless else ends - RAMP]
+    )
     assert np.all(y[ends:] == 0)
 
 
@@ -135,7 +155,12 @@ def test_a_loop_is_begun_and_ended_while_the_sound_goes_on_where_it_is(page: Pag
 def test_the_digest_is_that_of_the_server_with_and_without_https(page: Page, n: int) -> None:
     file = wav(noise(n, n))
     pcm = file[44:]
-    got = ask(page, "return [await wav.digest(wav.parse(bytes[0].buffer).pcm), [...sha256(bytes[1])]];", file, pcm[: max(1, n)])
+    got = ask(
+        page,
+        "return [await wav.digest(wav.parse(bytes[0].buffer).pcm), [...sha256(bytes[1])]];",
+        file,
+        pcm[: max(1, n)],
+    )
     assert got[0] == digest(file) == hashlib.sha256(pcm).hexdigest()
     assert bytes(got[1]) == hashlib.sha256(pcm[: max(1, n)]).digest()
 
@@ -144,7 +169,10 @@ def test_two_channels_and_odd_chunks_are_read(page: Page) -> None:
     x = np.stack([noise(5, 100), noise(6, 100)], 1)
     file = wav(x, rate_hz=44_100)
     odd = file[:36] + b"LIST\x03\x00\x00\x00abc\x00" + file[36:]
-    script = "const w = wav.parse(bytes[0].buffer); return [w.rate_hz, w.channels.map((c) => [...c].map((v) => v * 32768))];"
+    script = (
+        "const w = wav.parse(bytes[0].buffer); return [w.rate_hz, w.channels.map((c) => [...c].map((v) "
+        "=> v * 32768))];"
+    )
     rate_hz, channels = ask(page, script, odd)
     assert rate_hz == 44_100
     assert np.array_equal(np.array(channels), x.T)
@@ -171,10 +199,15 @@ def test_other_files_are_refused_in_words(page: Page, file: bytes, words: str | 
 
 def test_spans_that_were_heard_are_merged(page: Page) -> None:
     spans = "[[1, 2], [0, 0.5], [0.5, 0.99], [3, 3], [4, 5], [1.5, 3]]"
-    assert ask(page, f"return {spans}.reduce((s, [a, b]) => player.withSpan(s, a, b), []);") == [[0, 3], [4, 5]]
+    assert ask(page, f"return {spans}.reduce((s, [a, b]) => player.withSpan(s, a, b), []);") == [
+        [0, 3],
+        [4, 5],
+    ]
 
 
-def test_mushra_switches_while_it_plays_and_counts_what_was_heard(browser: Browser, server: Served, tmp_path: Path) -> None:
+def test_mushra_switches_while_it_plays_and_counts_what_was_heard(
+    browser: Browser, server: Served, tmp_path: Path
+) -> None:
     person = Person(browser, server.url).begin()
     page = person.page
     page.get_by_role("checkbox", name="Repeat").check()
@@ -196,10 +229,22 @@ def test_mushra_switches_while_it_plays_and_counts_what_was_heard(browser: Brows
     person.reply()
     person.go_on()
     played = {p["label"]: p for p in server.answers()[-1]["playback"]}
-    # A began between 0.25 and 1 of the clip, which lasts a second, and was stopped between 0.6 and 1 of a later round
+    # A began between 0.25 and 1 of the clip, which lasts a second, and was stopped between 0.6 and 1 of a
+    # later round
     assert played["A"]["played_s"] - 0.75 < played["A"]["plays"] < played["A"]["played_s"] + 0.4
-    assert {label: p["plays"] for label, p in played.items() if label != "A"} == {"Reference": 2, "B": 1, "C": 1, "D": 1}
-    assert {label: p["switches"] for label, p in played.items()} == {"Reference": 0, "A": 1, "B": 0, "C": 0, "D": 0}
+    assert {label: p["plays"] for label, p in played.items() if label != "A"} == {
+        "Reference": 2,
+        "B": 1,
+        "C": 1,
+        "D": 1,
+    }
+    assert {label: p["switches"] for label, p in played.items()} == {
+        "Reference": 0,
+        "A": 1,
+        "B": 0,
+        "C": 0,
+        "D": 0,
+    }
     assert all(p["proved"] for p in played.values())
     assert 1.25 < played["Reference"]["played_s"] < 2
     assert played["B"]["played_s"] == pytest.approx(1.0, abs=0.01)

@@ -1,4 +1,5 @@
-"""Switching between A, B and X while they play: at the same place, without a click, and as part of one play; and loops."""
+"""Switching between A, B and X while they play: at the same place, without a click, and as part of one play;
+and loops."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -29,7 +30,10 @@ def heard(server: Served) -> dict[str, np.ndarray]:
     """The samples of each sound of the first screen."""
     screen = screens(server.sessions.study, "", 0)[0]
     wavs = server.sessions.sounds.of(screen).wavs
-    return {s.label: np.frombuffer(w[HEADER:], "<i2").astype(float) for s, w in zip(screen.sounds, wavs, strict=True)}
+    return {
+        s.label: np.frombuffer(w[HEADER:], "<i2").astype(float)
+        for s, w in zip(screen.sounds, wavs, strict=True)
+    }
 
 
 def runs(alike: np.ndarray) -> list[tuple[int, int]]:
@@ -71,7 +75,9 @@ def test_what_reaches_the_output_goes_on_at_the_same_sample_and_has_no_click(
     assert {len(x) for x in sounds.values()} == {n}
     assert abs(len(y) - n) < RAMP
     # where the recording begins in the sound: its very first samples are silent
-    starts = [k for k in range(RAMP) if np.array_equal(y[RAMP : 3 * RAMP], sounds["B"][RAMP + k : 3 * RAMP + k])]
+    starts = [
+        k for k in range(RAMP) if np.array_equal(y[RAMP : 3 * RAMP], sounds["B"][RAMP + k : 3 * RAMP + k])
+    ]
     assert len(starts) == 1
     y = np.concatenate([np.zeros(starts[0]), y])
     y = np.pad(y, (0, n - len(y)))
@@ -98,14 +104,18 @@ def test_what_reaches_the_output_goes_on_at_the_same_sample_and_has_no_click(
     assert set(played(server, "proved").values()) == {True}
 
 
-def test_plays_belong_to_all_sounds_together_and_switching_uses_none(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_plays_belong_to_all_sounds_together_and_switching_uses_none(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve({"name": "abx", "trials": 1, "plays": 1}, seconds=1.5)
     person = Person(browser, server.url).begin()
     expect(left(person)).to_have_text("3 of 3 plays left. Switching while it plays uses none.")
     person.button("A").click()
     expect(left(person)).to_have_text("2 of 3 plays left. Switching while it plays uses none.")
     until(person.page, f"{PLACE} > 0.1")
-    assert person.button("A").get_attribute("aria-disabled") == "true"  # a play that counts goes on to its end
+    assert (
+        person.button("A").get_attribute("aria-disabled") == "true"
+    )  # a play that counts goes on to its end
     person.button("X").click()
     expect(person.button("A")).to_have_attribute("aria-label", "Switch to A")
     stopped(person)
@@ -173,7 +183,9 @@ def test_with_a_limit_every_time_round_is_a_play_and_the_loop_ends_with_the_last
     assert played(server, "played_s") == {"Clip": pytest.approx(1.6, abs=0.001)}
 
 
-def test_the_loop_is_switched_on_and_off_while_the_sound_goes_on_where_it_is(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_the_loop_is_switched_on_and_off_while_the_sound_goes_on_where_it_is(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve({"name": "abx", "trials": 1, "plays": 2})
     person = tapped(browser, server).begin()
     page = person.page
@@ -184,16 +196,22 @@ def test_the_loop_is_switched_on_and_off_while_the_sound_goes_on_where_it_is(bro
     page.keyboard.press("l")
     assert page.evaluate(PLACE) > 0.4  # it went on
     expect(left(person)).to_have_text("4 of 6 plays left. Switching while it plays uses none.")
-    expect(left(person)).to_have_text("3 of 6 plays left. Switching while it plays uses none.")  # round the end
+    expect(left(person)).to_have_text(
+        "3 of 6 plays left. Switching while it plays uses none."
+    )  # round the end
     page.keyboard.press("b")
     page.keyboard.press("l")
     assert 0 < page.evaluate(PLACE) < 0.9
     stopped(person)
     sounds, y = heard(server), recorded(person)
     n = len(sounds["A"])
-    k = next(k for k in range(RAMP) if np.array_equal(y[RAMP : 3 * RAMP], sounds["A"][RAMP + k : 3 * RAMP + k]))
+    k = next(
+        k for k in range(RAMP) if np.array_equal(y[RAMP : 3 * RAMP], sounds["A"][RAMP + k : 3 * RAMP + k])
+    )
     y = np.concatenate([np.zeros(k), y])
-    assert np.array_equal(y[3 * RAMP : n], sounds["A"][3 * RAMP :])  # no fall at the end of the first time round
+    assert np.array_equal(
+        y[3 * RAMP : n], sounds["A"][3 * RAMP :]
+    )  # no fall at the end of the first time round
     assert abs(len(y) - 2 * n) <= RAMP
     assert np.array_equal(y[n + n // 2 : 2 * n - 2 * RAMP], sounds["B"][n // 2 : n - 2 * RAMP])
     person.hear("B", "X")

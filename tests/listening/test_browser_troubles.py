@@ -1,4 +1,5 @@
-"""What goes wrong at a listener's: connections, reloads, the back button, two tabs, impatient fingers. Every answer is stored, once."""
+"""What goes wrong at a listener's: connections, reloads, the back button, two tabs, impatient fingers. Every
+answer is stored, once."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +31,9 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 
 def lost(person: Person) -> None:
-    expect(person.page.get_by_role("status").last).to_contain_text("Connection lost. Your answer is kept", timeout=PATIENCE_MS)
+    expect(person.page.get_by_role("status").last).to_contain_text(
+        "Connection lost. Your answer is kept", timeout=PATIENCE_MS
+    )
 
 
 def cut(person: Person) -> None:
@@ -41,7 +44,9 @@ def mended(person: Person) -> None:
     person.page.unroute("**/api/answer")
 
 
-def test_a_lost_connection_keeps_the_answer_and_sends_it_when_it_is_back(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_a_lost_connection_keeps_the_answer_and_sends_it_when_it_is_back(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve(ASKED)
     person = Person(browser, server.url).begin()
     person.hear()
@@ -58,7 +63,9 @@ def test_a_lost_connection_keeps_the_answer_and_sends_it_when_it_is_back(browser
     assert [row["answer"] for row in server.answers()] == [{"answer": "B"}]
 
 
-def test_an_answer_whose_acknowledgement_got_lost_is_stored_once(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_an_answer_whose_acknowledgement_got_lost_is_stored_once(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve(ASKED)
     person = Person(browser, server.url).begin()
     sent: list[Any] = []
@@ -113,7 +120,9 @@ def test_a_double_click_sends_once(browser: Browser, serve: Callable[..., Served
     person = Person(browser, server.url).begin()
     sent: list[str] = []
     person.page.on("request", lambda r: sent.append(r.url) if r.url.endswith("/api/answer") else None)
-    person.page.evaluate("{ const go = document.querySelector('.go'); go.click(); go.click(); go.form.requestSubmit(); }")
+    person.page.evaluate(
+        "{ const go = document.querySelector('.go'); go.click(); go.click(); go.form.requestSubmit(); }"
+    )
     expect(person.page.get_by_role("heading", name="Part 2")).to_be_focused()
     assert len(sent) == 1
     person.page.get_by_role("button", name="Continue").dblclick()
@@ -144,17 +153,22 @@ def test_the_back_button_stays_in_the_study(browser: Browser, serve: Callable[..
     assert [row["position"] for row in server.answers()] == [0, 1, 2]
 
 
-def test_two_tabs_move_together_and_never_answer_twice(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_two_tabs_move_together_and_never_answer_twice(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve(ASKED * 2)
     first = Person(browser, server.url).begin()
     second = Person(first.context, server.url)
     expect(second.page.locator("#count")).to_have_text("1 of 4")
     first.answer()
     expect(second.page.locator("#count")).to_have_text("2 of 4")
-    expect(second.page.get_by_role("status").last).to_have_text("The study went on in another window. This is where it is now.")
+    expect(second.page.get_by_role("status").last).to_have_text(
+        "The study went on in another window. This is where it is now."
+    )
     second.answer()
     expect(first.page.locator("#count")).to_have_text("3 of 4")
-    # both answer the third screen; the answer that was kept first is the one that is stored, whichever tab delivers it
+    # both answer the third screen; the answer that was kept first is the one that is stored, whichever tab
+    # delivers it
     first.hear()
     second.hear()
     second.page.get_by_role("radio", name="B").check()
@@ -183,11 +197,15 @@ def test_an_answer_given_on_another_device_stands(browser: Browser, serve: Calla
         person.page.get_by_role("radio", name=choice).check()
     phone.go_on()
     desk.go_on()
-    expect(desk.page.get_by_role("status").last).to_have_text("This question had been answered before; the first answer counts.")
+    expect(desk.page.get_by_role("status").last).to_have_text(
+        "This question had been answered before; the first answer counts."
+    )
     assert [row["answer"]["answer"] for row in server.answers()] == ["B"]
 
 
-def test_a_listener_who_is_no_longer_known_begins_again_and_loses_nothing(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_a_listener_who_is_no_longer_known_begins_again_and_loses_nothing(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve(PLAIN)
     person = Person(browser, server.url, path="/?PROLIFIC_PID=p1&utm=x").begin()
     person.go_on()
@@ -212,18 +230,24 @@ def test_a_closed_study_says_so(browser: Browser, serve: Callable[..., Served]) 
     expect(late.page.get_by_role("heading", name="This study is closed")).to_be_visible()
 
 
-def test_a_busy_server_is_waited_for_as_long_as_it_asks(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_a_busy_server_is_waited_for_as_long_as_it_asks(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve(PLAIN)
     person = Person(browser, server.url).begin()
     busy = {"status": 429, "headers": {"Retry-After": "2"}, "json": {"error": "Too many requests."}}
     person.page.route("**/api/answer", lambda route: route.fulfill(**busy), times=1)
     person.press_on()
-    expect(person.page.get_by_role("status").last).to_contain_text("Many people are here at once. Your answer is kept")
+    expect(person.page.get_by_role("status").last).to_contain_text(
+        "Many people are here at once. Your answer is kept"
+    )
     expect(person.page.get_by_role("button", name="Try now")).to_be_hidden()
     expect(person.page.get_by_role("heading", level=1)).to_have_text("Part 2", timeout=PATIENCE_MS)
 
 
-def test_a_server_in_trouble_can_be_tried_now_instead_of_later(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_a_server_in_trouble_can_be_tried_now_instead_of_later(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve(PLAIN)
     person = Person(browser, server.url).begin()
     trouble = {"status": 503, "headers": {"Retry-After": "300"}, "json": {"error": "The disk is full."}}
@@ -250,8 +274,12 @@ def test_an_answer_the_server_refuses_can_be_mended(browser: Browser, serve: Cal
     assert len(server.answers()) == 1
 
 
-def test_the_way_back_opens_only_after_the_last_acknowledgement(browser: Browser, serve: Callable[..., Served]) -> None:
-    server = serve(PLAIN[:1], recruitment={"redirect": "https://site.example/done?cc={code}&who={PROLIFIC_PID}"})
+def test_the_way_back_opens_only_after_the_last_acknowledgement(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
+    server = serve(
+        PLAIN[:1], recruitment={"redirect": "https://site.example/done?cc={code}&who={PROLIFIC_PID}"}
+    )
     person = Person(browser, server.url, path="/?PROLIFIC_PID=p%201")
     person.begin()
     went: list[str] = []
@@ -274,7 +302,9 @@ def test_the_way_back_opens_only_after_the_last_acknowledgement(browser: Browser
     assert went == [f"https://site.example/done?cc={code}&who=p%201"]
 
 
-def test_a_sound_that_does_not_come_can_be_asked_for_again(browser: Browser, serve: Callable[..., Served]) -> None:
+def test_a_sound_that_does_not_come_can_be_asked_for_again(
+    browser: Browser, serve: Callable[..., Served]
+) -> None:
     server = serve(ASKED)
     person = Person(browser, server.url)
     broken = {"status": 200, "body": b"RIFF....WAVEfmt ", "content_type": "audio/wav"}

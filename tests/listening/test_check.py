@@ -18,7 +18,9 @@ TEMPLATES = Path(str(files("limen.listening"))) / "templates"
 
 
 def noise(seconds: float = 0.5, amplitude: float = 0.1, seed: int = 0) -> torch.Tensor:
-    return amplitude * torch.randn(round(seconds * RATE_HZ), generator=torch.Generator().manual_seed(seed)).clamp(-3, 3)
+    return amplitude * torch.randn(
+        round(seconds * RATE_HZ), generator=torch.Generator().manual_seed(seed)
+    ).clamp(-3, 3)
 
 
 def study(folder: Path, change: dict | None = None, items: int = 4, **clips: torch.Tensor) -> Path:
@@ -29,8 +31,16 @@ def study(folder: Path, change: dict | None = None, items: int = 4, **clips: tor
             x = noise(seed=2 * i + k)
             x = clips.get(which, x) if i == 0 else x
             write_clip(folder / f"{which}{i}.wav", x, RATE_HZ)
-        listed.append({"id": f"item{i}", "files": {"clean": f"clean{i}.wav", "adversarial": f"adversarial{i}.wav"}})
-    content = {"name": "s", "contact": "me", "listeners": 20, "items": listed, "steps": ["consent", "level", {"name": "abx", "catch": 1}]}
+        listed.append(
+            {"id": f"item{i}", "files": {"clean": f"clean{i}.wav", "adversarial": f"adversarial{i}.wav"}}
+        )
+    content = {
+        "name": "s",
+        "contact": "me",
+        "listeners": 20,
+        "items": listed,
+        "steps": ["consent", "level", {"name": "abx", "catch": 1}],
+    }
     path = folder / "study.yaml"
     path.write_text(yaml.safe_dump({**content, **(change or {})}, sort_keys=False))
     return path
@@ -73,7 +83,9 @@ def test_clips_that_give_themselves_away_are_warned_of(clip, words, tmp_path):
 
 def test_conditions_of_different_loudness_are_warned_of_where_nothing_levels_them(tmp_path):
     louder = noise(amplitude=0.2)
-    assert "differ in loudness by 6.0 dB" in found(study(tmp_path, {"power_dbfs": None}, adversarial=louder), "warning")
+    assert "differ in loudness by 6.0 dB" in found(
+        study(tmp_path, {"power_dbfs": None}, adversarial=louder), "warning"
+    )
     assert "loudness" not in found(study(tmp_path, adversarial=louder), "warning")
 
 
@@ -82,14 +94,18 @@ def test_many_items_whose_conditions_differ_in_loudness_are_one_finding(tmp_path
     for i in range(6):
         write_clip(tmp_path / f"adversarial{i}.wav", noise(amplitude=0.2, seed=2 * i + 1), RATE_HZ)
     (line,) = [text for text in found(path, "warning").splitlines() if "loudness" in text]
-    assert line.startswith("6 items (item0, item1, item2 and 3 more): conditions differ in loudness by up to 6.")
+    assert line.startswith(
+        "6 items (item0, item1, item2 and 3 more): conditions differ in loudness by up to 6."
+    )
     assert "adversarial is the loudest in 6 of 6" in line
 
 
 def test_different_rates_within_an_item_are_an_error(tmp_path):
     path = study(tmp_path)
     write_clip(tmp_path / "adversarial1.wav", noise(), 8000)
-    assert "item1: conditions have different rates (clean 16000 Hz, adversarial 8000 Hz)" in found(path, "error")
+    assert "item1: conditions have different rates (clean 16000 Hz, adversarial 8000 Hz)" in found(
+        path, "error"
+    )
 
 
 def test_a_rule_that_can_exclude_nobody_is_an_error(tmp_path):
@@ -98,9 +114,13 @@ def test_a_rule_that_can_exclude_nobody_is_an_error(tmp_path):
 
 @pytest.mark.parametrize(
     ("rule", "steps", "most"),
-    [("headphones", ["headphones", "abx"], 6), ("checks", ["headphones", "abx"], 6), ("unheard", ["abx"], 4),
-     ("sentinels", [{"name": "abx", "sentinels": {"kind": "easy"}}], 1)],
-)  # fmt: skip
+    [
+        ("headphones", ["headphones", "abx"], 6),
+        ("checks", ["headphones", "abx"], 6),
+        ("unheard", ["abx"], 4),
+        ("sentinels", [{"name": "abx", "sentinels": {"kind": "easy"}}], 1),
+    ],
+)
 def test_a_rule_whose_limit_no_listener_can_exceed_is_an_error(rule, steps, most, tmp_path):
     path = study(tmp_path, {"steps": ["consent", "level", *steps]})
     content = yaml.safe_load(path.read_text())
@@ -110,7 +130,9 @@ def test_a_rule_whose_limit_no_listener_can_exceed_is_an_error(rule, steps, most
         assert (f"`most` has to be below {most}" in found(path, "error")) == never
 
 
-@pytest.mark.parametrize(("scale", "words"), [(["low", "sure"], "answered with low, sure"), ([], "nothing: no trial asks for it")])
+@pytest.mark.parametrize(
+    ("scale", "words"), [(["low", "sure"], "answered with low, sure"), ([], "nothing: no trial asks for it")]
+)
 def test_a_confidence_that_the_scale_lacks_is_an_error(scale, words, tmp_path):
     steps = ["consent", "level", {"name": "abx", "catch": 1, "confidence": scale}]
     change = {"steps": steps, "exclude": [{"name": "catch_confidence"}]}
@@ -124,15 +146,22 @@ def test_a_confidence_that_the_scale_lacks_is_an_error(scale, words, tmp_path):
 def test_a_question_by_a_factor_that_no_item_has_is_an_error(tmp_path):
     asked = {"name": "Is it heard?", "trial": "abx", "kind": "above_chance"}
     text = found(study(tmp_path, {"hypotheses": [asked | {"by": "nonsense"}]}), "error")
-    assert text == 'hypothesis "Is it heard?": asks by nonsense, but no item has such a factor. There are: condition, group.'
+    assert (
+        text == 'hypothesis "Is it heard?": asks by nonsense, but no item has such a factor. There are: '
+        "condition, group."
+    )
     assert found(study(tmp_path, {"hypotheses": [asked | {"by": "condition"}]}), "error") == ""
 
 
 @pytest.mark.parametrize(
     "step",
-    [{"name": "abx", "conditions": ["clean", "xyz"]}, {"name": "naturalness", "conditions": ["clean", "xyz"]},
-     {"name": "mushra", "reference": "xyz"}, {"name": "same_different", "axes": ["noise"], "condition": "xyz"}],
-)  # fmt: skip
+    [
+        {"name": "abx", "conditions": ["clean", "xyz"]},
+        {"name": "naturalness", "conditions": ["clean", "xyz"]},
+        {"name": "mushra", "reference": "xyz"},
+        {"name": "same_different", "axes": ["noise"], "condition": "xyz"},
+    ],
+)
 def test_a_condition_without_files_is_named_with_its_column(step, tmp_path):
     text = found(study(tmp_path, {"steps": ["consent", "level", step]}), "error")
     assert f"step 3 ({step['name']}) names the condition xyz, but no item has a file of it" in text
@@ -140,16 +169,27 @@ def test_a_condition_without_files_is_named_with_its_column(step, tmp_path):
 
 
 def test_an_abx_of_a_condition_with_itself_is_refused(tmp_path):
-    with pytest.raises(UserError, match="expected two different conditions, got clean twice: A, B and X would be the same clip"):
-        check_study(study(tmp_path, {"steps": ["consent", "level", {"name": "abx", "conditions": ["clean", "clean"]}]}))
+    with pytest.raises(
+        UserError,
+        match="expected two different conditions, got clean twice: A, B and X would be the same clip",
+    ):
+        check_study(
+            study(
+                tmp_path, {"steps": ["consent", "level", {"name": "abx", "conditions": ["clean", "clean"]}]}
+            )
+        )
 
 
 def test_a_headphone_test_that_no_rule_uses_is_warned_of(tmp_path):
     steps = ["consent", "level", "headphones", "abx"]
-    words = "the step headphones has no consequence: no rule of exclude uses it. Add {name: headphones, most: 1}"
+    words = (
+        "the step headphones has no consequence: no rule of exclude uses it. Add {name: headphones, most: 1}"
+    )
     assert words in found(study(tmp_path, {"steps": steps}), "warning")
     for rule in ("headphones", "checks"):
-        assert "no consequence" not in found(study(tmp_path, {"steps": steps, "exclude": [{"name": rule}]}), "warning")
+        assert "no consequence" not in found(
+            study(tmp_path, {"steps": steps, "exclude": [{"name": rule}]}), "warning"
+        )
     attention = {"name": "attention", "file": "clean0.wav", "word": "a", "others": ["b"]}
     both = {"steps": [*steps, attention], "exclude": [{"name": "headphones"}]}
     assert "the step attention has no consequence" in found(study(tmp_path, both), "warning")
@@ -170,7 +210,10 @@ def test_versions_that_are_shifted_in_time_are_warned_of_where_one_can_switch(sh
     x = noise(0.6)
     other = 0.02 * torch.randn(len(x) - 800, generator=torch.Generator().manual_seed(1))
     clean, late = x[400:-400], x[400 - shift : len(x) - 400 - shift] + other
-    words = f"adversarial0.wav lags {warned} behind clean0.wav: who switches between them while they play hears the jump."
+    words = (
+        f"adversarial0.wav lags {warned} behind clean0.wav: who switches between them while they play "
+        "hears the jump."
+    )
     assert (words in found(study(tmp_path, clean=clean, adversarial=late), "warning")) == bool(warned)
     apart = {"steps": ["consent", "level", {"name": "abx", "switch": False}]}
     assert "lags" not in found(study(tmp_path, apart, clean=clean, adversarial=late), "warning")
@@ -185,18 +228,35 @@ def test_a_best_shift_is_found_either_way():
 
 def test_consent_that_comes_after_questions_is_warned_of(tmp_path):
     late = {"steps": ["level", "demographics", "consent", "abx"]}
-    assert "consent comes after level, demographics: answers given before it stay" in found(study(tmp_path, late), "warning")
+    assert "consent comes after level, demographics: answers given before it stay" in found(
+        study(tmp_path, late), "warning"
+    )
     page = {"name": "instructions", "text": "Hello."}
-    assert "consent comes" not in found(study(tmp_path, {"steps": [page, "consent", "level", "abx"]}), "warning")
+    assert "consent comes" not in found(
+        study(tmp_path, {"steps": [page, "consent", "level", "abx"]}), "warning"
+    )
 
 
 def test_rules_about_mushra_need_a_mushra_step_and_an_anchor_that_is_there(tmp_path):
     for rule in ("hidden_reference", "mid_anchor", "headphones"):
-        assert f"exclude has the rule {rule}, but no step" in found(study(tmp_path, {"exclude": [{"name": rule}]}), "error")
+        assert f"exclude has the rule {rule}, but no step" in found(
+            study(tmp_path, {"exclude": [{"name": rule}]}), "error"
+        )
     steps = ["consent", "level", {"name": "mushra", "anchors_hz": [3500]}]
     lost = found(study(tmp_path, {"steps": steps, "exclude": [{"name": "mid_anchor"}]}), "error")
-    assert "exclude has the rule mid_anchor about 'low-pass 7 kHz', but what is rated is adversarial, clean, low-pass 3.5 kHz." in lost
-    assert found(study(tmp_path, {"steps": steps, "exclude": [{"name": "mid_anchor", "anchor": "low-pass 3.5 kHz"}]}), "error") == ""
+    assert (
+        "exclude has the rule mid_anchor about 'low-pass 7 kHz', but what is rated is adversarial, clean, "
+        "low-pass 3.5 kHz." in lost
+    )
+    assert (
+        found(
+            study(
+                tmp_path, {"steps": steps, "exclude": [{"name": "mid_anchor", "anchor": "low-pass 3.5 kHz"}]}
+            ),
+            "error",
+        )
+        == ""
+    )
 
 
 def test_a_hypothesis_about_trials_that_do_not_exist_is_an_error(tmp_path):
@@ -234,7 +294,9 @@ def test_questions_are_planned_with_holms_worst_case_of_all_that_are_corrected_t
     assert "alpha 0.05 / 3: Holm's correction over 3 tests at its worst" in said
 
 
-@pytest.mark.parametrize("name", ["abx", "identification", "mushra", "naturalness", "preference", "same_different_jnd"])
+@pytest.mark.parametrize(
+    "name", ["abx", "identification", "mushra", "naturalness", "preference", "same_different_jnd"]
+)
 def test_a_template_asks_for_as_many_listeners_as_its_questions_take(name, tmp_path):
     """Not seed000, which has the listeners of the published study."""
     path = new_study(tmp_path / name, name)
@@ -257,7 +319,10 @@ def test_consent_level_and_completion_code_are_missed_when_they_are_missing(tmp_
         ("name: s\nsteps: [{name: abx, trails: 3}]", 'Did you mean "trials"'),
         ("name: S!\nsteps: [consent]", "name"),
         ("name: s\nitems: none.csv\nsteps: [consent]", "no such table of items"),
-        ("name: s\nitems: [{id: a, files: {c: x}}, {id: a, files: {c: x}}]\nsteps: [consent]", "more than once"),
+        (
+            "name: s\nitems: [{id: a, files: {c: x}}, {id: a, files: {c: x}}]\nsteps: [consent]",
+            "more than once",
+        ),
         ("name: &a [*a]\nsteps: [consent]", "name"),
         ("name: s\nsteps: []", "steps"),
         ("name: s\nlisteners: .inf\nsteps: [consent]", "listeners"),

@@ -24,8 +24,12 @@ Clip = dict[str, Any]
 
 
 def clip(k: int, conditions: tuple[str, ...] = ("clean", "adversarial"), **more: Any) -> Clip:
-    return {"id": f"clip {k}", "files": {c: f"{c}{k}.wav" for c in conditions}, "answer": WORDS[k % 4],
-            "factors": {"speaker": SPEAKERS[k % 3]}} | more  # fmt: skip
+    return {
+        "id": f"clip {k}",
+        "files": {c: f"{c}{k}.wav" for c in conditions},
+        "answer": WORDS[k % 4],
+        "factors": {"speaker": SPEAKERS[k % 3]},
+    } | more
 
 
 def turning(k: int, **more: Any) -> Clip:
@@ -42,7 +46,10 @@ def sounds(plan: Study, **change: Any) -> dict[str, Heard]:
     out = {}
     for item in plan.items:
         for condition, file in item.files.items():
-            power, seconds = (change.get(what, {}).get(condition, usual) for what, usual in (("power", -26.0), ("seconds", 1.0)))
+            power, seconds = (
+                change.get(what, {}).get(condition, usual)
+                for what, usual in (("power", -26.0), ("seconds", 1.0))
+            )
             spread = random.Random(file).uniform(-0.1, 0.1)
             out[file] = Heard(16000, 1, seconds * (1 + spread / 100), power + spread, 0, file)
     return out
@@ -80,7 +87,10 @@ def test_trial_types_of_ours_give_nothing_away(name: str, listeners: int) -> Non
 def test_a_word_that_is_heard_in_one_condition_only_is_an_error() -> None:
     items = [clip(k, ("clean",) if k % 2 else ("adversarial",)) for k in range(24)]
     findings = found(study(items))
-    assert one(findings, "the condition can be told from the word (`answer`): the best guess is right in 100 %") == "error"
+    assert (
+        one(findings, "the condition can be told from the word (`answer`): the best guess is right in 100 %")
+        == "error"
+    )
     assert not [text for _, text in findings if "factor speaker" in text]
 
 
@@ -90,12 +100,17 @@ def test_a_speaker_who_is_heard_in_one_condition_only_is_an_error() -> None:
 
 
 def test_a_few_words_of_one_clip_each_are_tied_to_their_condition_too() -> None:
-    items = [clip(k, ("clean",) if k % 2 else ("adversarial",), answer=f"word {k}", factors={}) for k in range(8)]
+    items = [
+        clip(k, ("clean",) if k % 2 else ("adversarial",), answer=f"word {k}", factors={}) for k in range(8)
+    ]
     assert one(found(study(items)), "the word") == "error"
 
 
 def test_fifty_sentences_in_each_condition_are_warned_of_and_no_more() -> None:
-    items = [clip(k, ("clean",) if k % 2 else ("adversarial",), answer=f"sentence {k}", factors={}) for k in range(100)]
+    items = [
+        clip(k, ("clean",) if k % 2 else ("adversarial",), answer=f"sentence {k}", factors={})
+        for k in range(100)
+    ]
     ((level, text),) = found(study(items))
     assert level == "warning"
     assert "every clip is heard in one condition only" in text
@@ -114,19 +129,29 @@ def test_clips_dealt_to_conditions_at_random_raise_no_alarm() -> None:
     for seed in range(60):
         chance = random.Random(seed)
         conditions = chance.sample(["clean", "adversarial"] * 12, 24)
-        items = [clip(k, (c,), answer=chance.choice(WORDS), factors={"speaker": chance.choice(SPEAKERS)}) for k, c in enumerate(conditions)]
+        items = [
+            clip(k, (c,), answer=chance.choice(WORDS), factors={"speaker": chance.choice(SPEAKERS)})
+            for k, c in enumerate(conditions)
+        ]
         alarms += any("can be told" in text for _, text in found(study(items, seed=seed)))
     assert alarms <= 1
 
 
 @pytest.mark.parametrize("factor", ["the word (`answer`)", "the factor speaker"])
 def test_a_word_or_speaker_that_takes_turns_with_the_condition_tells_each_listener(factor: str) -> None:
-    # item k is clean for every second listener, adversarial for the others: over all of them everything is balanced
+    # item k is clean for every second listener, adversarial for the others: over all of them everything is
+    # balanced
     two = {"answer": WORDS[0]} if "speaker" in factor else {"factors": {}}
-    items = [clip(k, **({"answer": WORDS[k % 2], "factors": {"speaker": SPEAKERS[k % 2]}} | two)) for k in range(12)]
+    items = [
+        clip(k, **({"answer": WORDS[k % 2], "factors": {"speaker": SPEAKERS[k % 2]}} | two))
+        for k in range(12)
+    ]
     ((level, text),) = found(study(items, {"name": "naturalness", "each": "one"}))
     assert level == "error"
-    assert f"within a listener, the condition can be told from {factor}: the best guess is right in 100 %" in text
+    assert (
+        f"within a listener, the condition can be told from {factor}: the best guess is right in 100 %"
+        in text
+    )
     assert "odd and even places" in text
 
 
@@ -135,7 +160,11 @@ def test_a_word_or_speaker_tied_in_one_group_and_reversed_in_the_next_is_an_erro
     def told(k: int) -> Clip:
         first, tied = k < 12, ("clean",) if (k % 2 == 0) == (k < 12) else ("adversarial",)
         free, told = WORDS[k // 2 % 4], ("ann", "bob")[k % 2]
-        said = {"answer": told, "factors": {}} if factor == "answer" else {"answer": free, "factors": {"speaker": told}}
+        said = (
+            {"answer": told, "factors": {}}
+            if factor == "answer"
+            else {"answer": free, "factors": {"speaker": told}}
+        )
         return clip(k, tied, group="g1" if first else "g2", **said)
 
     findings = found(study([told(k) for k in range(24)]))
@@ -161,18 +190,25 @@ def test_a_table_in_random_order_raises_no_alarm_within_listeners(seed: int) -> 
     chance = random.Random(seed)
     items = [clip(k, answer=WORDS[k % 4]) for k in chance.sample(range(24), 24)]
     for listeners in (3, 8, 40):
-        assert found(study(items, {"name": "naturalness", "each": "one"}, listeners=listeners, seed=seed)) == []
+        assert (
+            found(study(items, {"name": "naturalness", "each": "one"}, listeners=listeners, seed=seed)) == []
+        )
 
 
 def test_steps_of_one_trial_type_with_a_condition_each_are_an_error() -> None:
     steps = [{"name": "naturalness", "conditions": [c]} for c in ("clean", "adversarial")]
     ((level, text),) = found(study([clip(k) for k in range(12)], steps=steps))
     assert level == "error"
-    assert text.startswith("steps 1, 2 (naturalness): the condition can be told from the step: the best guess is right in 100 %")
+    assert text.startswith(
+        "steps 1, 2 (naturalness): the condition can be told from the step: the best guess is right in 100 %"
+    )
 
 
 def test_steps_are_taken_together_in_what_words_tell_and_in_what_a_single_clip_stands_for() -> None:
-    steps = [{"name": "naturalness", "where": {"part": part}, "conditions": [c]} for part, c in ((1, "clean"), (2, "adversarial"))]
+    steps = [
+        {"name": "naturalness", "where": {"part": part}, "conditions": [c]}
+        for part, c in ((1, "clean"), (2, "adversarial"))
+    ]
     tied = [clip(k, answer=WORDS[2 * (k // 12) + k % 2], factors={"part": 1 + k // 12}) for k in range(24)]
     assert one(found(study(tied, steps=steps)), "the condition can be told from the word") == "error"
     single = [clip(k, factors={"part": 1 if k < 6 else 2}) for k in range(7)]
@@ -195,7 +231,11 @@ def test_comparisons_of_other_conditions_in_steps_of_their_own_are_warned_of() -
 def test_words_and_speakers_that_are_numbers_are_names(name: str) -> None:
     def named(k: int) -> Clip:
         number = str(100 + k % 10)
-        said = {"answer": number, "factors": {}} if name == "answer" else {"answer": WORDS[k // 10 % 4], "factors": {name: number}}
+        said = (
+            {"answer": number, "factors": {}}
+            if name == "answer"
+            else {"answer": WORDS[k // 10 % 4], "factors": {name: number}}
+        )
         return clip(k, ("clean",) if k % 2 else ("adversarial",), **said)
 
     assert one(found(study([named(k) for k in range(40)])), "the condition can be told from") == "error"
@@ -205,11 +245,18 @@ def test_a_number_whose_values_tell_and_whose_quarters_do_not_is_warned_of() -> 
     items = [clip(k, split(k), factors={"take": (2 * k + k // 12 % 2) % 24}) for k in range(48)]
     assert one(found(study(items)), "the condition can be told from the factor take") == "warning"
     # a number of its own for every clip says nothing
-    assert not [text for _, text in found(study([clip(k, split(k), factors={"take": 7 * k % 48}) for k in range(48)])) if "take" in text]
+    assert not [
+        text
+        for _, text in found(study([clip(k, split(k), factors={"take": 7 * k % 48}) for k in range(48)]))
+        if "take" in text
+    ]
 
 
 def test_a_condition_that_is_heard_with_a_single_word_or_speaker_is_warned_of() -> None:
-    items = [clip(k, ("clean", "adversarial", "noise") if k % 4 == 0 else ("clean", "adversarial"), factors={}) for k in range(12)]
+    items = [
+        clip(k, ("clean", "adversarial", "noise") if k % 4 == 0 else ("clean", "adversarial"), factors={})
+        for k in range(12)
+    ]
     ((level, text),) = found(study(items))
     assert level == "warning"
     assert "a condition is heard with a single word (`answer`), others with more (noise with yes)" in text
@@ -223,8 +270,12 @@ def test_the_same_pairs_in_abx_and_in_preference_are_warned_of() -> None:
     assert found(study([clip(k) for k in range(7)], steps=["abx", "naturalness"])) == []
 
 
-@pytest.mark.parametrize(("what", "values"), [("power_dbfs", (-32.0, -26.0, -20.0)), ("seconds", (0.8, 1.0, 1.2))])
-def test_a_condition_between_two_levels_or_lengths_of_the_other_is_found(what: str, values: tuple[float, float, float]) -> None:
+@pytest.mark.parametrize(
+    ("what", "values"), [("power_dbfs", (-32.0, -26.0, -20.0)), ("seconds", (0.8, 1.0, 1.2))]
+)
+def test_a_condition_between_two_levels_or_lengths_of_the_other_is_found(
+    what: str, values: tuple[float, float, float]
+) -> None:
     plan = study([clip(k, split(k), answer=f"word {k}") for k in range(48)], power_dbfs=None)
     low, middle, high = values
     heard = sounds(plan)
@@ -233,20 +284,28 @@ def test_a_condition_between_two_levels_or_lengths_of_the_other_is_found(what: s
         value = middle if condition == "adversarial" else (low, high)[k % 2]
         heard[item.files[condition]] = replace(heard[item.files[condition]], **{what: value})
     findings = [(f.level, f.text) for f in confounds(plan, heard)]
-    assert one(findings, "the loudness (medians" if what == "power_dbfs" else "the length (medians") == "error"
+    assert (
+        one(findings, "the loudness (medians" if what == "power_dbfs" else "the length (medians") == "error"
+    )
 
 
 def test_the_level_of_a_condition_is_found_unless_the_study_sets_all_to_one() -> None:
     items = [clip(k) for k in range(8)]
     louder = {"adversarial": -20.0}
-    assert one(found(study(items, power_dbfs=None), power=louder), "the loudness (medians: adversarial -20") == "error"
+    assert (
+        one(found(study(items, power_dbfs=None), power=louder), "the loudness (medians: adversarial -20")
+        == "error"
+    )
     assert found(study(items), power=louder) == []
     # less than can be heard
     assert found(study(items, power_dbfs=None), power={"adversarial": -25.8}) == []
 
 
 def test_the_length_of_a_condition_is_found() -> None:
-    assert one(found(study([clip(k) for k in range(8)]), seconds={"adversarial": 1.3}), "the length (medians") == "error"
+    assert (
+        one(found(study([clip(k) for k in range(8)]), seconds={"adversarial": 1.3}), "the length (medians")
+        == "error"
+    )
 
 
 def test_conditions_in_blocks_are_found() -> None:
@@ -268,11 +327,17 @@ def test_conditions_in_turn_are_found_although_places_are_balanced_over_listener
 
 @pytest.mark.parametrize("n", [4, 7, 12])
 @pytest.mark.parametrize("conditions", [("clean", "adversarial"), ("clean", "adversarial", "noise")])
-def test_a_latin_order_gives_no_condition_away_and_leaves_clips_balanced(n: int, conditions: tuple[str, ...]) -> None:
+def test_a_latin_order_gives_no_condition_away_and_leaves_clips_balanced(
+    n: int, conditions: tuple[str, ...]
+) -> None:
     items = [clip(k, conditions, answer=f"word {k}", factors={}) for k in range(n)]
-    plan = study(items, {"name": "naturalness", "each": "one", "order": "latin"}, listeners=4 * len(conditions) ** 2)
+    plan = study(
+        items, {"name": "naturalness", "each": "one", "order": "latin"}, listeners=4 * len(conditions) ** 2
+    )
     assert [text for _, text in found(plan) if "can be told" in text] == []
-    times = Counter((s.facts["item"], s.facts["condition"]) for k in range(plan.listeners) for s in screens(plan, "", k))
+    times = Counter(
+        (s.facts["item"], s.facts["condition"]) for k in range(plan.listeners) for s in screens(plan, "", k)
+    )
     assert set(times.values()) == {4 * len(conditions)}
 
 
@@ -284,14 +349,21 @@ def test_a_latin_order_gives_neither_x_nor_the_first_sound_away(name: str) -> No
 def test_a_condition_that_a_single_clip_stands_for_is_an_error_that_names_it() -> None:
     items = [clip(0, ("adversarial",)), *(clip(k, ("clean",)) for k in range(1, 9))]
     findings = found(study(items))
-    assert one(findings, "condition adversarial is heard on a single clip, other conditions on other clips") == "error"
+    assert (
+        one(findings, "condition adversarial is heard on a single clip, other conditions on other clips")
+        == "error"
+    )
 
 
 def test_copies_of_a_clip_are_the_same_clip() -> None:
     # as if 12 items of a table were made of two pairs
     items = [clip(k, ("clean",) if k % 2 else ("adversarial",)) for k in range(12)]
     plan = study(items, groups=[])
-    heard = {file: Heard(16000, 1, 1.0, -26.0, 0, f"{condition}") for i in plan.items for condition, file in i.files.items()}
+    heard = {
+        file: Heard(16000, 1, 1.0, -26.0, 0, f"{condition}")
+        for i in plan.items
+        for condition, file in i.files.items()
+    }
     findings = [(f.level, f.text) for f in confounds(plan, heard)]
     assert one(findings, "condition clean is heard on a single clip") == "error"
     assert one(findings, "the same sounds come again for the same listener") == "warning"
@@ -300,7 +372,14 @@ def test_copies_of_a_clip_are_the_same_clip() -> None:
 def test_a_group_that_hears_one_pair_in_all_its_trials_is_named() -> None:
     items = [clip(0, group="g1"), *(clip(k, group="g2") for k in range(1, 7))]
     findings = found(study(items, {"name": "abx", "trials": 6}))
-    assert one(findings, "abx: the same sounds come again for the same listener, who then answers from memory: for 10 of 20") == "warning"
+    assert (
+        one(
+            findings,
+            "abx: the same sounds come again for the same listener, who then answers from memory: for 10 of "
+            "20",
+        )
+        == "warning"
+    )
     assert one(findings, "every trial is about one clip (clip 0) for listeners of g1") == "warning"
 
 
@@ -316,21 +395,35 @@ def test_groups_that_hear_one_condition_each_are_warned_of() -> None:
 
 
 def test_an_x_that_follows_from_the_word_is_found() -> None:
-    # words come round as often as the four combinations of A, B and X, for listeners who are alone in their groups
+    # words come round as often as the four combinations of A, B and X, for listeners who are alone in their
+    # groups
     items = [clip(k, group=f"g{k // 16}") for k in range(16 * 10)]
     findings = found(study(items, "abx", listeners=10))
-    assert one(findings, "the right answer can be told from the word (`answer`): the best guess is right in 100 %") == "error"
+    assert (
+        one(
+            findings,
+            "the right answer can be told from the word (`answer`): the best guess is right in 100 %",
+        )
+        == "error"
+    )
 
 
 def test_conditions_that_are_the_same_samples_are_warned_of() -> None:
     plan = study([clip(k) for k in range(4)])
-    heard = {file: Heard(16000, 1, 1.0, -26.0, 0, file.removeprefix("adversarial").removeprefix("clean")) for file in sounds(plan)}
+    heard = {
+        file: Heard(16000, 1, 1.0, -26.0, 0, file.removeprefix("adversarial").removeprefix("clean"))
+        for file in sounds(plan)
+    }
     texts = [f.text for f in confounds(plan, heard)]
-    assert any("4 items (clip 0, clip 1, clip 2 and 1 more): two conditions are the very same samples" in text for text in texts)
+    assert any(
+        "4 items (clip 0, clip 1, clip 2 and 1 more): two conditions are the very same samples" in text
+        for text in texts
+    )
 
 
 def test_guessing_is_as_good_as_counted_by_hand() -> None:
-    # three clips of "a": 3 clean 1 adversarial trial each; one of "b": 0 and 6. a -> clean (9 of 9), b -> adversarial (6 of 9)
+    # three clips of "a": 3 clean 1 adversarial trial each; one of "b": 0 and 6. a -> clean (9 of 9), b ->
+    # adversarial (6 of 9)
     guessed = from_items(["a", "a", "a", "b"], np.array([[3, 1], [3, 1], [3, 1], [0, 6]], float))
     assert guessed.accuracy == pytest.approx((9 / 9 + 6 / 9) / 2)
     # b is dealt to the clip of 6 in one of four draws; else "a" has 6 and 8, and "b" 3 and 1

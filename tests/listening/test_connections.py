@@ -1,4 +1,5 @@
-"""How many connections one network may hold and for how long, on a real server: others are served whatever somebody does with theirs."""
+"""How many connections one network may hold and for how long, on a real server: others are served whatever
+somebody does with theirs."""
 
 import resource
 import select

@@ -1,4 +1,5 @@
-"""A clip that is an item of several groups is one clip: in the results, in how many listeners it takes, and in the exported table."""
+"""A clip that is an item of several groups is one clip: in the results, in how many listeners it takes, and
+in the exported table."""
 
 import re
 from pathlib import Path
@@ -24,7 +25,9 @@ def study(copied: bool) -> Study:
         files = {c: f"{c}{file}.wav" for c in ("clean", "adversarial")}
         items.append({"id": f"item {k}", "files": files, "group": f"g{k // CLIPS}"})
     asked = {"name": "Is it heard?", "trial": "abx", "kind": "above_chance"}
-    return Study.model_validate({"name": "s", "items": items, "steps": ["abx"], "listeners": 12, "hypotheses": [asked]})
+    return Study.model_validate(
+        {"name": "s", "items": items, "steps": ["abx"], "listeners": 12, "hypotheses": [asked]}
+    )
 
 
 def right_more_often_of_the_first_clips(k: int, screen: Screen) -> dict[str, Any]:

@@ -23,20 +23,51 @@ def seed_000() -> Study:
         for k, word in enumerate(WORDS):
             condition = ("clean", "adversarial")[(k + e) % 2]
             factors = {**about["factors"], "part": 1}
-            items.append(Item(id=f"{e}-{word}", files={condition: f"{e}-{word}.wav"}, answer=word, group=about["group"], factors=factors))
+            items.append(
+                Item(
+                    id=f"{e}-{word}",
+                    files={condition: f"{e}-{word}.wav"},
+                    answer=word,
+                    group=about["group"],
+                    factors=factors,
+                )
+            )
         for k in range(6):
             files = {c: f"{e}-{k}-{c}.wav" for c in ("clean", "adversarial")}
-            items.append(Item(id=f"{e}-pair-{k}", files=files, group=about["group"], factors={**about["factors"], "part": 2}))
-    steps = ["consent", "level", {"name": "naturalness", "where": {"part": 1}, "identify": True, "plays": 2},
-             {"name": "abx", "where": {"part": 2}, "conditions": ["clean", "adversarial"], "plays": 2, "catch": 1},
-             "demographics", "comments"]  # fmt: skip
-    return parse_options(Study, {"name": "seed000", "listeners": 36, "items": items, "steps": steps, "power_dbfs": None}, "test")
+            items.append(
+                Item(
+                    id=f"{e}-pair-{k}",
+                    files=files,
+                    group=about["group"],
+                    factors={**about["factors"], "part": 2},
+                )
+            )
+    steps = [
+        "consent",
+        "level",
+        {"name": "naturalness", "where": {"part": 1}, "identify": True, "plays": 2},
+        {"name": "abx", "where": {"part": 2}, "conditions": ["clean", "adversarial"], "plays": 2, "catch": 1},
+        "demographics",
+        "comments",
+    ]
+    return parse_options(
+        Study,
+        {"name": "seed000", "listeners": 36, "items": items, "steps": steps, "power_dbfs": None},
+        "test",
+    )
 
 
 def jnd(**options) -> Study:
     items = [Item(id=str(k), files={"clean": f"{k}.wav"}) for k in range(3)]
-    step = {"name": "same_different", "axes": ["noise", "mp3"], "adaptive": {"max_trials": 6, "min_trials": 2}, **options}
-    return parse_options(Study, {"name": "jnd", "items": items, "steps": ["consent", step, "comments"]}, "test")
+    step = {
+        "name": "same_different",
+        "axes": ["noise", "mp3"],
+        "adaptive": {"max_trials": 6, "min_trials": 2},
+        **options,
+    }
+    return parse_options(
+        Study, {"name": "jnd", "items": items, "steps": ["consent", step, "comments"]}, "test"
+    )
 
 
 def test_seed_000_has_twelve_clips_six_of_them_clean_six_abx_trials_and_a_catch_trial_for_all_36_listeners():
@@ -51,7 +82,13 @@ def test_seed_000_has_twelve_clips_six_of_them_clean_six_abx_trials_and_a_catch_
             assert [s.role for s in abx] == ["trial"] * 6 + ["catch"]
             assert all(s.plays == 2 for s in clips + abx)
             assert {s.facts["loudness"] for s in clips + abx} == {LEVELS[study.cells.index(group) // 3]}
-    right = Counter(s.truth["answer"] for g in study.cells for n in range(4) for s in screens(study, g, n) if s.kind == "abx" and s.truth)
+    right = Counter(
+        s.truth["answer"]
+        for g in study.cells
+        for n in range(4)
+        for s in screens(study, g, n)
+        if s.kind == "abx" and s.truth
+    )
     assert right == {"A": 108, "B": 108}
 
 
@@ -71,7 +108,9 @@ def test_screens_are_the_same_when_made_again_and_depend_on_seed_group_and_numbe
     assert first == screens(seed_000(), "experiment 1", 0)
     order = [s.facts["item"] for s in first]
     assert order != [s.facts["item"] for s in screens(study, "experiment 1", 1)]
-    assert order != [s.facts["item"] for s in screens(study.model_copy(update={"seed": 1}), "experiment 1", 0)]
+    assert order != [
+        s.facts["item"] for s in screens(study.model_copy(update={"seed": 1}), "experiment 1", 0)
+    ]
 
 
 def test_new_listeners_fill_the_groups_evenly():
@@ -118,7 +157,9 @@ def test_a_track_asks_the_adaptive_method_with_its_own_answers_only():
         earlier = [a for a in answers if a.position < position]
         options = adaptive.Options(max_trials=6, min_trials=2)
         # psi draws nothing, so the seed does not matter here
-        assert screen.facts["strength"] == adaptive.next_level(options, history(planned, earlier, screen.track), 0)
+        assert screen.facts["strength"] == adaptive.next_level(
+            options, history(planned, earlier, screen.track), 0
+        )
         effects = [e for sound in screen.sounds for e in sound.stimulus.effects]
         assert [e.strength for e in effects] == [screen.facts["strength"]]
 
@@ -132,7 +173,9 @@ def test_the_answers_lead_to_the_threshold():
 
 
 def test_a_track_that_has_stopped_is_passed_over():
-    planned, answers, shown = walk(jnd(adaptive={"max_trials": 40, "min_trials": 4, "stop_sd": 12.0}), hears_above(50))
+    planned, answers, shown = walk(
+        jnd(adaptive={"max_trials": 40, "min_trials": 4, "stop_sd": 12.0}), hears_above(50)
+    )
     asked = Counter(s.track for s in shown if s.track)
     assert set(asked) == {s.track for s in planned if s.track}
     assert all(4 <= n < 40 for n in asked.values())
@@ -161,8 +204,16 @@ def test_an_answer_with_no_track_is_in_no_history():
 
 
 def test_a_group_without_items_is_told_so():
-    study = parse_options(Study, {"name": "x", "groups": ["a", "b"], "steps": ["abx"],
-                                  "items": [Item(id="1", files={"c": "1.wav", "d": "2.wav"}, group="a")]}, "test")  # fmt: skip
+    study = parse_options(
+        Study,
+        {
+            "name": "x",
+            "groups": ["a", "b"],
+            "steps": ["abx"],
+            "items": [Item(id="1", files={"c": "1.wav", "d": "2.wav"}, group="a")],
+        },
+        "test",
+    )
     assert screens(study, "a", 0)
     with pytest.raises(UserError, match="no item of this study serves it"):
         screens(study, "b", 0)
@@ -171,7 +222,9 @@ def test_a_group_without_items_is_told_so():
 def test_more_screens_than_a_listener_can_go_through_are_refused():
     item = Item(id="0", files={"clean": "0.wav", "adversarial": "1.wav"})
     study = lambda *more: parse_options(  # noqa: E731
-        Study, {"name": "long", "items": [item], "steps": [*[{"name": "abx", "trials": 1000}] * 2, *more]}, "test"
+        Study,
+        {"name": "long", "items": [item], "steps": [*[{"name": "abx", "trials": 1000}] * 2, *more]},
+        "test",
     )
     assert len(screens(study(), "", 0)) == 2000
     with pytest.raises(UserError, match="a listener would meet 2,001 screens, and at most 2,000"):

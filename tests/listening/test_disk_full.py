@@ -1,4 +1,5 @@
-"""The disk full under a study that is being served: nothing acknowledged is lost, listeners are asked to wait, the operator is told."""
+"""The disk full under a study that is being served: nothing acknowledged is lost, listeners are asked to
+wait, the operator is told."""
 
 import json
 import os
@@ -52,7 +53,9 @@ class LargestFile:
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
 
     def free(self, server: Server) -> None:
-        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.prlimit(
+            server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        )
 
 
 @pytest.fixture(params=[LargestFile, *([FullDisk] if os.geteuid() == 0 else [])])
@@ -60,7 +63,10 @@ def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """Something that can be full; only root may make a file system."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = request.param is FullDisk and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]).returncode == 0
+    mounted = (
+        request.param is FullDisk
+        and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]).returncode == 0
+    )
     try:
         yield request.param(folder) if mounted else LargestFile(folder)
     finally:
@@ -127,7 +133,10 @@ def test_answers_wait_while_the_disk_is_full_and_the_operator_is_told_everywhere
         assert (status, reply["again"]) == (200, False)
         assert "tries had failed since" in server.log("Answers are stored again")
         assert visitor.take(reply["state"])["done"]
-        assert "NOT BEING STORED" not in json.loads(visitor.ask("GET", "/api/admin/progress", **ADMIN)[1])["trouble"]
+        assert (
+            "NOT BEING STORED"
+            not in json.loads(visitor.ask("GET", "/api/admin/progress", **ADMIN)[1])["trouble"]
+        )
     database = sqlite3.connect(small.folder / "s" / "small.db")
     attempts = Counter(attempt for (attempt,) in database.execute("SELECT attempt FROM answers ORDER BY id"))
     assert list(attempts)[:3] == [*told, "a2"]
@@ -136,7 +145,9 @@ def test_answers_wait_while_the_disk_is_full_and_the_operator_is_told_everywhere
 
 
 @pytest.mark.parametrize("free", [20_000, 300_000, 1_000_000])
-def test_a_simulation_that_does_not_fit_is_one_sentence_and_leaves_no_part_of_a_study(small: Any, free: int) -> None:
+def test_a_simulation_that_does_not_fit_is_one_sentence_and_leaves_no_part_of_a_study(
+    small: Any, free: int
+) -> None:
     study = studies.write(small.folder / "s", STEPS, listeners=60)
     if isinstance(small, FullDisk):
         small.fill(None)  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
-"""`limen listen erase` holds against a server that goes on: what is personal does not come back, and nothing of it is left in the file."""
+"""`limen listen erase` holds against a server that goes on: what is personal does not come back, and nothing
+of it is left in the file."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ def note(visitor: Visitor, state: dict[str, Any]) -> int:
     return visitor.ask("POST", "/api/event", {"kind": "hidden", "screen": state["screen"]["id"]})[0]
 
 
-def test_a_listener_who_was_erased_while_at_it_can_add_nothing_any_more(tmp_path: Path, database: str) -> None:
+def test_a_listener_who_was_erased_while_at_it_can_add_nothing_any_more(
+    tmp_path: Path, database: str
+) -> None:
     with Server(studies.write(tmp_path / "s", STEPS), database_url=database) as server:
         visitor, store = Visitor(server), Store(database)
         state = visitor.begin(PROLIFIC_PID="p1")[1]
@@ -38,7 +41,9 @@ def test_a_listener_who_was_erased_while_at_it_can_add_nothing_any_more(tmp_path
 
 
 @pytest.mark.parametrize("forget", [lambda store: store.erase(1), lambda store: store.decline(1, 2)])
-def test_what_was_erased_is_in_no_file_of_sqlite_while_others_have_it_open(tmp_path: Path, forget: Any) -> None:
+def test_what_was_erased_is_in_no_file_of_sqlite_while_others_have_it_open(
+    tmp_path: Path, forget: Any
+) -> None:
     with Server(studies.write(tmp_path / "s", ["demographics", "comments", "consent"])) as server:
         visitor, store = Visitor(server), Store(tmp_path / "s" / "small.db")
         state = visitor.begin(PROLIFIC_PID="an-identifier-of-a-person")[1]

@@ -1,4 +1,5 @@
-"""What intervals hold for beyond those heard: it stands with every number, and the page says it where the number is read."""
+"""What intervals hold for beyond those heard: it stands with every number, and the page says it where the
+number is read."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from limen.trials.base.screen import Screen
 RNG = np.random.default_rng(0)
 
 
-def results(steps: list[Any], respond: Any, where: Path, listeners: int, n: int, **more: Any) -> tuple[Study, list[dict[str, Any]], Any]:
+def results(
+    steps: list[Any], respond: Any, where: Path, listeners: int, n: int, **more: Any
+) -> tuple[Study, list[dict[str, Any]], Any]:
     plan = answering.study(steps, n, **more)
     table = answering.table(plan, where / "a.db", listeners, respond)
     return plan, table, analyse(plan, table)
@@ -46,7 +49,9 @@ def test_listeners_and_items_that_are_others_in_every_answer_vary_with_the_answe
 
 
 def test_estimates_say_what_they_hold_for_and_from_how_many_items(tmp_path):
-    _, _, found = results([{"name": "naturalness"}], lambda k, s: {"naturalness": str(int(RNG.integers(1, 6)))}, tmp_path, 6, 3)
+    _, _, found = results(
+        [{"name": "naturalness"}], lambda k, s: {"naturalness": str(int(RNG.integers(1, 6)))}, tmp_path, 6, 3
+    )
     part = found.rated[0]
     assert part.ratings[0].mean.over == part.ratings[0].good.over == "listeners and items"
     assert {r.mean.over for r in part.ratings if r.mean.items == 1} == {"listeners"}
@@ -56,7 +61,9 @@ def test_estimates_say_what_they_hold_for_and_from_how_many_items(tmp_path):
 
 
 def test_a_table_of_one_item_does_not_speak_of_others(tmp_path):
-    _, _, found = results([{"name": "naturalness"}], lambda k, s: {"naturalness": str(int(RNG.integers(1, 6)))}, tmp_path, 6, 1)
+    _, _, found = results(
+        [{"name": "naturalness"}], lambda k, s: {"naturalness": str(int(RNG.integers(1, 6)))}, tmp_path, 6, 1
+    )
     for table in rated(found.rated[0]):
         assert "only over listeners: the design tells no more" in table["caption"]
 
@@ -78,7 +85,9 @@ def test_the_word_error_rate_is_judged_over_listeners_and_items_and_has_no_inter
     wrong = {(k, i): float(RNG.random() < 0.4) for k in range(8) for i in range(6)}
 
     def typed(k: int, screen: Screen) -> dict[str, Any]:
-        return {"text": "nonsense" if wrong[k, int(screen.facts["item"].split()[1])] else screen.facts["said"]}
+        return {
+            "text": "nonsense" if wrong[k, int(screen.facts["item"].split()[1])] else screen.facts["said"]
+        }
 
     _, table, found = results([{"name": "transcription"}], typed, tmp_path, 8, 6)
     part = found.transcriptions[0]
@@ -86,10 +95,14 @@ def test_the_word_error_rate_is_judged_over_listeners_and_items_and_has_no_inter
     errors = [wrong[row["listener"] - 1, int(row["item"].split()[1])] for row in mine]
     plain = sampled_mean(errors, [r["listener"] for r in mine], [r["item"] for r in mine], within=(0, 1))
     # every text is one word: the rate is the share of wrong answers
-    assert (part.cells[0].wer.value, part.cells[0].wer.low, part.cells[0].wer.high) == pytest.approx((plain.value, plain.low, plain.high))
+    assert (part.cells[0].wer.value, part.cells[0].wer.low, part.cells[0].wer.high) == pytest.approx(
+        (plain.value, plain.low, plain.high)
+    )
     assert part.cells[0].wer.over == "listeners and items"
     (tmp_path / "right").mkdir()
-    _, table, found = results([{"name": "transcription"}], lambda k, s: {"text": s.facts["said"]}, tmp_path / "right", 8, 6)
+    _, table, found = results(
+        [{"name": "transcription"}], lambda k, s: {"text": s.facts["said"]}, tmp_path / "right", 8, 6
+    )
     rate = found.transcriptions[0].cells[0].wer
     assert (rate.value, rate.low, rate.high) == (0.0, None, None)
     assert "0.0\u202f% of the words" in " ".join(sentences(found))

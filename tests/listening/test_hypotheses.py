@@ -1,4 +1,5 @@
-"""Verdicts of pre-registered questions in simulated studies whose truth is known: what is not so is rarely said to be."""
+"""Verdicts of pre-registered questions in simulated studies whose truth is known: what is not so is rarely
+said to be."""
 
 import math
 from typing import Any
@@ -19,9 +20,20 @@ MOST = 0.06 + 3.3 * math.sqrt(0.06 * 0.94 / STUDIES)
 
 def row(kind: str, listener: int, item: int, **more: Any) -> dict[str, Any]:
     return {
-        "kind": kind, "listener": int(listener), "item": f"item{item}", "condition": "clean / adversarial", "group": "", "role": "trial",
-        "step": 0, "correct": None, "rating": None, "chosen": None, "confidence": None, "truth": "A", "choice": "A",
-    } | more  # fmt: skip
+        "kind": kind,
+        "listener": int(listener),
+        "item": f"item{item}",
+        "condition": "clean / adversarial",
+        "group": "",
+        "role": "trial",
+        "step": 0,
+        "correct": None,
+        "rating": None,
+        "chosen": None,
+        "confidence": None,
+        "truth": "A",
+        "choice": "A",
+    } | more
 
 
 def ask(kind: str, trial: str, studies: list[list[dict[str, Any]]], **more: Any) -> list[Any]:
@@ -35,7 +47,10 @@ def test_a_preference_that_is_none_is_seldom_found_and_the_interval_holds_it(icc
     who, what = simulated.everyone_hears_all(20, 12)
     rng = np.random.default_rng(1)
     studies = [
-        [row("preference", w, i, chosen="clean" if y else "adversarial") for w, i, y in zip(who, what, answers, strict=True)]
+        [
+            row("preference", w, i, chosen="clean" if y else "adversarial")
+            for w, i, y in zip(who, what, answers, strict=True)
+        ]
         for answers in simulated.right(who, what, 0.5, icc, 0.4, STUDIES, rng)
     ]
     found = ask("different", "preference", studies)
@@ -59,15 +74,26 @@ def test_equivalence_at_its_bound_is_seldom_shown_though_answers_of_listeners_re
 
 @pytest.mark.parametrize("groups", [9, 1])
 def test_naturalness_of_clips_that_differ_is_seldom_taken_for_a_difference_of_conditions(groups):
-    """The design of seed000, and one group for all: each condition has clips of its own, which differ by 0.8 steps; listeners by 0.5."""
+    """The design of seed000, and one group for all: each condition has clips of its own, which differ by 0.8
+    steps; listeners by 0.5."""
     who, place = simulated.everyone_hears_all(36, 12)
     condition, what = place // 6, 12 * (who % groups) + place
     rng = np.random.default_rng(3)
     studies = []
     for _ in range(STUDIES // 5):
-        y = 3 + 0.5 * rng.standard_normal(36)[who] + 0.8 * rng.standard_normal(108)[what] + rng.standard_normal(432)
+        y = (
+            3
+            + 0.5 * rng.standard_normal(36)[who]
+            + 0.8 * rng.standard_normal(108)[what]
+            + rng.standard_normal(432)
+        )
         given = zip(who, what, condition, np.clip(np.round(y), 1, 5), strict=True)
-        studies.append([row("naturalness", w, i, condition=("clean", "adversarial")[c], rating=float(r)) for w, i, c, r in given])
+        studies.append(
+            [
+                row("naturalness", w, i, condition=("clean", "adversarial")[c], rating=float(r))
+                for w, i, c, r in given
+            ]
+        )
     found = ask("different", "naturalness", studies)
     error = 3.3 * math.sqrt(0.06 * 0.94 / len(studies))
     assert np.mean([h.p < 0.05 for h in found]) < 0.06 + error
@@ -75,7 +101,8 @@ def test_naturalness_of_clips_that_differ_is_seldom_taken_for_a_difference_of_co
 
 
 def abx(tmp_path: Any, hearing: int, listeners: int = 30, trials: int = 12, seed: int = 4) -> Any:
-    """A study of `listeners` of whom the first `hearing` are always right and the others guess, half of them right on the whole."""
+    """A study of `listeners` of whom the first `hearing` are always right and the others guess, half of them
+    right on the whole."""
     rng = np.random.default_rng(seed)
     steps = [{"name": "abx", "trials": trials}]
     asked = [{"name": "Is it inaudible?", "kind": "equivalent", "trial": "abx", "bound": 0.15}]

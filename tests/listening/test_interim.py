@@ -22,10 +22,17 @@ def rows(right: np.ndarray, trials: int, finished: int | None = None) -> list[di
     """Answers of listeners in the order in which they finished; beyond `finished` they are still at it."""
     one = {"group": "", "role": "trial", "kind": "abx", "step": 0}
     return [
-        one | {"listener": k // trials, "item": f"item{k % trials}", "correct": bool(y), "position": k,
-               "finished": finished is None or k // trials < finished, "received_at": f"2026-01-01T00:{k // trials:02d}:00+00:00"}
+        one
+        | {
+            "listener": k // trials,
+            "item": f"item{k % trials}",
+            "correct": bool(y),
+            "position": k,
+            "finished": finished is None or k // trials < finished,
+            "received_at": f"2026-01-01T00:{k // trials:02d}:00+00:00",
+        }
         for k, y in enumerate(right)
-    ]  # fmt: skip
+    ]
 
 
 def test_looking_after_every_listener_seldom_finds_what_is_not_there():
@@ -40,7 +47,9 @@ def test_looking_after_every_listener_seldom_finds_what_is_not_there():
 
 def test_what_is_there_is_found_before_the_end_and_the_interval_holds_it():
     who, what = simulated.everyone_hears_all(40, 12)
-    shares = simulated.right(who, what, 0.7, 0.1, 0.0, 60, np.random.default_rng(1)).reshape(60, 40, 12).mean(2)
+    shares = (
+        simulated.right(who, what, 0.7, 0.1, 0.0, 60, np.random.default_rng(1)).reshape(60, 40, 12).mean(2)
+    )
     found = [[bets(one[:k]) for k in (10, 20, 40)] for one in shares]
     assert np.mean([looks[1].detected for looks in found]) > 0.7
     assert np.mean([all(look.low <= 0.7 <= look.high for look in looks) for looks in found]) > 0.88
@@ -57,8 +66,11 @@ def test_that_nothing_is_heard_is_shown_and_only_finished_listeners_count():
 
 
 def test_listening_does_not_stop_while_many_may_hear_what_is_inaudible_on_average():
-    """6 of 60 always hear it: the mean is shown to be within 15 points of chance in three of four such studies."""
-    plan = answering.study([{"name": "abx"}], 12, hypotheses=[ASKED[1] | {"bound": 0.15}], exclude=[], listeners=60)
+    """6 of 60 always hear it: the mean is shown to be within 15 points of chance in three of four such
+    studies."""
+    plan = answering.study(
+        [{"name": "abx"}], 12, hypotheses=[ASKED[1] | {"bound": 0.15}], exclude=[], listeners=60
+    )
     rng = np.random.default_rng(2)
     equal = found = 0
     for _ in range(40):

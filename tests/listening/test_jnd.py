@@ -1,4 +1,5 @@
-"""Judgments of a study become a table of pairs with the clips that were played, and any such table is read back."""
+"""Judgments of a study become a table of pairs with the clips that were played, and any such table is read
+back."""
 
 import csv
 import hashlib
@@ -18,7 +19,14 @@ from limen.listening.stimuli import Stimuli, digest
 from limen.trials.base.screen import Screen
 
 STEPS = [
-    {"name": "same_different", "axes": ["noise"], "adaptive": {"max_trials": 4, "min_trials": 4}, "same": 1, "sentinels": 1, "teaching": 1}
+    {
+        "name": "same_different",
+        "axes": ["noise"],
+        "adaptive": {"max_trials": 4, "min_trials": 4},
+        "same": 1,
+        "sentinels": 1,
+        "teaching": 1,
+    }
 ]
 
 
@@ -44,7 +52,12 @@ def test_every_trial_is_a_line_and_sentinels_and_teaching_are_none(written: Any)
     judged = read_jnd(path)
     assert len(judged) == len(trials) == 3 * 5
     for row, j in zip(trials, judged, strict=True):
-        assert (j.label, j.listener, j.axis, j.strength) == (int(row["strength"] > 40), str(row["listener"]), "noise", row["strength"])
+        assert (j.label, j.listener, j.axis, j.strength) == (
+            int(row["strength"] > 40),
+            str(row["listener"]),
+            "noise",
+            row["strength"],
+        )
         assert j.excluded is (row["listener"] == 2)  # who missed a sentinel is marked, not dropped
 
 
@@ -54,7 +67,9 @@ def test_the_clips_are_the_samples_that_were_played(written: Any) -> None:
     trials = [row for row in table if row["role"] == "trial"]
     for row, j in list(zip(trials, read_jnd(path), strict=True))[:5]:
         screen = screens(plan, row["group"], row["number"])[row["position"]].at(row["strength"])
-        sent = {s.condition: wav for s, wav in zip(screen.sounds, stimuli.sounds(screen, plan.seed), strict=True)}
+        sent = {
+            s.condition: wav for s, wav in zip(screen.sounds, stimuli.sounds(screen, plan.seed), strict=True)
+        }
         assert j.reference.read_bytes() == sent["reference"]
         assert j.test.read_bytes() == sent["test"]
         assert j.test.stem == digest(sent["test"])[:24]
@@ -66,7 +81,10 @@ def test_the_clips_are_the_samples_that_were_played(written: Any) -> None:
 def test_equal_clips_are_written_once(written: Any) -> None:
     files = list(written[0].parent.glob("*.wav"))
     assert len({hashlib.sha256(f.read_bytes()).digest() for f in files}) == len(files)
-    assert {f.name for f in written[0].parent.iterdir()} == {f.name for f in files} | {"judgments.tsv", "judgments.codebook.csv"}
+    assert {f.name for f in written[0].parent.iterdir()} == {f.name for f in files} | {
+        "judgments.tsv",
+        "judgments.codebook.csv",
+    }
 
 
 def test_a_study_without_same_different_answers_is_refused(tmp_path: Path) -> None:
@@ -87,10 +105,15 @@ def test_published_lists_without_a_heading_are_read(tmp_path: Path) -> None:
 def test_tables_with_commas_and_other_orders_are_read(tmp_path: Path) -> None:
     path = tmp_path / "list.csv"
     path.write_text("label,test,reference,strength,excluded\n1,b.wav,a.wav,12.5,true\n")
-    assert read_jnd(path) == [Judgment(tmp_path / "a.wav", tmp_path / "b.wav", 1, strength=12.5, excluded=True)]
+    assert read_jnd(path) == [
+        Judgment(tmp_path / "a.wav", tmp_path / "b.wav", 1, strength=12.5, excluded=True)
+    ]
 
 
-@pytest.mark.parametrize("text", ["a.wav\tb.wav\t2\n", "a.wav\tb.wav\n", "a.wav\t\t1\n", "reference,test,label,strength\na,b,1,loud\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["a.wav\tb.wav\t2\n", "a.wav\tb.wav\n", "a.wav\t\t1\n", "reference,test,label,strength\na,b,1,loud\n"],
+)
 def test_a_broken_line_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "list.tsv"
     path.write_text(text)
@@ -116,7 +139,9 @@ def test_each_judgment_says_which_item_was_heard_and_how_long_the_answer_took(wr
     assert all(j.response_ms > 0 for j in judged)
 
 
-def test_the_codebook_beside_the_judgments_explains_their_columns_and_they_are_those_that_are_read(written: Any) -> None:
+def test_the_codebook_beside_the_judgments_explains_their_columns_and_they_are_those_that_are_read(
+    written: Any,
+) -> None:
     path = written[0]
     with path.with_name("judgments.codebook.csv").open(newline="") as file:
         named = [row["column"] for row in csv.DictReader(file)]

@@ -24,7 +24,9 @@ serve(sys.argv[1], port=int(sys.argv[2]), limits=Limits(address_per_s=1e6, addre
 
 
 def start(study: Path, port: int) -> subprocess.Popen[bytes]:
-    server = subprocess.Popen([sys.executable, "-c", SERVER, str(study), str(port)], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(study), str(port)], env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     while True:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
@@ -34,14 +36,18 @@ def start(study: Path, port: int) -> subprocess.Popen[bytes]:
 
 
 def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_is_killed_again_and_again(tmp_path):
-    study = studies.write(tmp_path / "s", steps=[*studies.STEPS[:3], *studies.JND, *studies.STEPS[3:]], listeners=40)
+    study = studies.write(
+        tmp_path / "s", steps=[*studies.STEPS[:3], *studies.JND, *studies.STEPS[3:]], listeners=40
+    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     server = start(study, port)
     people: list = []
     visitors = threading.Thread(
-        target=lambda: people.extend(simulate(study, 40, url=f"http://127.0.0.1:{port}", think_s=(0.0, 0.6), informed=False))
+        target=lambda: people.extend(
+            simulate(study, 40, url=f"http://127.0.0.1:{port}", think_s=(0.0, 0.6), informed=False)
+        )
     )
     visitors.start()
     try:
@@ -69,4 +75,6 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_is_killed_again
     assert set(stored.values()) == {1}
     assert set(Counter((r["listener"], r["position"]) for r in rows).values()) == {1}
     answers = {a["attempt"]: a["answer"] for p in people for a in p.visit.acknowledged}
-    assert all(r["answer"] == answers[r["attempt"]] for r in rows if r["kind"] not in ("demographics", "comments"))
+    assert all(
+        r["answer"] == answers[r["attempt"]] for r in rows if r["kind"] not in ("demographics", "comments")
+    )

@@ -1,4 +1,5 @@
-"""`limen listen` as a person types it: from a run to a study, from answers to results and to a table that trains a metric."""
+"""`limen listen` as a person types it: from a run to a study, from answers to results and to a table that
+trains a metric."""
 
 import csv
 import json
@@ -33,7 +34,11 @@ def listen(*arguments: object) -> str:
 
 def refused(*arguments: object) -> str:
     """The message that a mistake ends with."""
-    done = subprocess.run([sys.executable, "-m", "limen.cli.app", "listen", *map(str, arguments)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "limen.cli.app", "listen", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 2, done.stdout
     assert "Traceback" not in done.stderr
     return done.stderr
@@ -90,7 +95,9 @@ def test_simulating_again_replaces_the_simulated_answers_but_never_those_of_peop
     listen("simulate", folder, "--listeners", 2)
     assert "2 of 20 listeners finished" in listen("monitor", folder, "--simulated")
     store = Store(folder / "simulated.db")
-    store.join(read_study(folder / "study.yaml"), "key", None, {}, lambda study, counts: "", lambda group, number: 0)
+    store.join(
+        read_study(folder / "study.yaml"), "key", None, {}, lambda study, counts: "", lambda group, number: 0
+    )
     store.close()
     assert "answers of 1 people, which are not thrown away" in refused("simulate", folder)
 
@@ -98,7 +105,9 @@ def test_simulating_again_replaces_the_simulated_answers_but_never_those_of_peop
 def test_answers_of_people_are_not_called_simulated(tmp_path):
     folder = write(tmp_path / "s", steps=[{"name": "abx", "trials": 2}]).parent
     plan = read_study(folder / "study.yaml")
-    answering.fill(plan, folder / "small.db", 2, lambda k, screen: {"answer": "A", "confidence": "low"}).close()
+    answering.fill(
+        plan, folder / "small.db", 2, lambda k, screen: {"answer": "A", "confidence": "low"}
+    ).close()
     assert "2 people listened" in listen("analyze", folder)
     assert "imulated" not in (folder / "results.html").read_text().split("<h2", 1)[0].split("</style>")[1]
 
@@ -108,7 +117,9 @@ def test_a_finished_study_becomes_a_table_of_pairs_that_trains_a_metric(jnd, tmp
     listen("export", folder, tmp_path / "answers.csv", "--jnd", tmp_path / "pairs", "--database", database)
     judgments = read_jnd(tmp_path / "pairs" / "judgments.tsv")
     with (tmp_path / "answers.csv").open() as file:
-        answers = [row for row in csv.DictReader(file) if (row["kind"], row["role"]) == ("same_different", "trial")]
+        answers = [
+            row for row in csv.DictReader(file) if (row["kind"], row["role"]) == ("same_different", "trial")
+        ]
     assert len(judgments) == len(answers) > 6 * 4
     assert sum(j.label for j in judgments) == sum(row["choice"] == "different" for row in answers)
     assert all(j.reference.is_file() and j.test.is_file() for j in judgments)
@@ -132,7 +143,10 @@ def test_a_study_that_is_not_there_says_how_to_write_one(tmp_path):
 
 
 def test_templates_are_listed():
-    assert all(name in listen("new", "x", "--template", "help") for name in ("abx", "mushra", "seed000", "same_different_jnd"))
+    assert all(
+        name in listen("new", "x", "--template", "help")
+        for name in ("abx", "mushra", "seed000", "same_different_jnd")
+    )
 
 
 def test_a_new_study_has_a_seed_of_its_own_and_a_completion_code_which_the_operator_is_told(tmp_path):
@@ -161,8 +175,21 @@ def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "limen.cli.app", "listen", "serve", str(tmp_path), "--port", str(port), "--token", "open sesame, open"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    command = [
+        sys.executable,
+        "-m",
+        "limen.cli.app",
+        "listen",
+        "serve",
+        str(tmp_path),
+        "--port",
+        str(port),
+        "--token",
+        "open sesame, open",
+    ]
+    server = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     try:
         for _ in range(600):
             try:
@@ -172,7 +199,10 @@ def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
                 assert server.poll() is None, "the server ended by itself"
                 time.sleep(0.1)
         assert "<html" in page
-        asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/admin/progress", headers={"Authorization": "Bearer open sesame, open"})
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{port}/api/admin/progress",
+            headers={"Authorization": "Bearer open sesame, open"},
+        )
         assert json.load(urllib.request.urlopen(asked, timeout=5))["finished"] == 0
     finally:
         server.send_signal(signal.SIGINT)

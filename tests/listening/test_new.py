@@ -37,8 +37,8 @@ def tone(hz: float, amplitude: float) -> torch.Tensor:
 
 
 def make_run(folder: Path, clips: int, exported: bool = True) -> Path:
-    """A run folder of clips in three loudness levels, of which every third did not fool the model; all of them exported, or three kept as
-    examples."""
+    """A run folder of clips in three loudness levels, of which every third did not fool the model; all of
+    them exported, or three kept as examples."""
     cell = folder / "cells" / "a1"
     cell.mkdir(parents=True)
     (cell / "cell.json").write_text(json.dumps({"kind": "clip", "labels": {"attack": "pgd"}}))
@@ -46,10 +46,21 @@ def make_run(folder: Path, clips: int, exported: bool = True) -> Path:
     for i in range(clips):
         word, amplitude = WORDS[i % 4], (0.003, 0.05, 0.5)[i * 3 // clips]
         for which, extra in (("clean", 0.0), ("adversarial", 0.002)):
-            write_clip(cell / kept / which / f"{i}.wav", tone(300 + i, amplitude) + tone(2000, extra), RATE_HZ)
+            write_clip(
+                cell / kept / which / f"{i}.wav", tone(300 + i, amplitude) + tone(2000, extra), RATE_HZ
+            )
         fooled = i % 3 != 0
-        rows.append({"id": f"clip {i}", "clean": f"clean/{i}.wav", "adversarial": f"adversarial/{i}.wav", "label": word,
-                     "clean_prediction": word, "adversarial_prediction": "stop" if fooled else word, "success": fooled})  # fmt: skip
+        rows.append(
+            {
+                "id": f"clip {i}",
+                "clean": f"clean/{i}.wav",
+                "adversarial": f"adversarial/{i}.wav",
+                "label": word,
+                "clean_prediction": word,
+                "adversarial_prediction": "stop" if fooled else word,
+                "success": fooled,
+            }
+        )
     pq.write_table(pa.Table.from_pylist(rows), cell / "rows.parquet")
     if exported:
         with (cell / "adversarial" / "table.csv").open("w", newline="") as file:
@@ -57,7 +68,11 @@ def make_run(folder: Path, clips: int, exported: bool = True) -> Path:
             writer.writeheader()
             writer.writerows(rows)
     else:
-        examples = [{**row, "files": {k: f"examples/{row[k]}" for k in ("clean", "adversarial")}} for row in rows if row["success"]][:3]
+        examples = [
+            {**row, "files": {k: f"examples/{row[k]}" for k in ("clean", "adversarial")}}
+            for row in rows
+            if row["success"]
+        ][:3]
         (cell / "examples.json").write_text(json.dumps(examples))
     return folder
 
@@ -99,7 +114,9 @@ def test_pairs_of_several_attacks_are_chosen_evenly_over_them(run):
 def test_a_study_takes_the_clips_of_one_data_set(tmp_path):
     run = make_run(tmp_path / "run", 30)
     other = make_run(tmp_path / "other", 9) / "cells" / "a1"
-    (other / "cell.json").write_text(json.dumps({"kind": "clip", "labels": {"attack": "pgd", "data": "sentences"}}))
+    (other / "cell.json").write_text(
+        json.dumps({"kind": "clip", "labels": {"attack": "pgd", "data": "sentences"}})
+    )
     other.rename(run / "cells" / "b2")
     assert {p.data for p in pairs(run)} == {""}
     assert len(pairs(run)) == 20
@@ -110,7 +127,12 @@ def swept(folder: Path, clips: int = 36) -> Path:
     run = make_run(folder / "run", clips)
     for k, eps in enumerate((0.01, 0.05)):
         cell = run / "cells" / "a1" if k == 0 else make_run(folder / "again", clips) / "cells" / "a1"
-        facts = {"kind": "clip", "order": k, "labels": {"attack": "pgd"}, "variable": {"attack.budget.eps": eps}}
+        facts = {
+            "kind": "clip",
+            "order": k,
+            "labels": {"attack": "pgd"},
+            "variable": {"attack.budget.eps": eps},
+        }
         (cell / "cell.json").write_text(json.dumps(facts))
         cell.rename(run / "cells" / ("z9", "a0")[k])
     return run
@@ -118,7 +140,10 @@ def swept(folder: Path, clips: int = 36) -> Path:
 
 def test_strengths_of_a_sweep_are_not_mixed_into_one_condition(tmp_path):
     run = swept(tmp_path)
-    with pytest.raises(UserError, match=r'several values of pgd \(eps 0\.01, eps 0\.05\), which .* mix\. Name one: --value "eps 0\.05"'):
+    with pytest.raises(
+        UserError,
+        match=r'several values of pgd \(eps 0\.01, eps 0\.05\), which .* mix\. Name one: --value "eps 0\.05"',
+    ):
         new_study(tmp_path / "s", "naturalness", run)
     with pytest.raises(UserError, match=r'no value "eps 1" of a sweep\. There are: eps 0\.01, eps 0\.05\.'):
         pairs(run, value="eps 1")
@@ -131,7 +156,9 @@ def test_strengths_of_a_sweep_are_not_mixed_into_one_condition(tmp_path):
 def test_an_audit_is_no_attack_of_a_study(tmp_path):
     run = make_run(tmp_path / "run", 9)
     audit = make_run(tmp_path / "other", 9) / "cells" / "a1"
-    (audit / "cell.json").write_text(json.dumps({"kind": "clip", "task": "audit", "labels": {"attack": "audit"}}))
+    (audit / "cell.json").write_text(
+        json.dumps({"kind": "clip", "task": "audit", "labels": {"attack": "audit"}})
+    )
     audit.rename(run / "cells" / "b2")
     assert {p.attack for p in pairs(run)} == {"pgd"}
     with pytest.raises(UserError, match=r'no attack "cw" on clips\. There are: pgd\.'):
@@ -167,8 +194,18 @@ def test_items_that_are_alike_stand_at_odd_and_even_places_in_turn(run):
 def test_every_word_stands_at_odd_and_even_places_equally_often_whatever_else_is_balanced(words, levels):
     for n in (5, 12, 18, 24):
         chance = random.Random(n)
-        mine = [ClipPair(str(k), Path("a"), Path("b"), f"word {chance.randrange(words)}", "stop", chance.choice(("pgd", "fgsm")),
-                     ("low", "medium", "high")[chance.randrange(levels)]) for k in range(n)]  # fmt: skip
+        mine = [
+            ClipPair(
+                str(k),
+                Path("a"),
+                Path("b"),
+                f"word {chance.randrange(words)}",
+                "stop",
+                chance.choice(("pgd", "fgsm")),
+                ("low", "medium", "high")[chance.randrange(levels)],
+            )
+            for k in range(n)
+        ]
         ordered = taking_turns(mine, seed=3)
         assert sorted(ordered, key=str) == sorted(mine, key=str)
         odd, even = (Counter(p.answer for p in ordered[k::2]) for k in (0, 1))
@@ -181,7 +218,10 @@ def test_no_listener_is_told_the_condition_by_the_word(template, run, tmp_path):
     said = {item.id: item.answer for item in study.items}
     for planned in everybody(study):
         trials = [s for s in planned if s.role == "trial" and s.kind in ("naturalness", "identification")]
-        clean, adversarial = (Counter(said[s.facts["item"]] for s in trials if s.facts["condition"] == c) for c in ("clean", "adversarial"))
+        clean, adversarial = (
+            Counter(said[s.facts["item"]] for s in trials if s.facts["condition"] == c)
+            for c in ("clean", "adversarial")
+        )
         assert all(abs(clean[word] - adversarial[word]) <= 1 for word in WORDS)
 
 
@@ -189,7 +229,11 @@ def test_no_listener_is_told_the_condition_by_the_word(template, run, tmp_path):
 def test_no_listener_of_any_template_meets_a_pair_twice(template, run, tmp_path):
     study = read_study(new_study(tmp_path / "s", template, run, seed=0))
     for planned in everybody(study):
-        asked = [s for s in planned if s.sounds and s.role in ("trial", "teaching", "catch") and s.kind != "same_different"]
+        asked = [
+            s
+            for s in planned
+            if s.sounds and s.role in ("trial", "teaching", "catch") and s.kind != "same_different"
+        ]
         first = [s.facts["item"] for s in asked if s.role != "catch"]
         assert len(first) == len(set(first))
         # a catch trial has a clip of its own, but in the published study, which has six pairs and no more
@@ -203,9 +247,21 @@ def test_no_listener_of_any_template_meets_a_pair_twice(template, run, tmp_path)
 def test_every_clip_and_every_word_is_heard_in_either_condition_equally_often(template, run, tmp_path):
     study = read_study(new_study(tmp_path / "s", template, run, seed=0))
     said = {item.id: item.answer for item in study.items}
-    trials = [s for planned in everybody(study) for s in planned if s.role == "trial" and s.kind in ("naturalness", "identification")]
-    for of in (lambda s: s.facts["item"], lambda s: said[s.facts["item"]], lambda s: s.facts["group"], lambda s: s.facts["loudness"]):
-        clean, adversarial = (Counter(of(s) for s in trials if s.facts["condition"] == c) for c in ("clean", "adversarial"))
+    trials = [
+        s
+        for planned in everybody(study)
+        for s in planned
+        if s.role == "trial" and s.kind in ("naturalness", "identification")
+    ]
+    for of in (
+        lambda s: s.facts["item"],
+        lambda s: said[s.facts["item"]],
+        lambda s: s.facts["group"],
+        lambda s: s.facts["loudness"],
+    ):
+        clean, adversarial = (
+            Counter(of(s) for s in trials if s.facts["condition"] == c) for c in ("clean", "adversarial")
+        )
         assert clean == adversarial
 
 
@@ -229,7 +285,11 @@ def test_a_run_with_too_few_clips_is_refused_with_the_number_that_is_needed(temp
 
 
 def test_a_run_that_kept_only_examples_is_told_how_to_keep_all_of_them(tmp_path):
-    with pytest.raises(UserError, match=r"there are 3\. .*of 60 such clips the run kept only a few examples.*`examples:`.*`export: wav`"):
+    with pytest.raises(
+        UserError,
+        match=r"there are 3\. .*of 60 such clips the run kept only a few examples.*`examples:`.*`export: "
+        r"wav`",
+    ):
         new_study(tmp_path / "s", "abx", make_run(tmp_path / "run", 90, exported=False), seed=0)
 
 
@@ -259,7 +319,9 @@ def test_every_template_with_the_clips_of_a_run_is_a_study_without_errors(templa
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_the_published_study_has_nine_experiments_of_twelve_clips_and_six_abx_trials_and_one_catch_trial(run, tmp_path):
+def test_the_published_study_has_nine_experiments_of_twelve_clips_and_six_abx_trials_and_one_catch_trial(
+    run, tmp_path
+):
     study = read_study(new_study(tmp_path / "s", "seed000", run, seed=0))
     assert len(study.cells) == 9
     assert study.listeners == 36
@@ -300,7 +362,9 @@ def test_the_audio_of_a_study_is_that_of_the_run(run, tmp_path):
     item = read_study(path).items[0]
     mine = next(p for p in pairs(run) if p.id == item.id)
     for which in ("clean", "adversarial"):
-        assert torch.equal(read_clip(path.parent / item.files[which], RATE_HZ), read_clip(getattr(mine, which), RATE_HZ))
+        assert torch.equal(
+            read_clip(path.parent / item.files[which], RATE_HZ), read_clip(getattr(mine, which), RATE_HZ)
+        )
 
 
 def test_nothing_that_is_there_is_overwritten(run, tmp_path):
@@ -321,7 +385,8 @@ def test_without_a_run_embedded_words_are_attacked_on_the_spot(tmp_path):
 
 
 def test_the_demo_keeps_its_clips_for_a_study():
-    # `limen listen new study --from runs/demo-...` of the README: 16 of 24 clips, where examples alone would be two of each cell
+    # `limen listen new study --from runs/demo-...` of the README: 16 of 24 clips, where examples alone would
+    # be two of each cell
     demo = read_yaml(Path(limen.__file__).parent / "experiments" / "demo.yaml")
     words = next(entry for entry in demo["tasks"] if entry["nets"][0]["data"]["name"] == "spoken_words")
     assert words["task"]["export"]

@@ -1,4 +1,5 @@
-"""Requests made from the server's own description, right ones and wrong ones: none ends in a server error, and replies are as described."""
+"""Requests made from the server's own description, right ones and wrong ones: none ends in a server error,
+and replies are as described."""
 
 import json
 from pathlib import Path
@@ -12,7 +13,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
 from limen.listening.server.app import app
 from limen.listening.server.guard import Limits
@@ -34,8 +39,14 @@ OPERATIONS = {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    endless = {f"{who}_{what}": 10**6 for who in ("listener", "address", "begin", "token") for what in ("per_s", "burst")}
-    made = app(studies.write(Path(tmp_path_factory.mktemp("api")), listeners=100_000), limits=Limits(**endless))
+    endless = {
+        f"{who}_{what}": 10**6
+        for who in ("listener", "address", "begin", "token")
+        for what in ("per_s", "burst")
+    }
+    made = app(
+        studies.write(Path(tmp_path_factory.mktemp("api")), listeners=100_000), limits=Limits(**endless)
+    )
     yield made
     made.state.sessions.store.close()
 
@@ -70,10 +81,20 @@ def test_no_request_ends_in_a_server_error(path, mode, schema, site, listener):
     operation = schema[path][OPERATIONS[path]]
 
     @seed(5)
-    @settings(max_examples=120, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=120,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(case=operation.as_strategy(generation_mode=mode))
     def run(case: Any) -> None:
-        case.call_and_validate(headers={"X-Limen": "1", "Authorization": f"Bearer {site.state.token}"}, cookies=listener, checks=CHECKS)
+        case.call_and_validate(
+            headers={"X-Limen": "1", "Authorization": f"Bearer {site.state.token}"},
+            cookies=listener,
+            checks=CHECKS,
+        )
 
     run()
 
@@ -95,10 +116,15 @@ def test_no_answer_to_a_screen_that_is_shown_ends_in_a_server_error(site):
 
     @seed(5)
     @settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(answer=st.dictionaries(st.sampled_from(names) | st.text(max_size=3), JSON, max_size=3) | JSON, playback=JSON)
+    @given(
+        answer=st.dictionaries(st.sampled_from(names) | st.text(max_size=3), JSON, max_size=3) | JSON,
+        playback=JSON,
+    )
     def run(answer: Any, playback: Any) -> None:
         body = {"screen": state["screen"]["id"], "attempt": "a", "answer": answer, "playback": playback}
-        reply = client.post("/api/answer", content=json.dumps(body), headers={"Content-Type": "application/json"})
+        reply = client.post(
+            "/api/answer", content=json.dumps(body), headers={"Content-Type": "application/json"}
+        )
         assert reply.status_code in (400, 413, 422), reply.text
         assert reply.json()["error"]
 

@@ -1,4 +1,5 @@
-"""Who took part is written into a file of its own: recruitment, completion codes, times, demographics and comments."""
+"""Who took part is written into a file of its own: recruitment, completion codes, times, demographics and
+comments."""
 
 import csv
 import json
@@ -31,7 +32,11 @@ def respond(listener: int, screen: Screen) -> dict[str, Any] | None:
     answers: dict[str, Any] = {
         "consent": lambda: {"consent": "agree"},
         "abx": lambda: {w.name: w.choices[0].value for w in screen.widgets},
-        "demographics": lambda: {"age": str(AGE + listener), "gender": "other:=me", "device": "separate loudspeakers"},
+        "demographics": lambda: {
+            "age": str(AGE + listener),
+            "gender": "other:=me",
+            "device": "separate loudspeakers",
+        },
         "comments": lambda: {"comments": f"said at step {screen.step}"},
     }
     return answers[screen.kind]()  # type: ignore[no-any-return]
@@ -57,7 +62,9 @@ def table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_people_are_exported_with_all_that_was_collected_of_them(taken: tuple[Path, Study, Store], tmp_path: Path) -> None:
+def test_people_are_exported_with_all_that_was_collected_of_them(
+    taken: tuple[Path, Study, Store], tmp_path: Path
+) -> None:
     path, _, store = taken
     store.close()
     said = listen("export", path, tmp_path / "answers.csv", "--people", tmp_path / "people.csv")
@@ -66,8 +73,10 @@ def test_people_are_exported_with_all_that_was_collected_of_them(taken: tuple[Pa
     first, _, gone = rows
     assert first["recruitment_participant"] == "Person Number0"
     assert (first["demographics_age"], first["demographics_gender"], first["demographics_device"]) == (
-        str(AGE), "other:=me", "separate loudspeakers",
-    )  # fmt: skip
+        str(AGE),
+        "other:=me",
+        "separate loudspeakers",
+    )
     assert (first["comments"], first["comments_2"]) == ("said at step 3", "said at step 4")
     assert first["code"] == rows[1]["code"] != ""
     assert first["finished_at"] > "2020"
@@ -79,7 +88,9 @@ def test_people_are_exported_with_all_that_was_collected_of_them(taken: tuple[Pa
     assert "Person Number" not in (tmp_path / "answers.csv").read_text()
 
 
-def test_the_codebook_explains_each_column_in_the_words_of_the_study(taken: tuple[Path, Study, Store], tmp_path: Path) -> None:
+def test_the_codebook_explains_each_column_in_the_words_of_the_study(
+    taken: tuple[Path, Study, Store], tmp_path: Path
+) -> None:
     path, plan, store = taken
     store.close()
     listen("export", path, tmp_path / "answers.parquet", "--people", tmp_path / "people.csv")
@@ -96,7 +107,9 @@ def test_an_erased_listener_leaves_an_empty_row(taken: tuple[Path, Study, Store]
     _, plan, store = taken
     store.erase(1)
     first, second, _ = people(store, plan)
-    personal = [name for name in first if name.startswith(("recruitment_", "demographics_", "comments", "code"))]
+    personal = [
+        name for name in first if name.startswith(("recruitment_", "demographics_", "comments", "code"))
+    ]
     assert len(personal) > 8
     assert all(first[name] is None for name in personal)
     assert (first["erased"], second["erased"], second["demographics_age"]) == (True, False, str(AGE + 1))
@@ -113,12 +126,16 @@ def test_listeners_own_codes_are_those_that_they_were_shown(taken: tuple[Path, S
 def test_people_and_answers_do_not_go_into_one_file(taken: tuple[Path, Study, Store], tmp_path: Path) -> None:
     path, _, store = taken
     store.close()
-    done = CliRunner().invoke(app, ["listen", "export", str(path), str(tmp_path / "a.csv"), "--people", str(tmp_path / "a.csv")])
+    done = CliRunner().invoke(
+        app, ["listen", "export", str(path), str(tmp_path / "a.csv"), "--people", str(tmp_path / "a.csv")]
+    )
     assert done.exit_code != 0
     assert not (tmp_path / "a.csv").exists()
 
 
-def test_a_people_file_in_json_holds_numbers_as_numbers(taken: tuple[Path, Study, Store], tmp_path: Path) -> None:
+def test_a_people_file_in_json_holds_numbers_as_numbers(
+    taken: tuple[Path, Study, Store], tmp_path: Path
+) -> None:
     path, _, store = taken
     store.close()
     listen("export", path, tmp_path / "answers.csv", "--people", tmp_path / "people.json")

@@ -1,4 +1,5 @@
-"""A program that fetches the sounds of a listener can tell what X is; what it leaves behind is found unless it takes its time."""
+"""A program that fetches the sounds of a listener can tell what X is; what it leaves behind is found unless
+it takes its time."""
 
 import asyncio
 import json
@@ -29,7 +30,8 @@ from limen.trials.base.screen import Screen
 
 TRIALS = 12
 LISTENING = 1.25
-"""Answering takes this many times the sounds' length; a program on a busy machine still needs a small part of it."""
+"""Answering takes this many times the sounds' length; a program on a busy machine still needs a small part of
+it."""
 STEPS: list[Any] = ["consent", {"name": "abx", "trials": TRIALS}]
 
 
@@ -44,7 +46,8 @@ def compared(wavs: dict[str, bytes]) -> dict[str, str]:
 
 
 async def take(url: str, who: str, program: bool, wait_s: float = 0.0) -> None:
-    """From the first screen to the end, with nothing but what any browser gets; people answer at random after they have listened."""
+    """From the first screen to the end, with nothing but what any browser gets; people answer at random after
+    they have listened."""
     client, chance = Client(url), random.Random(who)
     state = json.loads((await client.ask("POST", "/api/begin", {"parameters": {"participant": who}}))[1])
     while not state["done"]:
@@ -54,14 +57,25 @@ async def take(url: str, who: str, program: bool, wait_s: float = 0.0) -> None:
         answer = (compared(wavs) if program else guess) if wavs else studies.replies(screen)
         length_s = sum((len(wav) - HEADER) / 2 / studies.RATE_HZ for wav in wavs.values())
         await asyncio.sleep(wait_s * length_s)
-        playback = [{"label": k, "digest": digest(wav), "rate_hz": 48_000, "plays": 1, "played_s": length_s / 3} for k, wav in wavs.items()]
-        body = {"screen": screen["id"], "attempt": f"{state['position']}", "answer": answer, "playback": playback, "response_ms": 9000.0}
+        playback = [
+            {"label": k, "digest": digest(wav), "rate_hz": 48_000, "plays": 1, "played_s": length_s / 3}
+            for k, wav in wavs.items()
+        ]
+        body = {
+            "screen": screen["id"],
+            "attempt": f"{state['position']}",
+            "answer": answer,
+            "playback": playback,
+            "response_ms": 9000.0,
+        }
         state = json.loads((await client.ask("POST", "/api/answer", body))[1])["state"]
     client.close()
 
 
 @contextmanager
-def taken(folder: Path, people: int, programs: int, wait_s: float = 0.0, noise: float = 0.05, **more: Any) -> Iterator[Study]:
+def taken(
+    folder: Path, people: int, programs: int, wait_s: float = 0.0, noise: float = 0.05, **more: Any
+) -> Iterator[Study]:
     """A study on the web that so many people and programs took; people listen to the sounds."""
     path = studies.write(folder, STEPS, n=TRIALS, seconds=0.4, **more)
 
@@ -82,7 +96,10 @@ def table(folder: Path, plan: Study) -> list[dict[str, Any]]:
 
 
 def right(table: list[dict[str, Any]]) -> dict[int, int]:
-    return {who: sum(bool(r["correct"]) for r in mine if r["role"] == "trial") for who, mine in by_listener(table).items()}
+    return {
+        who: sum(bool(r["correct"]) for r in mine if r["role"] == "trial")
+        for who, mine in by_listener(table).items()
+    }
 
 
 @pytest.mark.parametrize("dither", [True, False])
@@ -92,7 +109,8 @@ def test_a_program_that_compares_samples_answers_12_of_12(dither: bool, tmp_path
 
 
 def test_a_program_in_a_hurry_is_flagged_left_out_by_the_rule_and_named_on_the_page(tmp_path: Path) -> None:
-    # the fast program says that it took nine seconds a trial and played everything, but the server has a clock
+    # the fast program says that it took nine seconds a trial and played everything, but the server has a
+    # clock
     with taken(tmp_path, 5, 1, exclude=[{"name": "implausible"}]) as plan:
         found = table(tmp_path, plan)
         (program,) = [who for who, n in right(found).items() if n == TRIALS]
@@ -116,7 +134,8 @@ def test_a_program_that_sits_out_the_sounds_is_not_found(tmp_path: Path) -> None
 
 
 def listeners(tmp_path: Path, ears: dict[int, float], hasty: set[int], n: int = 20) -> dict[int, str]:
-    """Flags of listeners who are right with the given probability, some of them in less time than the sounds last."""
+    """Flags of listeners who are right with the given probability, some of them in less time than the sounds
+    last."""
     plan = answering.study([{"name": "abx", "trials": TRIALS}], TRIALS)
 
     def respond(k: int, screen: Screen) -> dict[str, Any]:
@@ -126,7 +145,13 @@ def listeners(tmp_path: Path, ears: dict[int, float], hasty: set[int], n: int = 
 
     found = answering.table(plan, tmp_path / "a.db", n, respond, seconds=lambda k: 0.5 if k in hasty else 9.0)
     timed = [
-        {**row, "sounds_s": 3.0, "played_s": 3.0, "received_at": f"2026-01-01T{row['position'] // 2:02d}:00:00+00:00"} for row in found
+        {
+            **row,
+            "sounds_s": 3.0,
+            "played_s": 3.0,
+            "received_at": f"2026-01-01T{row['position'] // 2:02d}:00:00+00:00",
+        }
+        for row in found
     ]
     return {who: flag for who, flag in implausible(by_listener(timed)).items() if flag}
 

@@ -50,10 +50,14 @@ def test_a_refusal_deletes_everything_and_is_counted(serve: Callable[..., Any], 
     store = site.state.sessions.store
     one, state = client(site, PROLIFIC_PID="p1")
     assert state["screen"]["decline"] == "I do not agree"
-    assert one.post("/api/event", json={"kind": "hidden", "screen": state["screen"]["id"]}).json() == {"stored": False}
+    assert one.post("/api/event", json={"kind": "hidden", "screen": state["screen"]["id"]}).json() == {
+        "stored": False
+    }
     reply = one.post("/api/decline")
     assert (reply.status_code, reply.json()) == (200, {"declined": True})
-    assert store.listeners() == store.recruits() == store.events() == store.answers() == store.personal() == []
+    assert (
+        store.listeners() == store.recruits() == store.events() == store.answers() == store.personal() == []
+    )
     assert (store.progress()["declined"], store.progress()["active"]) == (1, 0)
     assert not dict(one.cookies)
     assert one.get("/api/state").status_code == 401
@@ -78,7 +82,9 @@ def test_who_has_agreed_cannot_be_erased_by_a_refusal(serve: Callable[..., Any],
     assert store.progress()["declined"] == 0
 
 
-def test_an_answer_that_was_on_its_way_while_another_window_declined_finds_nobody(serve: Callable[..., Any], database: str) -> None:
+def test_an_answer_that_was_on_its_way_while_another_window_declined_finds_nobody(
+    serve: Callable[..., Any], database: str
+) -> None:
     site = serve(database)
     sessions = site.state.sessions
     one, state = client(site)
@@ -87,7 +93,9 @@ def test_an_answer_that_was_on_its_way_while_another_window_declined_finds_nobod
     assert one.post("/api/decline").status_code == 200
     sessions._keep(hashed(key), session)  # as the window that is slower still has it
     body = {"screen": state["screen"]["id"], "attempt": "a", "answer": {"consent": "agree"}}
-    assert one.post("/api/answer", json=body, headers={"Cookie": f"{sessions.keys.cookie()}={key}"}).status_code in (401, 409)
+    assert one.post(
+        "/api/answer", json=body, headers={"Cookie": f"{sessions.keys.cookie()}={key}"}
+    ).status_code in (401, 409)
     assert sessions.store.answers() == sessions.store.listeners() == []
 
 

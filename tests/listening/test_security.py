@@ -39,7 +39,11 @@ def begin(client: TestClient, **parameters: str) -> dict[str, Any]:
 
 
 def answer(client: TestClient, state: dict[str, Any], **more: Any) -> Any:
-    body = {"screen": state["screen"]["id"], "attempt": "a", "answer": studies.replies(state["screen"])} | more
+    body = {
+        "screen": state["screen"]["id"],
+        "attempt": "a",
+        "answer": studies.replies(state["screen"]),
+    } | more
     return client.post("/api/answer", json=body)
 
 
@@ -56,7 +60,11 @@ def test_no_reply_of_a_whole_run_holds_a_file_name_a_condition_an_id_or_a_factor
         keep(client.get("/api/state"))
         for sound in state["screen"]["sounds"]:
             keep(client.get(sound["url"]))
-        keep(client.post("/api/answer", json={"screen": state["screen"]["id"], "attempt": "x", "answer": {"no": 1}}))
+        keep(
+            client.post(
+                "/api/answer", json={"screen": state["screen"]["id"], "attempt": "x", "answer": {"no": 1}}
+            )
+        )
         state = keep(answer(client, state)).json()["state"]
     for path in ("/", "/admin", "/api/openapi.json", "/audio/x", "/api/admin/progress", "/nothing"):
         keep(client.get(path))
@@ -100,10 +108,28 @@ def test_sounds_and_screens_of_another_listener_or_another_screen_are_out_of_rea
 
 @pytest.mark.parametrize(
     "path",
-    ["/../study.yaml", "/static/../study.yaml", "/static/..%2f..%2fserver.py", "/static/%2e%2e/%2e%2e/server.py", "/static/....//server.py",
-     "/audio/../study.yaml", "/audio/..%2fstudy.yaml", "/audio/audio%2fzebra_7f_0.wav", "/audio/%00", "/static/%00", "/static//etc/passwd",
-     "/static/", "/static", "/audio/", "/resume/", "/resume/..%2f", "/small.db", "/.limen_sounds/", "/static/\\..\\..\\server.py"],
-)  # fmt: skip
+    [
+        "/../study.yaml",
+        "/static/../study.yaml",
+        "/static/..%2f..%2fserver.py",
+        "/static/%2e%2e/%2e%2e/server.py",
+        "/static/....//server.py",
+        "/audio/../study.yaml",
+        "/audio/..%2fstudy.yaml",
+        "/audio/audio%2fzebra_7f_0.wav",
+        "/audio/%00",
+        "/static/%00",
+        "/static//etc/passwd",
+        "/static/",
+        "/static",
+        "/audio/",
+        "/resume/",
+        "/resume/..%2f",
+        "/small.db",
+        "/.limen_sounds/",
+        "/static/\\..\\..\\server.py",
+    ],
+)
 def test_no_path_leads_out_of_the_pages_or_lists_a_folder(site, path):
     client = browser(site)
     begin(client)
@@ -121,7 +147,9 @@ def test_a_study_file_cannot_play_files_outside_its_folder(tmp_path):
         path = studies.write(tmp_path / "s", steps=["abx"], items=[item])
         (tmp_path / "s" / "link.wav").unlink(missing_ok=True)
         (tmp_path / "s" / "link.wav").symlink_to(tmp_path / "outside.wav")
-        with pytest.raises(UserError, match=r"no such file in the folder of the study|must not hold the character NUL"):
+        with pytest.raises(
+            UserError, match=r"no such file in the folder of the study|must not hold the character NUL"
+        ):
             app(path)
 
 
@@ -129,10 +157,16 @@ def test_a_study_file_cannot_play_files_outside_its_folder(tmp_path):
 @pytest.mark.parametrize("path", ["/api/begin", "/api/answer", "/api/event"])
 @pytest.mark.parametrize(
     "headers",
-    [{}, {"X-Limen": "0"}, {"X-Limen": "1", "Origin": "https://evil.example"}, {"X-Limen": "1", "Origin": "null"},
-     {"X-Limen": "1", "Origin": "http://testserver.evil.example"}, {"X-Limen": "1", "Sec-Fetch-Site": "cross-site"},
-     {"X-Limen": "1", "Origin": "http://testserver:81"}],
-)  # fmt: skip
+    [
+        {},
+        {"X-Limen": "0"},
+        {"X-Limen": "1", "Origin": "https://evil.example"},
+        {"X-Limen": "1", "Origin": "null"},
+        {"X-Limen": "1", "Origin": "http://testserver.evil.example"},
+        {"X-Limen": "1", "Sec-Fetch-Site": "cross-site"},
+        {"X-Limen": "1", "Origin": "http://testserver:81"},
+    ],
+)
 def test_requests_forged_by_another_site_are_refused(site, method, path, headers):
     client = browser(site)
     begin(client)
@@ -144,7 +178,9 @@ def test_requests_forged_by_another_site_are_refused(site, method, path, headers
 
 def test_the_operator_is_told_once_of_a_proxy_that_changes_the_host(site, caplog):
     for _ in range(3):
-        client = TestClient(site, headers={"X-Limen": "1", "Origin": "https://study.example", "Sec-Fetch-Site": "same-origin"})
+        client = TestClient(
+            site, headers={"X-Limen": "1", "Origin": "https://study.example", "Sec-Fetch-Site": "same-origin"}
+        )
         assert client.post("/api/begin", json={}).status_code == 403
     (said,) = [record.getMessage() for record in caplog.records if record.name == "limen.listening"]
     assert "https://study.example was refused" in said
@@ -167,7 +203,9 @@ def test_one_customer_of_ipv6_has_one_share_of_requests_and_of_wrong_tokens(tmp_
 
 
 def test_our_own_page_is_believed(site):
-    client = TestClient(site, headers={"X-Limen": "1", "Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"})
+    client = TestClient(
+        site, headers={"X-Limen": "1", "Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"}
+    )
     assert client.post("/api/begin", json={}).status_code == 200
 
 
@@ -176,7 +214,9 @@ def test_bodies_have_a_longest_length_however_they_are_sent(site):
     begin(client)
     long = json.dumps({"kind": "x", "data": {"x": "y" * 70_000}}).encode()
     assert client.post("/api/event", content=long).status_code == 413
-    assert client.post("/api/event", content=iter([long[:1000], long[1000:]])).status_code == 413  # no length said beforehand
+    assert (
+        client.post("/api/event", content=iter([long[:1000], long[1000:]])).status_code == 413
+    )  # no length said beforehand
     assert client.post("/admin", content=b"token=" + b"x" * 70_000).status_code == 413
     lie = client.post("/api/event", content=long, headers={"Content-Length": "10"})
     assert lie.status_code == 413
@@ -184,12 +224,28 @@ def test_bodies_have_a_longest_length_however_they_are_sent(site):
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"\xff\xfe\x00", b"null", b"[]", b"5", b'"x"', b'{"kind": "\\u0000"}', b'{"kind": "x", "data": {"a": "\\u0000"}}',
-     b'{"kind": "x", "data": {"a": "\\ud800"}}', b'{"kind": "x", "data": {"\\ud800": 1}}', b'{"kind": "x", "data": {"a": NaN}}',
-     b'{"kind": "x", "data": {"a": 1e999}}', b'{"kind": "x", "data": {"a": ' + b"9" * 5000 + b"}}",
-     b'{"kind": "x", "data": {"a": ' + b"9" * 400 + b"}}", b'{"kind": "x", "data": {"a": ' + b"[" * 20_000 + b"]" * 20_000 + b"}}",
-     b'{"kind": "x", "data": ' + b'{"a":' * 9000 + b"1" + b"}" * 9000 + b"}", b'{"kind": "\xc3\x28"}', b'{"\\ud800": 1}'],
-)  # fmt: skip
+    [
+        b"",
+        b"{",
+        b"\xff\xfe\x00",
+        b"null",
+        b"[]",
+        b"5",
+        b'"x"',
+        b'{"kind": "\\u0000"}',
+        b'{"kind": "x", "data": {"a": "\\u0000"}}',
+        b'{"kind": "x", "data": {"a": "\\ud800"}}',
+        b'{"kind": "x", "data": {"\\ud800": 1}}',
+        b'{"kind": "x", "data": {"a": NaN}}',
+        b'{"kind": "x", "data": {"a": 1e999}}',
+        b'{"kind": "x", "data": {"a": ' + b"9" * 5000 + b"}}",
+        b'{"kind": "x", "data": {"a": ' + b"9" * 400 + b"}}",
+        b'{"kind": "x", "data": {"a": ' + b"[" * 20_000 + b"]" * 20_000 + b"}}",
+        b'{"kind": "x", "data": ' + b'{"a":' * 9000 + b"1" + b"}" * 9000 + b"}",
+        b'{"kind": "\xc3\x28"}',
+        b'{"\\ud800": 1}',
+    ],
+)
 @pytest.mark.parametrize("path", ["/api/begin", "/api/answer", "/api/event"])
 def test_hostile_bodies_get_a_sentence_and_never_a_server_error(site, path, body):
     client = browser(site)
@@ -216,8 +272,14 @@ def test_hostile_text_is_stored_as_it_came_and_escaped_where_it_is_shown(site):
 
 def test_every_reply_carries_the_headers_that_keep_a_page_shut(site):
     client = browser(site)
-    for reply in (client.get("/"), client.get("/api/state"), client.get("/nothing"), client.post("/api/begin", content=b"{"),
-                  TestClient(site).post("/api/begin"), client.get("/admin")):  # fmt: skip
+    for reply in (
+        client.get("/"),
+        client.get("/api/state"),
+        client.get("/nothing"),
+        client.post("/api/begin", content=b"{"),
+        TestClient(site).post("/api/begin"),
+        client.get("/admin"),
+    ):
         policy = reply.headers["content-security-policy"]
         assert "default-src 'self'" in policy
         assert "frame-ancestors 'none'" in policy
@@ -231,15 +293,30 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(site):
     assert "httponly" in plain
     assert "samesite=strict" in plain
     assert "secure" not in plain
-    assert "secure" in browser(site, base_url="https://testserver").post("/api/begin", json={}).headers["set-cookie"].lower()
+    assert (
+        "secure"
+        in browser(site, base_url="https://testserver")
+        .post("/api/begin", json={})
+        .headers["set-cookie"]
+        .lower()
+    )
 
 
-@pytest.mark.parametrize("path", ["/api/admin/progress", "/api/admin/export.csv", "/api/admin/codebook.csv", "/admin"])
+@pytest.mark.parametrize(
+    "path", ["/api/admin/progress", "/api/admin/export.csv", "/api/admin/codebook.csv", "/admin"]
+)
 def test_the_administrators_side_needs_the_token(site, path):
     client = browser(site)
     begin(client)
     assert client.get(path).status_code == 401
-    for wrong in ("Bearer x", f"Bearer {site.state.token}x", "Bearer ", f"Basic {site.state.token}", site.state.token, "Bearer é".encode()):
+    for wrong in (
+        "Bearer x",
+        f"Bearer {site.state.token}x",
+        "Bearer ",
+        f"Basic {site.state.token}",
+        site.state.token,
+        "Bearer é".encode(),
+    ):
         assert client.get(path, headers={"Authorization": wrong}).status_code == 401
     assert client.get(path, headers={"Authorization": f"Bearer {site.state.token}"}).status_code == 200
 
@@ -247,7 +324,12 @@ def test_the_administrators_side_needs_the_token(site, path):
 def test_the_token_can_be_typed_into_a_form_and_the_cookie_then_does_not_hold_it(site):
     client = TestClient(site)
     assert client.post("/admin", data={"token": "wrong"}).status_code == 401
-    assert client.post("/admin", data={"token": site.state.token}, headers={"Origin": "https://evil.example"}).status_code == 403
+    assert (
+        client.post(
+            "/admin", data={"token": site.state.token}, headers={"Origin": "https://evil.example"}
+        ).status_code
+        == 403
+    )
     reply = client.post("/admin", data={"token": site.state.token}, follow_redirects=False)
     assert reply.status_code == 303
     assert site.state.token not in reply.headers["set-cookie"]
@@ -258,7 +340,10 @@ def test_the_token_can_be_typed_into_a_form_and_the_cookie_then_does_not_hold_it
 def test_tokens_cannot_be_tried_without_end(tmp_path):
     site = app(studies.write(tmp_path / "s"), token="right", limits=Limits(token_per_s=0.001, token_burst=3))
     client = browser(site)
-    replies = [client.get("/api/admin/progress", headers={"Authorization": f"Bearer {k}"}).status_code for k in range(6)]
+    replies = [
+        client.get("/api/admin/progress", headers={"Authorization": f"Bearer {k}"}).status_code
+        for k in range(6)
+    ]
     assert replies == [401] * 3 + [429] * 3
     # an operator who shares the address is let in
     assert client.get("/api/admin/progress", headers={"Authorization": "Bearer right"}).status_code == 200

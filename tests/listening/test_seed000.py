@@ -1,4 +1,5 @@
-"""The published study comes out of the analysis and stands on the page: its counts give its percentages, intervals and p-values."""
+"""The published study comes out of the analysis and stands on the page: its counts give its percentages,
+intervals and p-values."""
 
 import html
 import math
@@ -33,7 +34,10 @@ def test_36_listeners_of_nine_experiments_count(taken: Taken) -> None:
     plan, table, results = taken
     assert (results.listeners, results.finished, results.exclusions.kept) == (36, 36, 36)
     assert len({(row["listener"], row["group"]) for row in table}) == 36
-    assert {sum(row["group"] == f"experiment {k}" for row in table if row["role"] == "catch") for k in range(1, 10)} == {4}
+    assert {
+        sum(row["group"] == f"experiment {k}" for row in table if row["role"] == "catch")
+        for k in range(1, 10)
+    } == {4}
     assert results.answers == 36 * (12 + 6)
     assert results.exclusions.same is True
     assert len(plan.cells) == 9
@@ -44,16 +48,35 @@ def test_36_listeners_of_nine_experiments_count(taken: Taken) -> None:
 def test_405_of_432_commands_are_right(taken: Taken) -> None:
     found = shares(taken[2], "identification")
     assert (found[()].right, found[()].n) == (405, 432)
-    assert {c: found[(c,)].n - found[(c,)].right for c in ("clean", "adversarial")} == {"clean": 15, "adversarial": 12}
-    assert {k: found[(k,)].n - found[(k,)].right for k in published.LEVELS} == {"low": 1, "medium": 9, "high": 17}
+    assert {c: found[(c,)].n - found[(c,)].right for c in ("clean", "adversarial")} == {
+        "clean": 15,
+        "adversarial": 12,
+    }
+    assert {k: found[(k,)].n - found[(k,)].right for k in published.LEVELS} == {
+        "low": 1,
+        "medium": 9,
+        "high": 17,
+    }
     percent = {v: round(100 * s.share.value, 1) for v, s in found.items() if len(v) == 2}
-    assert percent == {("low", "clean"): 98.6, ("low", "adversarial"): 100.0, ("medium", "clean"): 94.4, ("medium", "adversarial"): 93.1,
-                       ("high", "clean"): 86.1, ("high", "adversarial"): 90.3}  # fmt: skip
+    assert percent == {
+        ("low", "clean"): 98.6,
+        ("low", "adversarial"): 100.0,
+        ("medium", "clean"): 94.4,
+        ("medium", "adversarial"): 93.1,
+        ("high", "clean"): 86.1,
+        ("high", "adversarial"): 90.3,
+    }
     assert found[()].chance == pytest.approx(1 / 12)
 
 
 def test_the_commands_taken_for_others_are_in_the_confusion_matrix(taken: Taken) -> None:
-    whole = next(c for part in taken[2].choices if part.kind == "identification" for c in part.confusions if not c.where.keys)
+    whole = next(
+        c
+        for part in taken[2].choices
+        if part.kind == "identification"
+        for c in part.confusions
+        if not c.where.keys
+    )
     assert whole.truths == whole.answers == published.WORDS
     assert sum(map(sum, whole.counts)) == 432
     assert sum(whole.counts[k][k] for k in range(12)) == 405
@@ -85,7 +108,9 @@ def test_ratings_of_clean_and_adversarial_clips_differ(taken: Taken) -> None:
     ("level", "right", "percent", "interval"),
     [("low", 70, 97.2, (0.90, 0.99)), ("medium", 59, 81.9, (0.71, 0.90)), ("high", 40, 55.6, (0.43, 0.67))],
 )
-def test_abx_success_and_its_interval(taken: Taken, level: str, right: int, percent: float, interval: tuple[float, float]) -> None:
+def test_abx_success_and_its_interval(
+    taken: Taken, level: str, right: int, percent: float, interval: tuple[float, float]
+) -> None:
     found = shares(taken[2], "abx")[(level,)]
     assert (found.right, found.n) == (right, 72)
     assert round(100 * found.share.value, 1) == percent
@@ -107,7 +132,10 @@ def test_only_the_highest_level_is_not_told_from_guessing(taken: Taken) -> None:
 
 def test_confidence_is_high_in_90_62_and_10_percent_of_the_answers(taken: Taken) -> None:
     found = shares(taken[2], "abx")
-    given = {level: {s.confidence: round(100 * s.of_all, 1) for s in found[(level,)].sure} for level in published.LEVELS}
+    given = {
+        level: {s.confidence: round(100 * s.of_all, 1) for s in found[(level,)].sure}
+        for level in published.LEVELS
+    }
     assert [given[level]["high"] for level in published.LEVELS] == [90.3, 62.5, 9.7]
     assert given["high"]["low"] == 72.2
     assert [s.confidence for s in found[()].sure] == ["low", "medium", "high"]
@@ -116,7 +144,11 @@ def test_confidence_is_high_in_90_62_and_10_percent_of_the_answers(taken: Taken)
 def test_its_questions_are_answered_and_corrected_together(taken: Taken) -> None:
     answers = {(h.name, *h.where.values): h for h in taken[2].hypotheses}
     assert len(answers) == 7
-    assert [answers["Can the attack be heard?", level].holds for level in published.LEVELS] == [True, True, False]
+    assert [answers["Can the attack be heard?", level].holds for level in published.LEVELS] == [
+        True,
+        True,
+        False,
+    ]
     # not better than chance is not inaudible: within 15 points of chance is not shown
     assert answers["Is it inaudible?", "high"].holds is False
     assert answers["Is it inaudible?", "high"].p_independent == pytest.approx(0.0615, abs=1e-4)

@@ -46,7 +46,12 @@ def begin(client: TestClient, **parameters: str) -> dict[str, Any]:
 
 def send(client: TestClient, state: dict[str, Any], attempt: str = "a", **more: Any) -> Any:
     screen = state["screen"]
-    body = {"screen": screen["id"], "attempt": attempt, "answer": studies.replies(screen), "response_ms": 900} | more
+    body = {
+        "screen": screen["id"],
+        "attempt": attempt,
+        "answer": studies.replies(screen),
+        "response_ms": 900,
+    } | more
     return client.post("/api/answer", json=body)
 
 
@@ -63,7 +68,13 @@ def hear(client: TestClient, state: dict[str, Any]) -> dict[str, Any]:
 
 def proof(client: TestClient, sound: dict[str, Any]) -> dict[str, Any]:
     """What the page says of a sound that it has played."""
-    return {"label": sound["label"], "digest": digest(client.get(sound["url"]).content), "rate_hz": 48000, "plays": 1, "played_s": 0.3}
+    return {
+        "label": sound["label"],
+        "digest": digest(client.get(sound["url"]).content),
+        "rate_hz": 48000,
+        "plays": 1,
+        "played_s": 0.3,
+    }
 
 
 def finish(client: TestClient, state: dict[str, Any]) -> dict[str, Any]:
@@ -241,7 +252,10 @@ def test_sounds_are_wav_files_of_equal_length_and_their_hash_is_proof_of_playbac
         with wave.open(io.BytesIO(reply.content)) as file:
             hashes[label] = hashlib.sha256(file.readframes(file.getnframes())).hexdigest()
     assert len(set(hashes.values())) == 3  # not even equal sounds are equal files
-    playback = [{"label": label, "digest": h, "rate_hz": 48000, "plays": 1, "switches": 0, "played_s": 0.3} for label, h in hashes.items()]
+    playback = [
+        {"label": label, "digest": h, "rate_hz": 48000, "plays": 1, "switches": 0, "played_s": 0.3}
+        for label, h in hashes.items()
+    ]
     playback[0]["digest"] = "0" * 64
     playback[1]["plays"] = 0
     assert send(client, state, playback=playback).status_code == 200
@@ -250,7 +264,9 @@ def test_sounds_are_wav_files_of_equal_length_and_their_hash_is_proof_of_playbac
     assert stored[2] == playback[2] | {"proved": True, "length_s": 0.3}
 
 
-def test_an_adaptive_study_goes_on_after_a_restart_as_if_nothing_had_happened(tmp_path, new_database: Callable[[], str]):
+def test_an_adaptive_study_goes_on_after_a_restart_as_if_nothing_had_happened(
+    tmp_path, new_database: Callable[[], str]
+):
     study = studies.write(tmp_path / "jnd", steps=studies.JND)
 
     def levels(restart: bool) -> list[float]:
@@ -259,7 +275,9 @@ def test_an_adaptive_study_goes_on_after_a_restart_as_if_nothing_had_happened(tm
         client = browser(site)
         state = begin(client, participant="same")
         while not state["done"]:
-            state = send(client, state, answer={"answer": "different" if state["position"] % 2 else "same"}).json()["state"]
+            state = send(
+                client, state, answer={"answer": "different" if state["position"] % 2 else "same"}
+            ).json()["state"]
             if restart:
                 site.state.sessions.store.close()
                 site = app(study, url)
@@ -324,7 +342,11 @@ def test_a_closed_study_says_so(site):
 
 def test_without_a_cookie_there_is_no_state(site):
     client = browser(site)
-    for reply in (client.get("/api/state"), client.get("/audio/x"), client.post("/api/event", json={"kind": "hidden", "screen": "x"})):
+    for reply in (
+        client.get("/api/state"),
+        client.get("/audio/x"),
+        client.post("/api/event", json={"kind": "hidden", "screen": "x"}),
+    ):
         assert reply.status_code == 401
         assert "begin" in reply.json()["error"]
     assert TestClient(site, cookies={site.state.cookie: "made-up"}).get("/api/state").status_code == 401
@@ -340,7 +362,11 @@ def test_events_of_the_page_are_noted_from_consent_to_the_last_answer(site):
     assert note(asked).json() == {"stored": False}
     agreed = send(client, asked).json()["state"]
     assert note(agreed).json() == note(agreed, "sound.broken").json() == {"stored": True}
-    for strange in ({"kind": "simulated"}, {"kind": "hidden", "screen": "no screen"}, {"kind": "hidden", "data": {}}):
+    for strange in (
+        {"kind": "simulated"},
+        {"kind": "hidden", "screen": "no screen"},
+        {"kind": "hidden", "data": {}},
+    ):
         assert client.post("/api/event", json={"screen": agreed["screen"]["id"]} | strange).status_code == 422
     finish(client, agreed)
     assert note(agreed).json() == {"stored": False}

@@ -21,7 +21,10 @@ from limen.listening.simulation.simulate import Hearing, Simulated, at_random, r
 from limen.perception.psychometric import probability
 from limen.trials.base.screen import Choice, Screen, Sound, Stimulus, Widget, choices
 
-ASKED = (Widget("answer", "choose", "?", choices("A", "B")), Widget("confidence", "choose", "?", choices("low", "medium", "high")))
+ASKED = (
+    Widget("answer", "choose", "?", choices("A", "B")),
+    Widget("confidence", "choose", "?", choices("low", "medium", "high")),
+)
 ABX = Screen("abx", "trial", widgets=ASKED, truth={"answer": "B"}, facts={"condition": "adv"})
 N = 4000
 
@@ -43,7 +46,10 @@ def test_abx_is_right_as_often_as_asked_and_confidence_is_calibrated():
     answers = said(ABX, person(right={"": 0.6, "adv": 0.8}))
     right = [a["answer"] == "B" for a in answers]
     assert near(sum(right), N, 0.8)
-    by = {level: [r for r, a in zip(right, answers, strict=True) if a["confidence"] == level] for level in ("low", "medium", "high")}
+    by = {
+        level: [r for r, a in zip(right, answers, strict=True) if a["confidence"] == level]
+        for level in ("low", "medium", "high")
+    }
     assert all(by["high"])
     assert near(sum(by["low"]), len(by["low"]), 0.5)
     assert 0.5 < sum(by["medium"]) / len(by["medium"]) < 1
@@ -59,14 +65,19 @@ def test_a_catch_trial_is_a_guess_without_confidence():
 @pytest.mark.parametrize("strength", [0.0, 20.0, 50.0, 100.0])
 def test_same_different_follows_the_psychometric_function(strength):
     widget = Widget("answer", "choose", "?", choices("same", "different"))
-    screen = Screen("same_different", "trial", widgets=(widget,), facts={"axis": "noise", "strength": strength})
+    screen = Screen(
+        "same_different", "trial", widgets=(widget,), facts={"axis": "noise", "strength": strength}
+    )
     who = person(threshold={"noise": 25.0}, threshold_sd=5.0, slope=7.0, lapse=0.05, false_alarm=0.1)
     p = float(probability(strength, who.threshold("noise"), 7.0, 0.05, 0.1)) if strength else 0.1
     assert near(sum(a["answer"] == "different" for a in said(screen, who)), N, p)
 
 
 def test_thresholds_of_a_population_spread_around_its_mean():
-    own = [Simulated(1, "", 0, seed, Hearing(threshold={"": 40.0}, threshold_sd=8.0)).threshold("noise") for seed in range(500)]
+    own = [
+        Simulated(1, "", 0, seed, Hearing(threshold={"": 40.0}, threshold_sd=8.0)).threshold("noise")
+        for seed in range(500)
+    ]
     assert abs(sum(own) / 500 - 40) < 3 * 8 / 500**0.5
     assert stats.kstest(own, stats.norm(40, 8).cdf).pvalue > 1e-3
 
@@ -74,33 +85,61 @@ def test_thresholds_of_a_population_spread_around_its_mean():
 def test_ratings_follow_the_quality_of_the_condition_and_the_better_of_two_is_preferred():
     sounds = (Sound("A", Stimulus("a.wav"), "good"), Sound("B", Stimulus("b.wav"), "bad"))
     who = person(quality={"": 0.5, "good": 0.8, "bad": 0.4}, quality_sd=0.1)
-    mushra = Screen("mushra", "trial", sounds=sounds, widgets=(Widget("rating", "slide", "?", each_sound=True),))
+    mushra = Screen(
+        "mushra", "trial", sounds=sounds, widgets=(Widget("rating", "slide", "?", each_sound=True),)
+    )
     answers = said(mushra, who, 500)
     assert abs(sum(a["rating"]["A"] for a in answers) / 500 - 80) < 2
     assert abs(sum(a["rating"]["B"] for a in answers) / 500 - 40) < 2
-    two = Screen("preference", "trial", sounds=sounds, widgets=(Widget("answer", "choose", "?", choices("A", "B")),))
-    assert near(sum(a["answer"] == "A" for a in said(two, who)), N, 1 / (1 + 2.718281828459045 ** (-0.4 / 0.1)))
+    two = Screen(
+        "preference", "trial", sounds=sounds, widgets=(Widget("answer", "choose", "?", choices("A", "B")),)
+    )
+    assert near(
+        sum(a["answer"] == "A" for a in said(two, who)), N, 1 / (1 + 2.718281828459045 ** (-0.4 / 0.1))
+    )
     scale = tuple(Choice(str(k), str(k)) for k in range(1, 6))
-    natural = Screen("naturalness", "trial", widgets=(Widget("n", "choose", "?", scale),), facts={"condition": "bad"})
+    natural = Screen(
+        "naturalness", "trial", widgets=(Widget("n", "choose", "?", scale),), facts={"condition": "bad"}
+    )
     given = [int(a["n"]) for a in said(natural, who)]
     assert abs(sum(given) / N - (1 + 4 * 0.4)) < 0.05
 
 
 def test_the_hidden_reference_of_mushra_is_recognised_whatever_its_condition_is_called():
-    sounds = (Sound("Reference", Stimulus("a.wav"), "clean", rated=False), Sound("A", Stimulus("a.wav"), "clean"),
-              Sound("B", Stimulus("b.wav"), "bad"))  # fmt: skip
+    sounds = (
+        Sound("Reference", Stimulus("a.wav"), "clean", rated=False),
+        Sound("A", Stimulus("a.wav"), "clean"),
+        Sound("B", Stimulus("b.wav"), "bad"),
+    )
     widget = Widget("rating", "slide", "?", each_sound=True)
-    answers = said(Screen("mushra", "trial", sounds=sounds, widgets=(widget,), facts={"reference": "clean"}), person(), 500)
+    answers = said(
+        Screen("mushra", "trial", sounds=sounds, widgets=(widget,), facts={"reference": "clean"}),
+        person(),
+        500,
+    )
     assert sum(a["rating"]["A"] >= 90 for a in answers) > 0.97 * 500
     assert abs(sum(a["rating"]["B"] for a in answers) / 500 - 60) < 2
 
 
 def everything(folder: Path) -> Path:
     word = {"name": "attention", "file": "audio/zebra_7f_0.wav", "word": "left", "others": ["right", "up"]}
-    more = [{"name": name, "trials": 2} for name in ("identification", "transcription", "mushra", "preference")]
+    more = [
+        {"name": name, "trials": 2} for name in ("identification", "transcription", "mushra", "preference")
+    ]
     told = {"name": "instructions", "text": "Listen."}
-    steps = ["consent", told, "level", {"name": "headphones", "screens": 2}, word, *studies.STEPS[1:3], *more, "pause", *studies.JND,
-             "demographics", "comments"]  # fmt: skip
+    steps = [
+        "consent",
+        told,
+        "level",
+        {"name": "headphones", "screens": 2},
+        word,
+        *studies.STEPS[1:3],
+        *more,
+        "pause",
+        *studies.JND,
+        "demographics",
+        "comments",
+    ]
     return studies.write(folder, steps=steps, groups=("g1", "g2"))
 
 
@@ -116,14 +155,29 @@ def test_they_take_every_trial_type_to_the_end_and_twice_alike(tmp_path):
         rows = sorted(store.answers(), key=lambda a: (a["listener"], a["position"]))
         assert all(p["proved"] for r in rows for p in r["playback"])
         assert all(bool(r["playback"]) == (r["kind"] in KINDS_WITH_SOUND) for r in rows)
-        runs.append([(r["listener"], r["position"], r["answer"], r["facts"].get("strength"), r["correct"]) for r in rows])
+        runs.append(
+            [
+                (r["listener"], r["position"], r["answer"], r["facts"].get("strength"), r["correct"])
+                for r in rows
+            ]
+        )
         store.close()
     assert runs[0] == runs[1]
     assert {p.group for p in people} == {"g1", "g2"}
 
 
-KINDS_WITH_SOUND = {"level", "headphones", "attention", "abx", "naturalness", "identification", "transcription", "mushra", "preference",
-                    "same_different"}  # fmt: skip
+KINDS_WITH_SOUND = {
+    "level",
+    "headphones",
+    "attention",
+    "abx",
+    "naturalness",
+    "identification",
+    "transcription",
+    "mushra",
+    "preference",
+    "same_different",
+}
 
 
 def test_more_listeners_than_the_study_wants_are_refused(tmp_path):

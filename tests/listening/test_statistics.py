@@ -1,4 +1,5 @@
-"""Shares, tests against chance, sensitivity, many tests at once, beside published numbers, scipy, statsmodels and simulated observers."""
+"""Shares, tests against chance, sensitivity, many tests at once, beside published numbers, scipy, statsmodels
+and simulated observers."""
 
 import dataclasses
 import json
@@ -40,13 +41,16 @@ def test_p_values_of_the_published_abx_study_come_out_again():
 
 
 def test_p_values_are_tails_of_the_binomial_distribution():
-    assert proportion(9, 20, chance=0.25).p_greater == pytest.approx(sum(binom.pmf(k, 20, 0.25) for k in range(9, 21)))
+    assert proportion(9, 20, chance=0.25).p_greater == pytest.approx(
+        sum(binom.pmf(k, 20, 0.25) for k in range(9, 21))
+    )
     assert proportion(0, 5).low == 0
     assert proportion(5, 5).high == 1
 
 
 def test_not_different_from_chance_is_not_yet_equivalent_to_it():
-    """The published 40 of 72 are not significantly above chance, but nor do they show a share within 10 points of it."""
+    """The published 40 of 72 are not significantly above chance, but nor do they show a share within 10
+    points of it."""
     found = equivalence(40, 72, bound=0.1)
     assert not found.equivalent
     assert found.p == pytest.approx(binom.cdf(40, 72, 0.6))
@@ -87,9 +91,12 @@ def test_a_p_value_above_one_is_refused():
         holm([0.1, 1.2])
 
 
-@pytest.mark.parametrize(("model", "d"), [("differencing", 0.8), ("differencing", 2.0), ("independent", 0.8), ("independent", 2.0)])
+@pytest.mark.parametrize(
+    ("model", "d"), [("differencing", 0.8), ("differencing", 2.0), ("independent", 0.8), ("independent", 2.0)]
+)
 def test_abx_shares_are_those_of_simulated_observers(model, d):
-    """Differencing: X goes with the nearer of A and B. Independent: A and B are told apart first, then X by the middle between them."""
+    """Differencing: X goes with the nearer of A and B. Independent: A and B are told apart first, then X by
+    the middle between them."""
     rng = np.random.default_rng(1)
     n = 400_000
     swapped = rng.random(n) < 0.5  # A is the weak one, or the strong one
@@ -110,8 +117,12 @@ def test_dprime_of_abx_is_the_inverse_of_its_share(model):
 
 def test_abx_at_three_quarters_right_solves_the_equations_of_macmillan_and_creelman():
     for model, second in (("differencing", math.sqrt(6)), ("independent", 2)):
-        share = lambda d, s=second: norm.cdf(d / math.sqrt(2)) * norm.cdf(d / s) + norm.sf(d / math.sqrt(2)) * norm.sf(d / s)  # noqa: E731
-        assert float(dprime(0.75, 0.25, "abx", model)) == pytest.approx(brentq(lambda d, f=share: f(d) - 0.75, 0, 10))
+        share = lambda d, s=second: (
+            norm.cdf(d / math.sqrt(2)) * norm.cdf(d / s) + norm.sf(d / math.sqrt(2)) * norm.sf(d / s)
+        )  # noqa: E731
+        assert float(dprime(0.75, 0.25, "abx", model)) == pytest.approx(
+            brentq(lambda d, f=share: f(d) - 0.75, 0, 10)
+        )
     assert float(dprime(0.75, 0.25, "abx")) == pytest.approx(2.020, abs=0.001)
     assert float(dprime(0.75, 0.25, "abx", "independent")) == pytest.approx(1.790, abs=0.001)
 
@@ -131,7 +142,9 @@ def test_same_different_with_independent_observations_is_that_of_simulated_obser
     centre = rng.choice([-d / 2, d / 2], n)
     equal = (rng.standard_normal(n) + centre > 0) != (rng.standard_normal(n) + centre > 0)
     unequal = (rng.standard_normal(n) + centre > 0) != (rng.standard_normal(n) - centre > 0)
-    assert float(dprime(unequal.mean(), equal.mean(), "same-different", "independent")) == pytest.approx(d, abs=0.02)
+    assert float(dprime(unequal.mean(), equal.mean(), "same-different", "independent")) == pytest.approx(
+        d, abs=0.02
+    )
 
 
 def test_yes_no_sensitivity_is_the_difference_of_z_scores_after_the_log_linear_correction():
@@ -189,7 +202,9 @@ def test_perfect_and_hopeless_listeners_have_a_finite_dprime():
 def test_where_nothing_is_heard_the_mean_dprime_is_0_and_the_truncated_one_is_not(design):
     rng = np.random.default_rng(11)
     found = []
-    for hits, alarms in zip(rng.binomial(108, 0.5, 300).tolist(), rng.binomial(108, 0.5, 300).tolist(), strict=True):
+    for hits, alarms in zip(
+        rng.binomial(108, 0.5, 300).tolist(), rng.binomial(108, 0.5, 300).tolist(), strict=True
+    ):
         found.append(sensitivity(hits, 108, alarms, 108, design))
     signed, truncated = (np.array([getattr(f, name) for f in found]) for name in ("dprime", "truncated"))
     assert abs(signed.mean()) < 3.3 * signed.std() / math.sqrt(300)

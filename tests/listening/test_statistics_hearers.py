@@ -45,7 +45,9 @@ def test_chance_never_shows_that_fewer_may_hear_it_than_none_who_pass_would(list
 
 def test_the_chance_of_few_is_that_of_simulated_studies():
     rng = np.random.default_rng(10)
-    seen = np.mean([hearers(rng.binomial(12, 0.5, 30).tolist(), [12] * 30).high <= FEW for _ in range(STUDIES)])
+    seen = np.mean(
+        [hearers(rng.binomial(12, 0.5, 30).tolist(), [12] * 30).high <= FEW for _ in range(STUDIES)]
+    )
     assert power_few([12] * 30, 0.5, 0.5, 0.0) == pytest.approx(seen, abs=0.09)
     assert power_few([12] * 13, 0.5, 0.5, 0.0) == 0.0
     assert power_few([12] * 30, 0.5, 0.5, 0.3) < power_few([12] * 30, 0.5, 0.5, 0.1) < seen + 0.09

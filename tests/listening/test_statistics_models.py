@@ -1,4 +1,5 @@
-"""Models, power and looks before the end, beside statsmodels, integrals, simulations and published boundaries."""
+"""Models, power and looks before the end, beside statsmodels, integrals, simulations and published
+boundaries."""
 
 import dataclasses
 import json
@@ -30,13 +31,19 @@ def answers(listeners, items, seed, listener_sd=1.0, item_sd=0.7, effect=0.8):
         for j in range(items):
             x = (i + j) % 2
             rows.append(
-                {"listener": i, "item": j, "loud": x, "correct": rng.random() < expit(0.3 + effect * x + by_listener[i] + by_item[j])}
+                {
+                    "listener": i,
+                    "item": j,
+                    "loud": x,
+                    "correct": rng.random() < expit(0.3 + effect * x + by_listener[i] + by_item[j]),
+                }
             )
     return rows
 
 
 def test_with_one_group_the_model_is_the_exact_marginal_likelihood():
-    """The integral over each listener's effect by quadrature; with 30 answers each, Laplace's approximation is close."""
+    """The integral over each listener's effect by quadrature; with 30 answers each, Laplace's approximation
+    is close."""
     rows = answers(15, 30, seed=1, item_sd=0)
     counts = [sum(r["correct"] for r in rows if r["listener"] == i) for i in range(15)]
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
@@ -58,7 +65,9 @@ def test_crossed_listeners_and_items_agree_with_the_bayesian_model_of_statsmodel
     rows = answers(30, 16, seed=2)
     found = mixed_logistic(rows, fixed=["loud"])
     x = np.array([[1.0, r["loud"]] for r in rows])
-    z = np.array([[r["listener"] == i for i in range(30)] + [r["item"] == j for j in range(16)] for r in rows], float)
+    z = np.array(
+        [[r["listener"] == i for i in range(30)] + [r["item"] == j for j in range(16)] for r in rows], float
+    )
     y = np.array([r["correct"] for r in rows], float)
     theirs = BinomialBayesMixedGLM(y, x, z, np.repeat([0, 1], [30, 16]), vcp_p=2, fe_p=10).fit_vb()
     for ours, mean in zip(found.effects, theirs.fe_mean, strict=True):
@@ -91,7 +100,10 @@ def test_rows_without_a_column_are_refused():
 
 @pytest.mark.parametrize(
     ("spending", "z"),
-    [("obrien-fleming", (4.877, 3.357, 2.680, 2.290, 2.031)), ("pocock", (2.438, 2.427, 2.410, 2.397, 2.386))],
+    [
+        ("obrien-fleming", (4.877, 3.357, 2.680, 2.290, 2.031)),
+        ("pocock", (2.438, 2.427, 2.410, 2.397, 2.386)),
+    ],
 )
 def test_boundaries_of_five_looks_are_the_published_ones(spending, z):
     """Lan & DeMets spending functions, two-sided 5 %, five equal looks."""
@@ -134,7 +146,9 @@ def test_looks_out_of_order_are_refused():
 def test_the_e_value_is_the_mixture_written_as_an_integral():
     for k, n, chance in ((40, 72, 0.5), (9, 12, 1 / 3), (0, 5, 0.5)):
         mixture = quad(lambda p, k=k, n=n: p**k * (1 - p) ** (n - k), chance, 1)[0] / (1 - chance)
-        assert always_valid(k, n, chance).e_value == pytest.approx(mixture / (chance**k * (1 - chance) ** (n - k)), rel=1e-6)
+        assert always_valid(k, n, chance).e_value == pytest.approx(
+            mixture / (chance**k * (1 - chance) ** (n - k)), rel=1e-6
+        )
 
 
 def test_looking_after_every_answer_rarely_convicts_the_innocent_and_finds_the_guilty():
@@ -154,7 +168,9 @@ def test_the_confidence_sequence_holds_the_share_at_all_times_and_contains_the_u
     missed = 0
     for _ in range(200):
         counts = (rng.random(120) < 0.6).cumsum()
-        missed += any(not (c := always_valid(int(counts[n - 1]), n)).low <= 0.6 <= c.high for n in range(1, 121, 7))
+        missed += any(
+            not (c := always_valid(int(counts[n - 1]), n)).low <= 0.6 <= c.high for n in range(1, 121, 7)
+        )
     assert missed <= binom.ppf(0.9995, 200, 0.05)
     usual, always = proportion(40, 72), always_valid(40, 72)
     assert always.low < usual.low < usual.high < always.high

@@ -1,4 +1,5 @@
-"""Power that a study is planned with: beside simulated studies that are judged as real ones are, and beside statsmodels."""
+"""Power that a study is planned with: beside simulated studies that are judged as real ones are, and beside
+statsmodels."""
 
 import numpy as np
 import pytest
@@ -7,7 +8,12 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from limen.core.errors import UserError
-from limen.listening.statistics import hearers, listeners_for_equivalence, listeners_for_shift, listeners_to_detect
+from limen.listening.statistics import (
+    hearers,
+    listeners_for_equivalence,
+    listeners_for_shift,
+    listeners_to_detect,
+)
 from limen.listening.statistics.crossed import Crossing
 from limen.listening.statistics.hearers import FEW
 from limen.listening.statistics.power import expected_of_share, item_variance, power_detect, power_equivalence
@@ -80,7 +86,11 @@ def test_more_listeners_than_planned_have_no_less_power():
 
 def test_the_planned_number_keeps_its_power_and_one_listener_less_does_not():
     for plan, share, reach in (
-        (listeners_to_detect(0.65, 6, 24), 0.65, lambda n, s: power_detect(n, 0.65, 0.5, 0.05, s.design_effect, s.df)),
+        (
+            listeners_to_detect(0.65, 6, 24),
+            0.65,
+            lambda n, s: power_detect(n, 0.65, 0.5, 0.05, s.design_effect, s.df),
+        ),
         (
             listeners_for_equivalence(0.1, 6, 24),
             0.5,
@@ -117,7 +127,8 @@ def test_the_variance_of_items_is_that_of_shares_whose_log_odds_spread():
 
 
 def test_listeners_for_a_shift_of_ratings_are_those_of_statsmodels_if_only_listeners_vary():
-    # as many items as ratings: nothing is heard by two listeners, so a listener's mean difference is all there is
+    # as many items as ratings: nothing is heard by two listeners, so a listener's mean difference is all
+    # there is
     plan = listeners_for_shift(0.5, 6, 100_000, icc=0.0, item_sd=0.0)
     sd = np.sqrt(2 / 6)
     theirs = TTestPower().solve_power(effect_size=0.5 / sd, power=0.8, alpha=0.05)

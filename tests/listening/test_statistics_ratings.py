@@ -55,7 +55,9 @@ def test_two_ratings_are_compared_as_fishers_exact_test_does():
         assert found.p == pytest.approx(fisher_exact([a, b]).pvalue)
 
 
-@pytest.mark.parametrize(("a", "b"), [((2, 3, 1), (1, 1, 5)), ((4, 0, 2, 1), (0, 3, 1, 3)), ((1, 2, 0, 2, 1), (0, 1, 3, 0, 3))])
+@pytest.mark.parametrize(
+    ("a", "b"), [((2, 3, 1), (1, 1, 5)), ((4, 0, 2, 1), (0, 3, 1, 3)), ((1, 2, 0, 2, 1), (0, 1, 3, 0, 3))]
+)
 def test_the_exact_p_value_is_the_sum_over_all_tables_with_these_margins(a, b):
     rows = [x + y for x, y in zip(a, b, strict=True)]
     weight = lambda x: math.prod(math.comb(r, k) for r, k in zip(rows, x, strict=True))  # noqa: E731
@@ -138,7 +140,8 @@ def test_strengths_are_those_of_a_logistic_regression():
     pairs = [tuple(rng.permutation(list(truth))[:2]) for _ in range(600)]
     won = [rng.random() < 1 / (1 + math.exp(truth[j] - truth[i])) for i, j in pairs]
     found = bradley_terry(
-        [i if w else j for (i, j), w in zip(pairs, won, strict=True)], [j if w else i for (i, j), w in zip(pairs, won, strict=True)]
+        [i if w else j for (i, j), w in zip(pairs, won, strict=True)],
+        [j if w else i for (i, j), w in zip(pairs, won, strict=True)],
     )
     x = np.array([[(name == i) - (name == j) for name in "bcd"] for i, j in pairs], float)
     theirs = sm.Logit(np.array(won, float), x).fit(disp=False)
@@ -171,14 +174,23 @@ def test_mushra_rows_are_means_over_listeners_tested_against_the_reference():
     entries = []
     for who in range(12):
         for condition, centre in (("reference", 96), ("codec", 70), ("anchor", 25)):
-            entries += [(f"p{who}", condition, float(np.clip(rng.normal(centre, 6), 0, 100))) for _ in range(4)]
+            entries += [
+                (f"p{who}", condition, float(np.clip(rng.normal(centre, 6), 0, 100))) for _ in range(4)
+            ]
     listeners, conditions, scores = zip(*entries, strict=True)
     rows = mushra(listeners, conditions, scores, "reference")
     assert [row.condition for row in rows] == ["reference", "codec", "anchor"]
-    means = {c: [np.mean([s for w, k, s in entries if w == f"p{i}" and k == c]) for i in range(12)] for c in ("reference", "codec")}
+    means = {
+        c: [np.mean([s for w, k, s in entries if w == f"p{i}" and k == c]) for i in range(12)]
+        for c in ("reference", "codec")
+    }
     half = t.ppf(0.975, 11) * np.std(means["codec"], ddof=1) / math.sqrt(12)
-    assert (rows[1].low, rows[1].high) == pytest.approx((np.mean(means["codec"]) - half, np.mean(means["codec"]) + half))
-    assert rows[1].p_reference == pytest.approx(wilcoxon(np.subtract(means["codec"], means["reference"])).pvalue)
+    assert (rows[1].low, rows[1].high) == pytest.approx(
+        (np.mean(means["codec"]) - half, np.mean(means["codec"]) + half)
+    )
+    assert rows[1].p_reference == pytest.approx(
+        wilcoxon(np.subtract(means["codec"], means["reference"])).pvalue
+    )
     assert rows[1].p_holm == pytest.approx(2 * rows[1].p_reference)
     assert rows[0].p_reference is None
     assert json.loads(json.dumps(dataclasses.asdict(rows[0])))["n"] == 12

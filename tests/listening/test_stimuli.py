@@ -1,4 +1,5 @@
-"""Sounds of a screen differ in nothing but what is heard; nothing outside the study's folder is ever played."""
+"""Sounds of a screen differ in nothing but what is heard; nothing outside the study's folder is ever
+played."""
 
 import hashlib
 import io
@@ -36,7 +37,9 @@ def folder(tmp_path):
 
 
 def stimuli(folder, power_dbfs=-26.0, dither=False):
-    study = parse_options(Study, {"name": "x", "steps": ["consent"], "power_dbfs": power_dbfs, "dither": dither}, "test")
+    study = parse_options(
+        Study, {"name": "x", "steps": ["consent"], "power_dbfs": power_dbfs, "dither": dither}, "test"
+    )
     return Stimuli(study, folder, folder.parent / "cache")
 
 
@@ -93,7 +96,8 @@ def test_the_file_is_a_plain_16_bit_wav_with_44_bytes_of_header(folder):
 def test_every_sound_has_exactly_the_power_of_the_study_whatever_was_done_to_it(folder):
     recipes = ["a.wav", "b.wav", noisy("b.wav", 100.0), noisy("a.wav", 30.0, colour="brown")]
     for recipe, seconds in zip(recipes, [0.7, 0.5, 0.5, 0.7], strict=True):
-        # beside the longest clip, so that shorter ones are padded: the power is that of the sound without the silence
+        # beside the longest clip, so that shorter ones are padded: the power is that of the sound without the
+        # silence
         wav = stimuli(folder).sounds(screen(recipe, "a.wav"), 3)[0]
         x, rate_hz = samples(wav)
         assert power_db(x[: round(seconds * rate_hz)]) == pytest.approx(-26.0, abs=0.01)
@@ -109,7 +113,9 @@ def test_a_peak_that_would_clip_turns_all_sounds_of_the_screen_down_alike(folder
     click = torch.zeros(8000)
     click[4000] = 1.0
     write_clip(folder / "click.wav", click, 16_000)
-    with_click, alone = (stimuli(folder).sounds(screen(*names), 0)[0] for names in (("a.wav", "click.wav"), ("a.wav",)))
+    with_click, alone = (
+        stimuli(folder).sounds(screen(*names), 0)[0] for names in (("a.wav", "click.wav"), ("a.wav",))
+    )
     loud = stimuli(folder).sounds(screen("a.wav", "click.wav"), 0)[1]
     assert np.abs(samples(loud)[0]).max() == 32767 / 32768
     lower = power_db(samples(with_click)[0]) - power_db(samples(alone)[0])
@@ -131,12 +137,17 @@ def test_abrupt_ends_are_faded_in_all_sounds_of_the_screen_and_smooth_ones_left_
     assert abs(faded[1:80]).max() < abs(faded[400:800]).max()
     (alone,) = (samples(w)[0][:, 0] for w in stimuli(folder).sounds(screen("b.wav"), 0))
     assert not np.array_equal(alone, beside)
-    np.testing.assert_allclose(alone[400:7000] / beside[400:7000].std(), beside[400:7000] / beside[400:7000].std(), rtol=0, atol=2e-3)
+    np.testing.assert_allclose(
+        alone[400:7000] / beside[400:7000].std(), beside[400:7000] / beside[400:7000].std(), rtol=0, atol=2e-3
+    )
 
 
 def test_the_same_noise_is_heard_at_every_strength_and_another_seed_gives_another(folder):
     make = stimuli(folder, None)
-    clean, weak, strong = (samples(make.sounds(screen(r), 7)[0])[0][:, 0] for r in ("a.wav", noisy("a.wav", 60.0), noisy("a.wav", 80.0)))
+    clean, weak, strong = (
+        samples(make.sounds(screen(r), 7)[0])[0][:, 0]
+        for r in ("a.wav", noisy("a.wav", 60.0), noisy("a.wav", 80.0))
+    )
     inner = slice(400, -400)  # away from the fades
     one, two = (weak - clean)[inner], (strong - clean)[inner]
     assert np.corrcoef(one, two)[0, 1] > 0.999
@@ -149,7 +160,9 @@ def test_the_same_noise_is_heard_at_every_strength_and_another_seed_gives_anothe
 def test_what_the_reference_went_through_is_the_same_in_the_test(folder):
     before = Effect({"name": "noise"}, 60.0)
     low = Effect({"name": "gain", "largest_db": -6.0}, 100.0)
-    reference, test = stimuli(folder).sounds(screen(Stimulus("a.wav", (before,)), Stimulus("a.wav", (before, low))), 0)
+    reference, test = stimuli(folder).sounds(
+        screen(Stimulus("a.wav", (before,)), Stimulus("a.wav", (before, low))), 0
+    )
     x, y = samples(reference)[0], samples(test)[0]
     assert np.abs(y - x * 10 ** (-6 / 20)).max() < 1.1 / 32768
 
@@ -161,7 +174,11 @@ def test_sounds_come_from_the_cache_until_a_file_changes(folder):
     kept = {p: p.stat().st_mtime_ns for p in cache.iterdir()}
     assert len(kept) == 2
     assert stimuli(folder).sounds(ask, 0) == first
-    assert stimuli(folder).sounds(screen(noisy("b.wav"), "a.wav", "a.wav"), 0) == [first[1], first[0], first[0]]
+    assert stimuli(folder).sounds(screen(noisy("b.wav"), "a.wav", "a.wav"), 0) == [
+        first[1],
+        first[0],
+        first[0],
+    ]
     assert {p: p.stat().st_mtime_ns for p in cache.iterdir()} == kept
     # what is played is what the cache holds
     path = next(p for p in cache.iterdir() if p.read_bytes() == first[0])
@@ -180,7 +197,19 @@ def test_without_randomness_the_seed_makes_no_second_copy(folder):
 
 
 @pytest.mark.parametrize(
-    "name", ["../secret.wav", "/etc/passwd", "link.wav", "out/secret.wav", "a.wav\0", "", ".", "missing.wav", "x" * 5000, "loop"]
+    "name",
+    [
+        "../secret.wav",
+        "/etc/passwd",
+        "link.wav",
+        "out/secret.wav",
+        "a.wav\0",
+        "",
+        ".",
+        "missing.wav",
+        "x" * 5000,
+        "loop",
+    ],
 )
 def test_nothing_outside_the_folder_of_the_study_is_read(folder, name):
     write_clip(folder.parent / "secret.wav", voice(), 16_000)
@@ -192,7 +221,9 @@ def test_nothing_outside_the_folder_of_the_study_is_read(folder, name):
     with pytest.raises(UserError):
         stimuli(folder).sounds(screen(name), 0)
     with pytest.raises(UserError):
-        stimuli(folder).sounds(screen(Stimulus("a.wav", (Effect({"name": "recorded", "file": name}, 50.0),))), 0)
+        stimuli(folder).sounds(
+            screen(Stimulus("a.wav", (Effect({"name": "recorded", "file": name}, 50.0),))), 0
+        )
 
 
 def test_links_within_the_folder_and_the_absolute_path_of_a_file_in_it_are_fine(folder):
@@ -212,7 +243,9 @@ def hostile(folder):
     (folder / "cut.wav").write_bytes((folder / "a.wav").read_bytes()[:-100])
 
 
-@pytest.mark.parametrize("name", ["nan.wav", "huge.wav", "long.flac", "none.wav", "empty.wav", "text.wav", "cut.wav"])
+@pytest.mark.parametrize(
+    "name", ["nan.wav", "huge.wav", "long.flac", "none.wav", "empty.wav", "text.wav", "cut.wav"]
+)
 def test_hostile_audio_is_a_user_error_that_names_the_file(folder, name):
     hostile(folder)
     for recipe in (name, Stimulus("a.wav", (Effect({"name": "recorded", "file": name}, 50.0),))):

@@ -28,23 +28,54 @@ def store(database):
     made.close()
 
 
-def join(store: Store, plan: Study, key: str, returning: str | None = None, parameters: dict[str, str] | None = None):
+def join(
+    store: Store,
+    plan: Study,
+    key: str,
+    returning: str | None = None,
+    parameters: dict[str, str] | None = None,
+):
     choose = lambda s, counts: min(s.cells, key=lambda c: counts[c])  # noqa: E731
     return store.join(plan, key, returning, parameters or {}, choose, lambda group, number: 100 + number)
 
 
 def record(listener: int, position: int, attempt: str = "a", **more) -> Record:
-    return Record(listener, position, attempt, 0, "abx", "trial", **{"answer": {"answer": "A"}, "facts": {"item": "i", "strength": 2.5},
-                  "truth": {"answer": "B"}, "correct": False, "playback": [], "response_ms": 1234.5} | more)  # fmt: skip
+    return Record(
+        listener,
+        position,
+        attempt,
+        0,
+        "abx",
+        "trial",
+        **{
+            "answer": {"answer": "A"},
+            "facts": {"item": "i", "strength": 2.5},
+            "truth": {"answer": "B"},
+            "correct": False,
+            "playback": [],
+            "response_ms": 1234.5,
+        }
+        | more,
+    )
 
 
 def test_an_answer_comes_back_as_it_was_stored(store):
     who = join(store, study(), "k").id
-    told = {"answer": {"x": "ünïcode 漢字 🎧 <b>'\"\\"}, "playback": [{"label": "A", "plays": 2, "proved": True}]}
+    told = {
+        "answer": {"x": "ünïcode 漢字 🎧 <b>'\"\\"},
+        "playback": [{"label": "A", "plays": 2, "proved": True}],
+    }
     assert store.append(record(who, 3, **told))
     (row,) = store.answers()
     assert {name: row[name] for name in told} == told
-    assert (row["listener"], row["position"], row["attempt"], row["step"], row["kind"], row["role"]) == (who, 3, "a", 0, "abx", "trial")
+    assert (row["listener"], row["position"], row["attempt"], row["step"], row["kind"], row["role"]) == (
+        who,
+        3,
+        "a",
+        0,
+        "abx",
+        "trial",
+    )
     assert row["facts"] == {"item": "i", "strength": 2.5}
     assert row["truth"] == {"answer": "B"}
     assert row["correct"] is False
@@ -63,12 +94,19 @@ def test_a_second_answer_to_a_position_is_not_stored(store):
 def test_of_many_answers_at_once_each_position_keeps_exactly_one(store):
     plan = study()
     people = [join(store, plan, f"k{i}").id for i in range(5)]
-    jobs = [record(who, position, f"{attempt}") for who in people for position in range(10) for attempt in range(4)]
+    jobs = [
+        record(who, position, f"{attempt}")
+        for who in people
+        for position in range(10)
+        for attempt in range(4)
+    ]
     with ThreadPoolExecutor(16) as pool:
         stored = list(pool.map(store.append, jobs))
     assert sum(stored) == 50
     rows = store.answers()
-    assert Counter((r["listener"], r["position"]) for r in rows) == {(who, p): 1 for who in people for p in range(10)}
+    assert Counter((r["listener"], r["position"]) for r in rows) == {
+        (who, p): 1 for who in people for p in range(10)
+    }
     told = {(j.listener, j.position, j.attempt) for j, new in zip(jobs, stored, strict=True) if new}
     assert told == {(r["listener"], r["position"], r["attempt"]) for r in rows}
 
@@ -85,7 +123,9 @@ def test_an_acknowledged_answer_is_seen_by_another_connection_at_once(store, dat
 def test_a_job_that_fails_takes_nothing_of_the_others_with_it(store):
     who = join(store, study(), "k").id
     gate = threading.Event()
-    store._writer.start(lambda connection: gate.wait(10))  # holds the writer, so that all that follow share a transaction
+    store._writer.start(
+        lambda connection: gate.wait(10)
+    )  # holds the writer, so that all that follow share a transaction
     with ThreadPoolExecutor(3) as pool:
         good = pool.submit(store.append, record(who, 0))
         bad = pool.submit(store.append, record(10**6, 0))  # nobody has this number
@@ -100,7 +140,8 @@ def test_a_job_that_fails_takes_nothing_of_the_others_with_it(store):
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE answers SET correct = NULL", "DELETE FROM answers", "DELETE FROM answers WHERE position = 0"]
+    "statement",
+    ["UPDATE answers SET correct = NULL", "DELETE FROM answers", "DELETE FROM answers WHERE position = 0"],
 )
 def test_answers_can_neither_be_changed_nor_deleted(store, statement):
     who = join(store, study(), "k").id
@@ -118,7 +159,9 @@ def test_new_listeners_join_the_least_filled_group_and_are_numbered_within_it(st
     assert [r.seed for r in rows] == [100 + r.number for r in rows]
 
 
-def test_listeners_who_come_at_once_are_spread_evenly_and_no_more_take_a_place_than_are_wanted(store, database):
+def test_listeners_who_come_at_once_are_spread_evenly_and_no_more_take_a_place_than_are_wanted(
+    store, database
+):
     plan, others = study(listeners=30, groups=("a", "b", "c")), Store(database)  # two servers of one study
 
     with ThreadPoolExecutor(16) as pool:
@@ -163,10 +206,17 @@ def test_whoever_only_begins_takes_no_place(store):
     for i in range(10):
         store.append(record(join(store, plan, f"k{i}").id, 0))  # consent, and not a sound heard
     assert store.progress() | {"groups": 0} == {
-        "finished": 0, "active": 0, "dropped": 0, "begun": 10, "left": 0, "declined": 0, "groups": 0, "answers": 10,
+        "finished": 0,
+        "active": 0,
+        "dropped": 0,
+        "begun": 10,
+        "left": 0,
+        "declined": 0,
+        "groups": 0,
+        "answers": 10,
         "closed": False,
         "last_answer_at": store.progress()["last_answer_at"],
-    }  # fmt: skip
+    }
     for i in range(2):
         store.append(record(join(store, plan, f"new{i}").id, 0, places=2))
     with pytest.raises(DoorClosed, match="all the listeners"):
@@ -180,13 +230,19 @@ def test_the_number_of_a_listener_who_left_before_the_first_answer_goes_to_the_n
     for who in (first, second, third):
         back(who.id, 601, store)
     assert (store.progress()["left"], store.progress()["begun"]) == (3, 0)
-    assert [join(store, plan, f"new{i}").number for i in range(3)] == [0, 1, 3]  # who has answered keeps theirs
+    assert [join(store, plan, f"new{i}").number for i in range(3)] == [
+        0,
+        1,
+        3,
+    ]  # who has answered keeps theirs
     with pytest.raises(Released, match="begins again"):
         store.append(record(first.id, 0, was=("a", 0)))
     assert not store.history(first.id)
     again = join(store, plan, "key of no matter", "r0")
     assert (again.id, again.number, again.seed) == (first.id, 4, 104)
-    assert store.readmit(plan, second.id, lambda s, counts: "a", lambda group, number: 100 + number).number == 5
+    assert (
+        store.readmit(plan, second.id, lambda s, counts: "a", lambda group, number: 100 + number).number == 5
+    )
     assert store.append(record(first.id, 0, was=("a", 4)))
     assert sorted(r["number"] for r in store.listeners()) == list(range(6))
 
@@ -292,7 +348,10 @@ def test_events_of_a_listener_are_kept_up_to_a_limit(store):
     who, other = (join(store, study(), k).id for k in "kl")
     assert [store.event(who, "k", 3, "hidden") for _ in range(102)] == [True] * 100 + [False] * 2
     assert store.event(other, "l", 3, "visible")
-    assert Counter((e["listener"], e["position"], e["kind"]) for e in store.events()) == {(who, 3, "hidden"): 100, (other, 3, "visible"): 1}
+    assert Counter((e["listener"], e["position"], e["kind"]) for e in store.events()) == {
+        (who, 3, "hidden"): 100,
+        (other, 3, "visible"): 1,
+    }
 
 
 def test_after_the_last_answer_and_after_the_close_no_event_is_kept(store):
@@ -311,12 +370,16 @@ def test_only_who_is_marked_as_simulated_is(store):
     assert [(who["id"], who["simulated"]) for who in store.listeners()] == [(made_up, True), (person, False)]
 
 
-@pytest.mark.parametrize("older", ["DELETE FROM meta WHERE key = 'schema'", "UPDATE meta SET value = '1' WHERE key = 'schema'"])
+@pytest.mark.parametrize(
+    "older", ["DELETE FROM meta WHERE key = 'schema'", "UPDATE meta SET value = '1' WHERE key = 'schema'"]
+)
 def test_a_database_of_another_version_is_refused_and_left_alone(database, older):
     made = Store(database)
     with made.engine.connect().execution_options(write=True) as connection, connection.begin():
         connection.execute(text(older))
-    with pytest.raises(UserError, match=r"tables are of version 1, expected version 2.*or name another database"):
+    with pytest.raises(
+        UserError, match=r"tables are of version 1, expected version 2.*or name another database"
+    ):
         Store(database)
     assert made.listeners() == []
     made.close()
@@ -332,9 +395,14 @@ def test_neither_hashes_of_keys_nor_the_secret_are_read_out(store):
 
 @pytest.mark.parametrize(
     ("where", "message"),
-    [("nonsense", "no database URL"), ("mysql://u@h/d", "SQLite"), ("sqlite://", "SQLite"),
-     ("sqlite:////no/such/folder/a.db", "cannot be opened"), ("postgresql://limen@/x?host=/no/such/folder", "cannot be used")],
-)  # fmt: skip
+    [
+        ("nonsense", "no database URL"),
+        ("mysql://u@h/d", "SQLite"),
+        ("sqlite://", "SQLite"),
+        ("sqlite:////no/such/folder/a.db", "cannot be opened"),
+        ("postgresql://limen@/x?host=/no/such/folder", "cannot be used"),
+    ],
+)
 def test_a_database_that_cannot_be_opened_is_named(where, message):
     with pytest.raises(UserError, match=message):
         Store(where)
@@ -351,5 +419,9 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
 def test_only_the_owner_can_read_a_study_in_sqlite(tmp_path: Path):
     made = Store(tmp_path / "s.db")
     join(made, study(), "k")
-    assert {p.name: p.stat().st_mode & 0o777 for p in tmp_path.iterdir()} == {"s.db": 0o600, "s.db-wal": 0o600, "s.db-shm": 0o600}
+    assert {p.name: p.stat().st_mode & 0o777 for p in tmp_path.iterdir()} == {
+        "s.db": 0o600,
+        "s.db-wal": 0o600,
+        "s.db-shm": 0o600,
+    }
     made.close()

@@ -1,4 +1,5 @@
-"""What a stranger could do to a study, on a real server over HTTP: fill it, hold it, or be taken for another listener."""
+"""What a stranger could do to a study, on a real server over HTTP: fill it, hold it, or be taken for another
+listener."""
 
 import csv
 import json
@@ -28,10 +29,14 @@ def listen(*arguments: object) -> str:
 
 
 def progress(server: Server) -> dict[str, Any]:
-    return dict(json.loads(Visitor(server).ask("GET", "/api/admin/progress", Authorization="Bearer sesame")[1]))
+    return dict(
+        json.loads(Visitor(server).ask("GET", "/api/admin/progress", Authorization="Bearer sesame")[1])
+    )
 
 
-def test_empty_begin_calls_from_one_address_fill_no_place_and_thirty_others_still_take_the_study(tmp_path: Path) -> None:
+def test_empty_begin_calls_from_one_address_fill_no_place_and_thirty_others_still_take_the_study(
+    tmp_path: Path,
+) -> None:
     with Server(studies.write(tmp_path / "s", SHORT, listeners=30)) as server:
         statuses = Counter(Visitor(server).begin()[0] for _ in range(25))
         assert statuses == {200: 3, 429: 22}  # a tenth of thirty
@@ -75,7 +80,9 @@ def test_a_classroom_behind_one_address_begins_at_once_when_the_operator_says_so
 
 
 def test_who_has_finished_leaves_room_for_the_next_from_the_same_address(tmp_path: Path) -> None:
-    with Server(studies.write(tmp_path / "s", SHORT, listeners=30), limits={"begin_burst": 2, "begin_per_s": 1000}) as server:
+    with Server(
+        studies.write(tmp_path / "s", SHORT, listeners=30), limits={"begin_burst": 2, "begin_per_s": 1000}
+    ) as server:
         visitors = [Visitor(server) for _ in range(4)]
         states = [visitor.begin() for visitor in visitors]
         assert [status for status, _ in states] == [200, 200, 429, 429]
@@ -119,8 +126,12 @@ def test_one_address_holds_few_places_at_once_and_others_still_come(tmp_path: Pa
         assert [Visitor(server).begin()[0] for _ in range(2)] == [200, 429]
 
 
-def test_the_number_of_who_left_without_an_answer_goes_to_the_next_soon_and_coming_back_begins_again(tmp_path: Path) -> None:
-    with Server(studies.write(tmp_path / "s", SHORT, listeners=30), begun_min=0.02, limits={"begin_burst": 9}) as server:
+def test_the_number_of_who_left_without_an_answer_goes_to_the_next_soon_and_coming_back_begins_again(
+    tmp_path: Path,
+) -> None:
+    with Server(
+        studies.write(tmp_path / "s", SHORT, listeners=30), begun_min=0.02, limits={"begin_burst": 9}
+    ) as server:
         first, second = Visitor(server), Visitor(server)
         state = first.begin()[1]
         time.sleep(1.5)
@@ -133,7 +144,9 @@ def test_the_number_of_who_left_without_an_answer_goes_to_the_next_soon_and_comi
 
 
 @pytest.mark.parametrize("shared", ["STUDY_ID", "SESSION_ID", "hitId", "assignmentId"])
-def test_people_who_come_with_the_same_identifier_of_a_study_or_visit_are_different_listeners(tmp_path: Path, shared: str) -> None:
+def test_people_who_come_with_the_same_identifier_of_a_study_or_visit_are_different_listeners(
+    tmp_path: Path, shared: str
+) -> None:
     with Server(studies.write(tmp_path / "s", SHORT), limits={"begin_burst": 9}) as server:
         one, two = Visitor(server), Visitor(server)
         agreed = one.answer(one.begin(**{shared: "the same"})[1])[1]["state"]
@@ -143,7 +156,9 @@ def test_people_who_come_with_the_same_identifier_of_a_study_or_visit_are_differ
 
 
 @pytest.mark.parametrize("who", ["PROLIFIC_PID", "workerId", "participantId"])
-def test_a_person_is_one_listener_with_any_session_and_two_persons_are_two_with_the_same(tmp_path: Path, who: str) -> None:
+def test_a_person_is_one_listener_with_any_session_and_two_persons_are_two_with_the_same(
+    tmp_path: Path, who: str
+) -> None:
     with Server(studies.write(tmp_path / "s", SHORT), limits={"begin_burst": 9}) as server:
         one, again, other = Visitor(server), Visitor(server), Visitor(server)
         agreed = one.answer(one.begin(**{who: "p", "SESSION_ID": "s", "assignmentId": "a"})[1])[1]["state"]
@@ -162,7 +177,9 @@ def test_another_person_at_the_same_browser_is_not_shown_the_session_of_the_firs
 
 def test_another_site_names_its_own_parameters(tmp_path: Path) -> None:
     recruitment = {"person": ["panelist"], "parameters": ["wave"], "preview": ["demo"]}
-    with Server(studies.write(tmp_path / "s", SHORT, recruitment=recruitment), limits={"begin_burst": 9}) as server:
+    with Server(
+        studies.write(tmp_path / "s", SHORT, recruitment=recruitment), limits={"begin_burst": 9}
+    ) as server:
         one, two, three = (Visitor(server) for _ in range(3))
         agreed = one.answer(one.begin(panelist="7", wave="2")[1])[1]["state"]
         assert two.begin(panelist="7", wave="3")[1] == agreed
@@ -178,7 +195,9 @@ PREVIEWS = [
 
 
 @pytest.mark.parametrize("parameters", PREVIEWS)
-def test_a_preview_shows_the_consent_text_and_stores_nothing(tmp_path: Path, parameters: dict[str, str]) -> None:
+def test_a_preview_shows_the_consent_text_and_stores_nothing(
+    tmp_path: Path, parameters: dict[str, str]
+) -> None:
     with Server(studies.write(tmp_path / "s", SHORT)) as server:
         for _ in range(25):
             visitor = Visitor(server)
@@ -196,7 +215,10 @@ def test_no_stranger_can_have_the_answers_of_people_taken_for_simulated_ones(tmp
     with Server(study) as server:
         visitor = Visitor(server)
         state = visitor.begin()[1]
-        for body in ({"kind": "simulated", "data": {}}, {"kind": "simulated", "screen": state["screen"]["id"]}):
+        for body in (
+            {"kind": "simulated", "data": {}},
+            {"kind": "simulated", "screen": state["screen"]["id"]},
+        ):
             assert visitor.ask("POST", "/api/event", body)[0] == 422
         assert visitor.take(state)["done"]
     assert "SIMULATED" not in listen("monitor", study)
@@ -235,7 +257,10 @@ def test_two_studies_on_one_host_do_not_log_each_other_out(tmp_path: Path) -> No
             server.stop()
 
 
-HALF = b"POST /api/begin HTTP/1.1\r\nHost: x\r\nX-Limen: 1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+HALF = (
+    b"POST /api/begin HTTP/1.1\r\nHost: x\r\nX-Limen: 1\r\nContent-Type: "
+    b"application/json\r\nContent-Length: 1000\r\n\r\n{"
+)
 WHOLE = b"GET /api/state HTTP/1.1\r\nHost: x\r\n\r\n"
 SLOW = {
     "half a body": (HALF, b""),
@@ -252,7 +277,9 @@ SLOW = {
 
 def test_half_a_request_is_given_up_in_time_while_others_are_served(tmp_path: Path) -> None:
     with Server(studies.write(tmp_path / "s", SHORT), limits={"request_s": 2}) as server:
-        slow = [(kind, socket.create_connection(("127.0.0.1", server.port))) for kind in SLOW for _ in range(4)]
+        slow = [
+            (kind, socket.create_connection(("127.0.0.1", server.port))) for kind in SLOW for _ in range(4)
+        ]
         for kind, connection in slow:
             connection.sendall(SLOW[kind][0])
             connection.settimeout(0.05)
@@ -260,7 +287,9 @@ def test_half_a_request_is_given_up_in_time_while_others_are_served(tmp_path: Pa
         assert visitor.take(visitor.begin()[1])["done"]
         deadline, still = time.monotonic() + 60, list(slow)
         while still and time.monotonic() < deadline:
-            still = [(kind, connection) for kind, connection in still if not _ended(connection, SLOW[kind][1])]
+            still = [
+                (kind, connection) for kind, connection in still if not _ended(connection, SLOW[kind][1])
+            ]
         assert not still, f"still open: {sorted({kind for kind, _ in still})}"
         assert progress(server)["finished"] == 1
 

@@ -1,4 +1,5 @@
-"""What `limen listen export` and `analyze` write: every table with its codebook in a file of its own, and never over the study itself."""
+"""What `limen listen export` and `analyze` write: every table with its codebook in a file of its own, and
+never over the study itself."""
 
 import csv
 import shutil
@@ -33,7 +34,9 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = answering.fill(read_study(file), folder / "small.db", 2, answer)
     for position, kind in ((1, "hidden"), (1, "visible"), (2, "sound.silent")):
         with store.engine.connect().execution_options(write=True) as connection, connection.begin():
-            connection.execute(events.insert().values(listener=2, at=1.8e9 + position, position=position, kind=kind))
+            connection.execute(
+                events.insert().values(listener=2, at=1.8e9 + position, position=position, kind=kind)
+            )
     store.close()
     return folder
 
@@ -50,7 +53,11 @@ def listen(*arguments: object) -> str:
 
 
 def state(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and ".db-" not in path.name}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".db-" not in path.name
+    }
 
 
 @pytest.mark.parametrize(
@@ -66,7 +73,9 @@ def state(folder: Path) -> dict[str, bytes]:
         ("judgments.codebook.csv", ["--jnd", "."]),
     ],
 )
-def test_no_two_files_of_an_export_are_one(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str, more: list[str]) -> None:
+def test_no_two_files_of_an_export_are_one(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str, more: list[str]
+) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -87,7 +96,9 @@ def test_no_two_files_of_an_export_are_one(study: Path, tmp_path: Path, monkeypa
         (["analyze", "--out", "audio/zebra_7f_0.wav"], "a sound of the item okapi0"),
     ],
 )
-def test_nothing_that_the_study_is_made_of_is_overwritten(study: Path, arguments: list[str], what: str) -> None:
+def test_nothing_that_the_study_is_made_of_is_overwritten(
+    study: Path, arguments: list[str], what: str
+) -> None:
     (study / "ITEMS.csv").symlink_to("items.csv")
     before = state(study)
     paths = [str(study / word) if "." in word else word for word in arguments[1:]]
@@ -98,8 +109,20 @@ def test_nothing_that_the_study_is_made_of_is_overwritten(study: Path, arguments
 
 def test_all_tables_go_into_one_folder_each_with_its_codebook(study: Path, tmp_path: Path) -> None:
     to = tmp_path / "out"
-    listen("export", study, to / "answers.csv", "--people", to / "people.csv", "--events", to / "events.csv", "--jnd", to)
-    assert {f"{name}.codebook.csv" for name in ("answers", "people", "events", "judgments")} <= {path.name for path in to.iterdir()}
+    listen(
+        "export",
+        study,
+        to / "answers.csv",
+        "--people",
+        to / "people.csv",
+        "--events",
+        to / "events.csv",
+        "--jnd",
+        to,
+    )
+    assert {f"{name}.codebook.csv" for name in ("answers", "people", "events", "judgments")} <= {
+        path.name for path in to.iterdir()
+    }
 
 
 def test_what_happened_on_the_pages_is_exported_with_its_screen(study: Path, tmp_path: Path) -> None:

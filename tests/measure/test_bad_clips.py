@@ -1,4 +1,5 @@
-"""What happens when a clip, a rate or a target is wrong: a clear error or a defined result, for every recogniser and before any loss."""
+"""What happens when a clip, a rate or a target is wrong: a clear error or a defined result, for every
+recogniser and before any loss."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -51,7 +52,9 @@ def small():
 
 
 def clips(*lengths: int, level: float = 0.1) -> Batch:
-    rows = [torch.randn(n, generator=torch.Generator().manual_seed(n)).mul(level).clamp(-1, 1) for n in lengths]
+    rows = [
+        torch.randn(n, generator=torch.Generator().manual_seed(n)).mul(level).clamp(-1, 1) for n in lengths
+    ]
     x = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     return Batch("clip", [f"c{n}" for n in lengths], x, ["one"] * len(lengths), torch.tensor(lengths))
 
@@ -97,22 +100,31 @@ def test_stereo_and_nan_are_refused(recogniser):
 
 def test_a_target_longer_than_the_frames_allow_is_refused_with_both_numbers(small):
     with pytest.raises(UserError, match=r"needs \d+ frames, but the clip has only \d+"):
-        Attack.parse({**ATTACKS[0], "goal": {"name": "transcript", "text": "one two three four five six"}})(small, clips(3200))
+        Attack.parse({**ATTACKS[0], "goal": {"name": "transcript", "text": "one two three four five six"}})(
+            small, clips(3200)
+        )
 
 
 def test_a_clip_too_short_for_its_own_transcript_is_named(recogniser):
-    """The truth is what an untargeted attack moves away from; in whichever thread and row the clip is met, the message has its id."""
+    """The truth is what an untargeted attack moves away from; in whichever thread and row the clip is met,
+    the message has its id."""
     batch = replace(clips(8000, 1), y=["one", "one"])
-    with pytest.raises(UserError, match=r"^c1: the text 'one' .* but the clip has only 1 (frames )?of \d+ ms"):
+    with pytest.raises(
+        UserError, match=r"^c1: the text 'one' .* but the clip has only 1 (frames )?of \d+ ms"
+    ):
         Attack.parse(ATTACKS[0])(recogniser, batch)
 
 
-@pytest.mark.parametrize("spec", ATTACKS, ids=lambda spec: spec["name"] + spec.get("budget", {}).get("name", ""))
+@pytest.mark.parametrize(
+    "spec", ATTACKS, ids=lambda spec: spec["name"] + spec.get("budget", {}).get("name", "")
+)
 def test_attacks_leave_silence_and_single_samples_defined(small, spec):
     x = torch.zeros(3, 6000)
     x[1, 0] = 0.5
     x[2] = clips(6000).x[0]
-    batch = Batch("clip", ["silent", "one sample", "noise"], x, ["one", "a", "one"], torch.tensor([6000, 1, 6000]))
+    batch = Batch(
+        "clip", ["silent", "one sample", "noise"], x, ["one", "a", "one"], torch.tensor([6000, 1, 6000])
+    )
     result = Attack.parse(spec)(small, batch, store="int16")
     assert torch.isfinite(result.x_adv).all()
     assert bool((result.x_adv[1, 1:] == 0).all())  # padding
@@ -135,7 +147,9 @@ def test_a_file_in_stereo_at_another_rate_is_mixed_and_resampled(tmp_path, small
 
 
 def test_data_of_another_rate_that_cannot_be_changed_is_refused(monkeypatch, small, tmp_path):
-    slow = SimpleNamespace(function=lambda options: Dataset("slow", "clip", [0], lambda key: None, None, 8000))
+    slow = SimpleNamespace(
+        function=lambda options: Dataset("slow", "clip", [0], lambda key: None, None, 8000)
+    )
     monkeypatch.setattr(engine, "parse", lambda kind, spec: (slow, None))
     with pytest.raises(UserError, match="16000 Hz, but the data slow gives 8000 Hz"):
         engine.CellFactory(torch.device("cpu"), 8, tmp_path).data({"name": "slow"}, small)
@@ -143,7 +157,39 @@ def test_data_of_another_rate_that_cannot_be_changed_is_refused(monkeypatch, sma
 
 def test_every_attack_that_takes_clips_is_tried_on_bad_ones():
     # classifiers only, pictures only, or crafted first: those have their own tests
-    elsewhere = {"deepfool", "uap", "uap_hc", "patch", "universal", "imported", "fgsm", "r_fgsm", "bim", "mi_fgsm", "cw_l2", "random_noise",
-                 "apgd", "ni_fgsm", "auto_attack", "cascade", "ddn", "fab", "fmn", "boundary", "hopskipjump", "zoo", "one_pixel", "spatial",
-                 "hot_cold", "wasserstein", "cw_linf", "cw_l0", "ead", "lbfgs", "alma", "jsma", "sigma_zero"}  # fmt: skip
+    elsewhere = {
+        "deepfool",
+        "uap",
+        "uap_hc",
+        "patch",
+        "universal",
+        "imported",
+        "fgsm",
+        "r_fgsm",
+        "bim",
+        "mi_fgsm",
+        "cw_l2",
+        "random_noise",
+        "apgd",
+        "ni_fgsm",
+        "auto_attack",
+        "cascade",
+        "ddn",
+        "fab",
+        "fmn",
+        "boundary",
+        "hopskipjump",
+        "zoo",
+        "one_pixel",
+        "spatial",
+        "hot_cold",
+        "wasserstein",
+        "cw_linf",
+        "cw_l0",
+        "ead",
+        "lbfgs",
+        "alma",
+        "jsma",
+        "sigma_zero",
+    }
     assert set(names("attacks")) - elsewhere == {spec["name"] for spec in ATTACKS}

@@ -23,7 +23,9 @@ DISTANCES = ["snr_db", "peak_db", "l2", "linf"]
 def voice(seconds=1.0, rate_hz=RATE_HZ, seed=0):
     t = np.arange(int(seconds * rate_hz)) / rate_hz
     tones = sum(np.sin(2 * math.pi * 120 * k * t) / k for k in range(1, 20))
-    return 0.15 * tones * np.clip(np.sin(2 * math.pi * 2.3 * t), 0, 1) + 0.001 * np.random.default_rng(seed).standard_normal(len(t))
+    return 0.15 * tones * np.clip(np.sin(2 * math.pi * 2.3 * t), 0, 1) + 0.001 * np.random.default_rng(
+        seed
+    ).standard_normal(len(t))
 
 
 def noise(n, seed=1):
@@ -48,7 +50,10 @@ def folders(tmp_path):
     x, v = voice(), 0.005 * noise(RATE_HZ)
     for name, amount in (("a.wav", 1), ("sub/b.wav", 2), ("c.flac", 4)):
         write(tmp_path / "clean" / name, x)
-        write(tmp_path / "adversarial" / name.replace(".wav", ".flac" if name == "a.wav" else ".wav"), x + amount * v)
+        write(
+            tmp_path / "adversarial" / name.replace(".wav", ".flac" if name == "a.wav" else ".wav"),
+            x + amount * v,
+        )
     write(tmp_path / "clean" / "lonely.wav", x)
     write(tmp_path / "adversarial" / "other.wav", x)
     (tmp_path / "clean" / "readme.txt").write_text("not audio")
@@ -98,7 +103,10 @@ def test_an_identical_pair_has_no_snr_and_the_best_scores(tmp_path):
 
 
 def test_another_rate_is_brought_to_the_clean_one_and_noted(tmp_path):
-    clean, other = (write(tmp_path / f"{hz}.wav", 0.5 * np.sin(2 * math.pi * 440 * np.arange(hz) / hz), hz) for hz in (RATE_HZ, 44100))
+    clean, other = (
+        write(tmp_path / f"{hz}.wav", 0.5 * np.sin(2 * math.pi * 440 * np.arange(hz) / hz), hz)
+        for hz in (RATE_HZ, 44100)
+    )
     (row,) = measure_files(clean, other, metrics=DISTANCES).rows
     assert "resampled from 44100 to 16000 Hz" in row["note"]
     assert row["snr_db"] > 25  # only the ends differ
@@ -162,7 +170,11 @@ def test_picture_formats_modes_and_transparency_are_handled(tmp_path):
     rng = np.random.default_rng(0)
     x = np.kron(rng.integers(0, 255, (4, 4)), np.ones((8, 8)))
     grey = paint(tmp_path / "a.png", x)
-    for name, pixels in (("b.jpg", x), ("c.webp", np.stack([x] * 3, 2)), ("d.png", np.stack([x, x, x, x * 0 + 255], 2))):
+    for name, pixels in (
+        ("b.jpg", x),
+        ("c.webp", np.stack([x] * 3, 2)),
+        ("d.png", np.stack([x, x, x, x * 0 + 255], 2)),
+    ):
         (row,) = measure_files(grey, paint(tmp_path / name, pixels)).rows
         assert row["linf"] < 0.3, name
     assert "transparency shown on white" in row["note"]
@@ -187,7 +199,11 @@ WRONG = {
 @pytest.mark.parametrize("content", WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("suffix", [".wav", ".mp3", ".png", ".jpg"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path, content, suffix):
-    good = write(tmp_path / "good.wav", voice()) if suffix in (".wav", ".mp3") else paint(tmp_path / "good.png", np.zeros((4, 4)))
+    good = (
+        write(tmp_path / "good.wav", voice())
+        if suffix in (".wav", ".mp3")
+        else paint(tmp_path / "good.png", np.zeros((4, 4)))
+    )
     bad = tmp_path / f"bad{suffix}"
     bad.write_bytes(content)
     for pair in ((good, bad), (bad, good)):
@@ -311,7 +327,14 @@ def test_progress_is_told_pair_by_pair(folders):
 
 def test_the_command_shows_the_table_and_writes_what_was_asked_for(folders, tmp_path):
     console = Console(width=100, record=True, file=io.StringIO())
-    command(*folders, csv=tmp_path / "t.csv", json_path=tmp_path / "t.json", html=tmp_path / "t.html", metrics=DISTANCES, console=console)
+    command(
+        *folders,
+        csv=tmp_path / "t.csv",
+        json_path=tmp_path / "t.json",
+        html=tmp_path / "t.html",
+        metrics=DISTANCES,
+        console=console,
+    )
     assert {p.name for p in tmp_path.glob("t.*")} == {"t.csv", "t.json", "t.html"}
     text = console.export_text()
     assert "3 pairs of clips" in text

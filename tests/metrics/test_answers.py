@@ -13,7 +13,9 @@ Y = torch.tensor([0, 1, 2])
 
 def rows(*metrics, clean=CLEAN, adversarial=ADVERSARIAL, target=None):
     x = torch.zeros(len(clean), 1, 2, 2)
-    samples = Samples(Batch("picture", list("abc"), x, Y), x, None, list("wxyz"), clean, adversarial, target=target)
+    samples = Samples(
+        Batch("picture", list("abc"), x, Y), x, None, list("wxyz"), clean, adversarial, target=target
+    )
     return measure(samples, applicable(metrics, "picture", "class", with_model=True))
 
 
@@ -36,12 +38,18 @@ def test_top_k_looks_for_the_truth_among_the_likeliest():
 
 
 def test_top_k_of_too_few_classes_says_nothing():
-    assert {r["missing"]["top_5"] for r in rows("top_k")} == {"there are only 4 classes, so the truth is always among 5"}
+    assert {r["missing"]["top_5"] for r in rows("top_k")} == {
+        "there are only 4 classes, so the truth is always among 5"
+    }
 
 
 def test_confidence_is_the_softmax_probability_of_the_prediction():
-    assert column("clean_confidence", "confidence") == pytest.approx([CLEAN[i].softmax(0).max().item() for i in range(3)])
-    assert column("confidence", "confidence") == pytest.approx([ADVERSARIAL[i].softmax(0).max().item() for i in range(3)])
+    assert column("clean_confidence", "confidence") == pytest.approx(
+        [CLEAN[i].softmax(0).max().item() for i in range(3)]
+    )
+    assert column("confidence", "confidence") == pytest.approx(
+        [ADVERSARIAL[i].softmax(0).max().item() for i in range(3)]
+    )
 
 
 def test_an_answer_of_nan_is_no_answer():

@@ -13,7 +13,18 @@ def names(*args, **kwargs):
 def test_by_default_every_metric_that_applies_is_taken():
     assert {"l0", "l1", "l2", "linf", "dissimilarity"} <= set(names(None, "picture", None, with_model=False))
     clip = names(None, "clip", "class", with_model=True)
-    assert {"snr_db", "peak_db", "mean_db", "pesq", "stoi", "loudness", "correct", "fooled", "confidence", "top_k"} <= set(clip)
+    assert {
+        "snr_db",
+        "peak_db",
+        "mean_db",
+        "pesq",
+        "stoi",
+        "loudness",
+        "correct",
+        "fooled",
+        "confidence",
+        "top_k",
+    } <= set(clip)
     assert not {"wer", "cer"} & set(clip)
     recogniser = names(None, "clip", "transcript", with_model=True)
     assert {"wer", "cer", "correct", "fooled"} <= set(recogniser)
@@ -21,15 +32,22 @@ def test_by_default_every_metric_that_applies_is_taken():
 
 
 def test_without_a_model_no_metric_asks_for_one():
-    assert not {"correct", "fooled", "confidence", "top_k", "wer"} & set(names(None, "clip", None, with_model=False))
+    assert not {"correct", "fooled", "confidence", "top_k", "wer"} & set(
+        names(None, "clip", None, with_model=False)
+    )
 
 
-@pytest.mark.parametrize(("wanted", "kind", "output", "with_model", "why"), [
-    ("snr_db", "picture", "class", True, "it measures clips, and these are pictures"),
-    ("wer", "clip", "class", True, "it needs a model that gives transcripts, and this one gives classes"),
-    ("correct", "clip", None, False, "there is no model"),
-])  # fmt: skip
-def test_a_metric_asked_for_that_cannot_apply_is_an_error_that_says_why(wanted, kind, output, with_model, why):
+@pytest.mark.parametrize(
+    ("wanted", "kind", "output", "with_model", "why"),
+    [
+        ("snr_db", "picture", "class", True, "it measures clips, and these are pictures"),
+        ("wer", "clip", "class", True, "it needs a model that gives transcripts, and this one gives classes"),
+        ("correct", "clip", None, False, "there is no model"),
+    ],
+)
+def test_a_metric_asked_for_that_cannot_apply_is_an_error_that_says_why(
+    wanted, kind, output, with_model, why
+):
     with pytest.raises(UserError, match=why) as error:
         applicable([wanted], kind, output, with_model)
     assert "These can: " in str(error.value)
@@ -47,7 +65,9 @@ def test_options_are_read_and_columns_follow_them():
 
 def test_rows_carry_id_columns_and_reasons():
     x = torch.tensor([[0.5, 0.0], [0.0, 0.0]])
-    samples = Samples(Batch("clip", ["a", "b"], x, torch.zeros(2).long(), torch.tensor([2, 2])), x + 0.05, 16000)
+    samples = Samples(
+        Batch("clip", ["a", "b"], x, torch.zeros(2).long(), torch.tensor([2, 2])), x + 0.05, 16000
+    )
     rows = measure(samples, applicable(["snr_db", "linf"], "clip", None, with_model=False))
     assert [r["id"] for r in rows] == ["a", "b"]
     assert rows[0]["snr_db"] == pytest.approx(10 * torch.log10(torch.tensor(50.0)).item(), abs=1e-5)

@@ -59,7 +59,9 @@ def rows(truths, clean, adversarial, *metrics, target=None):
     n = len(truths)
     batch = Batch("clip", [str(i) for i in range(n)], torch.zeros(n, 4), list(truths), torch.full((n,), 4))
     chosen = applicable(metrics, "clip", "transcript", with_model=True)
-    return measure(Samples(batch, batch.x, 16000, None, Heard(*clean), Heard(*adversarial), target=target), chosen), columns(chosen)
+    return measure(
+        Samples(batch, batch.x, 16000, None, Heard(*clean), Heard(*adversarial), target=target), chosen
+    ), columns(chosen)
 
 
 @pytest.mark.parametrize(("reference", "hypothesis", "counts"), SCLITE)
@@ -72,8 +74,11 @@ def cheapest(reference, hypothesis, weights):
     substitute, delete, insert = weights
     if not reference or not hypothesis:
         return len(reference) * delete + len(hypothesis) * insert
-    return min(cheapest(reference[1:], hypothesis[1:], weights) + substitute * (reference[0] != hypothesis[0]),
-               cheapest(reference[1:], hypothesis, weights) + delete, cheapest(reference, hypothesis[1:], weights) + insert)  # fmt: skip
+    return min(
+        cheapest(reference[1:], hypothesis[1:], weights) + substitute * (reference[0] != hypothesis[0]),
+        cheapest(reference[1:], hypothesis, weights) + delete,
+        cheapest(reference, hypothesis[1:], weights) + insert,
+    )
 
 
 @pytest.mark.parametrize("costs", ["unit", "sclite"])
@@ -82,19 +87,26 @@ def test_the_alignment_is_the_cheapest_of_all(costs):
     for reference, hypothesis in itertools.product(short, short):
         found = edits(reference, hypothesis, costs)
         s, d, i = WEIGHTS[costs]
-        assert found.substitutions * s + found.deletions * d + found.insertions * i == cheapest(reference, hypothesis, (s, d, i))
+        assert found.substitutions * s + found.deletions * d + found.insertions * i == cheapest(
+            reference, hypothesis, (s, d, i)
+        )
         assert found.correct + found.substitutions + found.deletions == len(reference)
         assert found.correct + found.substitutions + found.insertions == len(hypothesis)
 
 
 def sentences(seed, n):
     draw = random.Random(seed)
-    return [" ".join(draw.choices(["one", "two", "three", "four", "Five", "o'clock"], k=draw.randint(1, 12))) for _ in range(n)]
+    return [
+        " ".join(draw.choices(["one", "two", "three", "four", "Five", "o'clock"], k=draw.randint(1, 12)))
+        for _ in range(n)
+    ]
 
 
 def test_rates_are_those_of_jiwer():
     truths, heard = sentences(0, 60), sentences(1, 60)
-    found, shown = rows(truths, heard, heard[::-1], {"name": "wer", "normalise": "none"}, {"name": "cer", "normalise": "none"})
+    found, shown = rows(
+        truths, heard, heard[::-1], {"name": "wer", "normalise": "none"}, {"name": "cer", "normalise": "none"}
+    )
     for truth, clean, adversarial, row in zip(truths, heard, heard[::-1], found, strict=True):
         assert row["clean_wer"] == pytest.approx(jiwer.wer(truth, clean))
         assert row["wer"] == pytest.approx(jiwer.wer(truth, adversarial))
@@ -103,10 +115,14 @@ def test_rates_are_those_of_jiwer():
     summary = summarise(found, shown)
     assert summary["wer"]["rate"] == pytest.approx(jiwer.wer(truths, heard[::-1]))
     assert summary["clean_cer"]["rate"] == pytest.approx(jiwer.cer(truths, heard))
-    assert summary["cer_mean"]["mean"] == pytest.approx(sum(map(jiwer.cer, truths, heard[::-1])) / len(truths))
+    assert summary["cer_mean"]["mean"] == pytest.approx(
+        sum(map(jiwer.cer, truths, heard[::-1])) / len(truths)
+    )
 
 
-@pytest.mark.parametrize(("how", "wer", "ser", "correct"), [("none", 1.5, 1, 0), ("words", 0.5, 1, 0), ("english", 0, 0, 1)])
+@pytest.mark.parametrize(
+    ("how", "wer", "ser", "correct"), [("none", 1.5, 1, 0), ("words", 0.5, 1, 0), ("english", 0, 0, 1)]
+)
 def test_what_counts_as_the_same_text_is_said_by_the_option(how, wer, ser, correct):
     chosen = [{"name": name, "normalise": how} for name in ("wer", "ser", "correct")]
     (row,), _ = rows(["Yes, 5"], ["yes five"], ["YES ... five."], *chosen)
@@ -121,7 +137,9 @@ def test_the_columns_of_wer_count_each_kind_of_error(reference, hypothesis, coun
 
 
 def test_a_sentence_is_right_or_wrong():
-    found, shown = rows(["one two", "three", "four"], ["one two", "tree", "four"], ["one too", "tree", "four"], "ser")
+    found, shown = rows(
+        ["one two", "three", "four"], ["one two", "tree", "four"], ["one too", "tree", "four"], "ser"
+    )
     assert [(r["clean_ser"], r["ser"]) for r in found] == [(0, 1), (1, 1), (0, 0)]
     assert summarise(found, shown)["ser"]["mean"] == pytest.approx(2 / 3)
 

@@ -23,7 +23,9 @@ def noise(n, seed=0):
 
 def row(x, x_adv, rate_hz=RATE_HZ):
     batch = Batch("clip", ["a"], x[None], torch.zeros(1, dtype=torch.long), torch.tensor([len(x)]))
-    (only,) = measure(Samples(batch, x_adv[None], rate_hz), applicable(["masking"], "clip", None, with_model=False))
+    (only,) = measure(
+        Samples(batch, x_adv[None], rate_hz), applicable(["masking"], "clip", None, with_model=False)
+    )
     return only
 
 
@@ -55,7 +57,9 @@ def test_values_are_those_of_the_definition():
     psd = masking.psd((x_adv.double() - x.double())[None])
     r = row(x, x_adv)
     assert r["audible_share"] == pytest.approx((psd > masking.theta).double().mean().item())
-    assert r["masking_excess_db"] == pytest.approx(10 * math.log10(1 + (psd - masking.theta).clamp_min(0).mean().item()))
+    assert r["masking_excess_db"] == pytest.approx(
+        10 * math.log10(1 + (psd - masking.theta).clamp_min(0).mean().item())
+    )
 
 
 def test_silence_and_an_unknown_rate_are_told():

@@ -24,7 +24,9 @@ def noise(n, seed=1):
 
 def row(x, x_adv, rate_hz, *metrics):
     batch = Batch("clip", ["a"], x[None], torch.zeros(1, dtype=torch.long), torch.tensor([len(x)]))
-    (only,) = measure(Samples(batch, x_adv[None], rate_hz), applicable(metrics, "clip", None, with_model=False))
+    (only,) = measure(
+        Samples(batch, x_adv[None], rate_hz), applicable(metrics, "clip", None, with_model=False)
+    )
     return only
 
 
@@ -76,8 +78,12 @@ def test_a_clip_with_a_moment_of_sound_in_silence_has_too_few_frames_for_stoi():
 
 
 def test_a_long_recording_with_many_pauses_is_scored_in_pieces():
-    """The ITU's program overruns its table of 50 utterances; 45 s of words half a second apart would end the process."""
+    """The ITU's program overruns its table of 50 utterances; 45 s of words half a second apart would end the
+    process."""
     x = noise(45 * 16000) * 0.1 * (torch.arange(45 * 16000) % 8000 < 4000)
     x_adv = x + 0.003 * noise(len(x), 2)
-    pieces = [pesq.pesq(16000, a, b, "wb") for a, b in zip(np.array_split(x.numpy(), 3), np.array_split(x_adv.numpy(), 3), strict=True)]
+    pieces = [
+        pesq.pesq(16000, a, b, "wb")
+        for a, b in zip(np.array_split(x.numpy(), 3), np.array_split(x_adv.numpy(), 3), strict=True)
+    ]
     assert row(x, x_adv, 16000, "pesq")["pesq"] == pytest.approx(float(np.mean(pieces)))

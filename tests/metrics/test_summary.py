@@ -17,7 +17,9 @@ def test_intervals_of_shares_are_those_of_scipy(n, level):
     for k in {0, 1, n // 2, n - 1, n}:
         test = stats.binomtest(k, n)
         assert wilson(k, n, level) == pytest.approx(tuple(test.proportion_ci(level, "wilson")), abs=1e-12)
-        assert clopper_pearson(k, n, level) == pytest.approx(tuple(test.proportion_ci(level, "exact")), abs=1e-12)
+        assert clopper_pearson(k, n, level) == pytest.approx(
+            tuple(test.proportion_ci(level, "exact")), abs=1e-12
+        )
 
 
 def test_clopper_pearson_gives_the_intervals_of_the_listening_study():
@@ -67,12 +69,24 @@ def test_true_and_false_count_as_1_and_0():
 
 
 def test_the_rate_of_a_set_is_total_errors_over_total_words():
-    rows = [{"wer": 1.0, "e": 1.0, "n": 1.0}, {"wer": 0.0, "e": 0.0, "n": 9.0}, {"wer": None, "e": 1.0, "n": 0.0}]
+    rows = [
+        {"wer": 1.0, "e": 1.0, "n": 1.0},
+        {"wer": 0.0, "e": 0.0, "n": 9.0},
+        {"wer": None, "e": 1.0, "n": 0.0},
+    ]
     s = summarise(rows, {"wer": Column("rate", pooled=("e", "n"))})
     assert set(s) == {"wer", "wer_mean"}
     assert "mean" not in s["wer"]
-    assert (s["wer"]["rate"], s["wer"]["count"], s["wer"]["total"], s["wer"]["of"]) == (pytest.approx(2 / 10), 2, 10, ["e", "n"])
-    assert (s["wer"]["low"], s["wer"]["high"]) == (pooled([1, 0, 1], [1, 9, 0])["low"], pooled([1, 0, 1], [1, 9, 0])["high"])
+    assert (s["wer"]["rate"], s["wer"]["count"], s["wer"]["total"], s["wer"]["of"]) == (
+        pytest.approx(2 / 10),
+        2,
+        10,
+        ["e", "n"],
+    )
+    assert (s["wer"]["low"], s["wer"]["high"]) == (
+        pooled([1, 0, 1], [1, 9, 0])["low"],
+        pooled([1, 0, 1], [1, 9, 0])["high"],
+    )
     assert (s["wer_mean"]["mean"], s["wer_mean"]["n"], s["wer_mean"]["missing"]) == (0.5, 2, 1)
     assert figure(s["wer"])[0] == s["wer"]["rate"]
     assert typical(s["wer"]) == ("rate", s["wer"]["rate"])
@@ -82,7 +96,12 @@ def test_a_share_names_what_it_counts_and_of_how_many():
     rows = [{"already": i < 4, "success": 4 <= i < 7, "db": float(i)} for i in range(10)]
     shown = {"success": Column("credited", binary=True, unless="already"), "already": SHARE, "db": NUMBER}
     s = summarise(rows, shown)
-    assert (s["success"]["mean"], s["success"]["count"], s["success"]["n"], s["success"]["left_out"]) == (0.5, 3, 6, 4)
+    assert (s["success"]["mean"], s["success"]["count"], s["success"]["n"], s["success"]["left_out"]) == (
+        0.5,
+        3,
+        6,
+        4,
+    )
     assert (s["success"]["low"], s["success"]["high"]) == pytest.approx(wilson(3, 6))
     assert (s["success"]["missing"], s["success"]["unless"], s["already"]["mean"]) == (0, "already", 0.4)
     assert (typical(s["success"]), typical(s["db"])) == (("share", 0.5), ("median", 4.5))

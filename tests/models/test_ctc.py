@@ -27,8 +27,11 @@ def spelled(path, alphabet):
 @pytest.mark.parametrize("text", ["", "a", "ab", "aa", "aba", " b"])
 def test_the_likelihood_is_the_sum_over_all_alignments(text):
     answers = random_answers([4], alphabet=" ab")
-    p = sum(math.exp(sum(answers.log_probs[0, t, s].item() for t, s in enumerate(path)))
-            for path in itertools.product(range(4), repeat=4) if spelled(path, " ab") == text)  # fmt: skip
+    p = sum(
+        math.exp(sum(answers.log_probs[0, t, s].item() for t, s in enumerate(path)))
+        for path in itertools.product(range(4), repeat=4)
+        if spelled(path, " ab") == text
+    )
     assert answers.nll([text]).item() == pytest.approx(-math.log(p), rel=1e-9)
 
 
@@ -37,13 +40,17 @@ def test_each_row_is_the_ctc_loss_of_that_clip_alone():
     for i, (text, n) in enumerate(zip(texts, [30, 17, 25], strict=True)):
         target = torch.tensor([[ALPHABET.index(c) + 1 for c in text]], dtype=torch.long)
         frames, length = torch.tensor([n]), torch.tensor([len(text)])
-        alone = F.ctc_loss(answers.log_probs[i : i + 1, :n].transpose(0, 1), target, frames, length, reduction="none")
+        alone = F.ctc_loss(
+            answers.log_probs[i : i + 1, :n].transpose(0, 1), target, frames, length, reduction="none"
+        )
         torch.testing.assert_close(answers.nll(texts)[i : i + 1], alone)
 
 
 def test_greedy_spelling_merges_repeats_and_drops_blanks_beyond_the_clip():
     path = [3, 3, 0, 3, 4, 1, 1, 5, 0, 0]  # b b - b c _ _ d - -
-    answers = CtcTranscripts(F.one_hot(torch.tensor([path, path]), len(ALPHABET) + 1).float().log(), torch.tensor([10, 5]))
+    answers = CtcTranscripts(
+        F.one_hot(torch.tensor([path, path]), len(ALPHABET) + 1).float().log(), torch.tensor([10, 5])
+    )
     assert answers.texts() == ["bbc d", "bbc"]
     assert answers.rows(torch.tensor([1])).texts() == ["bbc"]
     assert isinstance(answers, Transcripts)
@@ -63,7 +70,11 @@ def test_says_is_what_greedy_decoding_writes():
     assert answers.would_transcribe(heard).all()
     assert not answers.would_transcribe([text + "a" for text in heard]).any()
     assert answers.would_transcribe([text[:2] + "zz" for text in heard], first=2).all()
-    assert answers.would_transcribe([text[:3] + "zz" for text in heard], [3, 4, 3]).tolist() == [True, False, True]
+    assert answers.would_transcribe([text[:3] + "zz" for text in heard], [3, 4, 3]).tolist() == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_first_weight_changes_nothing():
@@ -72,7 +83,8 @@ def test_first_weight_changes_nothing():
 
 
 def ranked(log_probs, alphabet):
-    """Every text that the frames can spell with its log-probability, likeliest first, by going through all alignments."""
+    """Every text that the frames can spell with its log-probability, likeliest first, by going through all
+    alignments."""
     texts = {}
     for path in itertools.product(range(log_probs.shape[1]), repeat=log_probs.shape[0]):
         text = spelled(path, alphabet)
@@ -89,7 +101,8 @@ def test_a_wide_beam_ranks_texts_as_all_alignments_do(seed):
     assert [p for _, p in found] == pytest.approx([p for _, p in expected], rel=1e-9)
 
 
-def test_the_beam_finds_a_text_that_no_single_path_shows():  # "a" has 0.6 * 0.4 * 2 + 0.4 * 0.4, the best path is two blanks with 0.6 * 0.6
+# "a" has 0.6 * 0.4 * 2 + 0.4 * 0.4, the best path is two blanks with 0.6 * 0.6
+def test_the_beam_finds_a_text_that_no_single_path_shows():
     x = torch.tensor([[[0.6, 0.0, 0.4], [0.6, 0.0, 0.4]]]).log()
     frames = torch.tensor([2])
     assert CtcTranscripts(x, frames).texts() == [""]
@@ -126,7 +139,10 @@ def test_words_carry_the_times_of_their_letters():
     path = [0, 3, 3, 0, 4, 1, 0, 5, 5, 0]  # - b b - c _ - d d -
     log_probs = (F.one_hot(torch.tensor([path]), len(ALPHABET) + 1) * 0.9 + 0.001).log()
     (words,) = CtcTranscripts(log_probs, torch.tensor([10]), frame_s=0.04).align()
-    assert words == [("bc", pytest.approx(0.04), pytest.approx(0.2)), ("d", pytest.approx(0.28), pytest.approx(0.36))]
+    assert words == [
+        ("bc", pytest.approx(0.04), pytest.approx(0.2)),
+        ("d", pytest.approx(0.28), pytest.approx(0.36)),
+    ]
     (words,) = CtcTranscripts(log_probs, torch.tensor([10]), frame_s=0.04).align(["d"])
     assert words == [("d", pytest.approx(0.28), pytest.approx(0.36))]
     assert CtcTranscripts(log_probs, torch.tensor([10])).align([""]) == [[]]

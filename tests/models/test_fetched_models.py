@@ -57,7 +57,10 @@ def test_cifar_resnet_reads_keras_weights_with_channels_last(cache):
             if isinstance(layer, torch.nn.Conv2d | torch.nn.Linear):
                 kernel = layer.weight.detach()
                 kernel = kernel.permute(2, 3, 1, 0) if kernel.ndim == 4 else kernel.T
-                file[f"model_weights/{name}/{name}/kernel:0"], file[f"model_weights/{name}/{name}/bias:0"] = kernel, layer.bias.detach()
+                file[f"model_weights/{name}/{name}/kernel:0"], file[f"model_weights/{name}/{name}/bias:0"] = (
+                    kernel,
+                    layer.bias.detach(),
+                )
             elif isinstance(layer, torch.nn.BatchNorm2d):
                 values = {"gamma": layer.weight.detach(), "beta": layer.bias.detach()}
                 values |= {"moving_mean": layer.running_mean, "moving_variance": layer.running_var}
@@ -70,14 +73,25 @@ def test_cifar_resnet_reads_keras_weights_with_channels_last(cache):
 def test_wake_word_reads_its_three_onnx_files(cache):
     made = load_model({"name": "wake_word", "weights": "random", "init_seed": 2})
     state, folder = inner(made).state_dict(), cache("wake_word")
-    names = {"melspectrogram": {"0.stft.conv_real.weight": "real", "0.stft.conv_imag.weight": "imaginary", "1.melW": "bands"},
-             "embedding_model": {"model/conv2d_19/Conv2D/ReadVariableOp:0": "last.weight"},
-             "alexa_v0.1": {f"{2 * i + 1}.{p}": f"head.{2 * i}.{p}" for i in range(3) for p in ("weight", "bias")}}  # fmt: skip
+    names = {
+        "melspectrogram": {
+            "0.stft.conv_real.weight": "real",
+            "0.stft.conv_imag.weight": "imaginary",
+            "1.melW": "bands",
+        },
+        "embedding_model": {"model/conv2d_19/Conv2D/ReadVariableOp:0": "last.weight"},
+        "alexa_v0.1": {f"{2 * i + 1}.{p}": f"head.{2 * i}.{p}" for i in range(3) for p in ("weight", "bias")},
+    }
     for i in range(19):
         layer = f"model/conv2d{f'_{i}' if i else ''}/Conv2D"
-        names["embedding_model"] |= {f"{layer}_weights_fused_bn": f"convs.{i}.weight", f"{layer}_bias_fused_bn": f"convs.{i}.bias"}
+        names["embedding_model"] |= {
+            f"{layer}_weights_fused_bn": f"convs.{i}.weight",
+            f"{layer}_bias_fused_bn": f"convs.{i}.bias",
+        }
     for file, table in names.items():
-        tensors = [onnx.numpy_helper.from_array(state[ours].numpy(), theirs) for theirs, ours in table.items()]
+        tensors = [
+            onnx.numpy_helper.from_array(state[ours].numpy(), theirs) for theirs, ours in table.items()
+        ]
         graph = onnx.helper.make_graph([], file, [], [], initializer=tensors)
         onnx.save(onnx.helper.make_model(graph), folder / f"{file}.onnx")
     assert same(load_model("wake_word"), made)
@@ -105,17 +119,24 @@ def enrolled(tmp_path):
 
 def test_a_clip_is_most_like_the_speaker_it_was_enrolled_as(cache, enrolled):
     made = load_model({"name": "speaker_encoder", "weights": "random", "enrolled": enrolled})
-    torch.save({"step": 1, "model_state": inner(made).state_dict()}, cache("speaker_encoder") / "pretrained.pt")
+    torch.save(
+        {"step": 1, "model_state": inner(made).state_dict()}, cache("speaker_encoder") / "pretrained.pt"
+    )
     model = load_model({"name": "speaker_encoder", "enrolled": enrolled})
     assert model.classes == ["ann", "bob"]
     logits = model(torch.stack([clip(220), clip(900)]))
-    torch.testing.assert_close(logits.diagonal(), torch.tensor([5.0, 5.0]), atol=1e-3, rtol=0)  # 10 cos - 5 of a clip with itself
+    torch.testing.assert_close(
+        logits.diagonal(), torch.tensor([5.0, 5.0]), atol=1e-3, rtol=0
+    )  # 10 cos - 5 of a clip with itself
     assert logits.argmax(1).tolist() == [0, 1]
 
 
 def test_speakers_of_a_padded_batch_are_those_of_the_clips_alone_and_gradients_are_finite(enrolled):
     model = load_model({"name": "speaker_encoder", "weights": "random", "enrolled": enrolled})
-    clips, lengths = [clip(300, 40_000), clip(500, 9_000), torch.zeros(16_000)], torch.tensor([40_000, 9_000, 16_000])
+    clips, lengths = (
+        [clip(300, 40_000), clip(500, 9_000), torch.zeros(16_000)],
+        torch.tensor([40_000, 9_000, 16_000]),
+    )
     x = torch.nn.utils.rnn.pad_sequence(clips, batch_first=True).requires_grad_()
     together = model(x, lengths)
     torch.testing.assert_close(together, torch.cat([model(c[None]) for c in clips]), rtol=1e-5, atol=1e-5)

@@ -1,4 +1,5 @@
-"""Checkpoints of the Hugging Face library answer through Limen what they answer by themselves, clip by clip, and can be differentiated."""
+"""Checkpoints of the Hugging Face library answer through Limen what they answer by themselves, clip by clip,
+and can be differentiated."""
 
 import json
 
@@ -16,9 +17,21 @@ from limen.models.training.loop import TrainOptions, check_fit, train
 
 VOCABULARY = ["<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ", "<pad>"]
 """As the published English checkpoints have it, but with the blank at the end."""
-SMALL = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, conv_dim=(16, 16, 16),
-             conv_kernel=(20, 8, 8), conv_stride=(10, 8, 4), num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=2,
-             vocab_size=len(VOCABULARY), pad_token_id=len(VOCABULARY) - 1, bos_token_id=0, eos_token_id=1)  # fmt: skip
+SMALL = dict(
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    conv_dim=(16, 16, 16),
+    conv_kernel=(20, 8, 8),
+    conv_stride=(10, 8, 4),
+    num_conv_pos_embeddings=16,
+    num_conv_pos_embedding_groups=2,
+    vocab_size=len(VOCABULARY),
+    pad_token_id=len(VOCABULARY) - 1,
+    bos_token_id=0,
+    eos_token_id=1,
+)
 BASE, LARGE = {"feat_extract_norm": "group"}, {"feat_extract_norm": "layer", "do_stable_layer_norm": True}
 KINDS = {
     "wav2vec2": ("Wav2Vec2", BASE),
@@ -35,11 +48,14 @@ KINDS = {
 
 
 def clips(*lengths: int) -> tuple[Tensor, Tensor]:
-    """Noise around a tone that swells and fades like syllables, with an offset that normalisation must take off."""
+    """Noise around a tone that swells and fades like syllables, with an offset that normalisation must take
+    off."""
     x, g = torch.zeros(len(lengths), max(lengths)), torch.Generator().manual_seed(5)
     for row, n in zip(x, lengths, strict=True):
         t = torch.arange(n)
-        row[:n] = 0.05 + (4 * torch.sin(0.003 * t) - 3).exp() * (0.1 * torch.randn(n, generator=g) + 0.1 * torch.sin(0.2 * t))
+        row[:n] = 0.05 + (4 * torch.sin(0.003 * t) - 3).exp() * (
+            0.1 * torch.randn(n, generator=g) + 0.1 * torch.sin(0.2 * t)
+        )
     return x, torch.tensor(lengths)
 
 
@@ -48,7 +64,9 @@ def save_ctc(folder, kind: str = "wav2vec2") -> str:
     config = getattr(transformers, f"{name}Config")(**{**SMALL, **more})
     torch.manual_seed(0)
     getattr(transformers, f"{name}ForCTC")(config).save_pretrained(folder)
-    transformers.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=more is LARGE).save_pretrained(folder)
+    transformers.Wav2Vec2FeatureExtractor(
+        do_normalize=True, return_attention_mask=more is LARGE
+    ).save_pretrained(folder)
     (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(VOCABULARY)}))
     return str(folder)
 
@@ -57,7 +75,11 @@ def save_ctc(folder, kind: str = "wav2vec2") -> str:
 def ctc(request, tmp_path_factory):
     """The model as Limen loads it, and as the library does."""
     folder = save_ctc(tmp_path_factory.mktemp("ctc"), request.param)
-    return load_model({"name": "huggingface_ctc", "path": folder}), transformers.AutoModelForCTC.from_pretrained(folder).eval(), folder
+    return (
+        load_model({"name": "huggingface_ctc", "path": folder}),
+        transformers.AutoModelForCTC.from_pretrained(folder).eval(),
+        folder,
+    )
 
 
 def test_a_batch_answers_what_the_library_answers_for_each_clip_alone(ctc):
@@ -69,7 +91,9 @@ def test_a_batch_answers_what_the_library_answers_for_each_clip_alone(ctc):
             alone = library(torch.from_numpy(extracted(folder, x[i, :n])))
             frames = alone.logits.shape[1]
             assert int(answers.frames[i]) == frames
-            theirs = alone.logits.log_softmax(2)[0][:, [VOCABULARY.index("<pad>"), VOCABULARY.index("|"), VOCABULARY.index("E")]]
+            theirs = alone.logits.log_softmax(2)[0][
+                :, [VOCABULARY.index("<pad>"), VOCABULARY.index("|"), VOCABULARY.index("E")]
+            ]
             columns = [0, *(answers.alphabet.index(c) + 1 for c in " e")]
             torch.testing.assert_close(answers.log_probs[i, :frames][:, columns], theirs, atol=1e-4, rtol=0)
             assert answers.features[i, frames:].abs().sum() == 0
@@ -111,7 +135,9 @@ def test_silence_and_clips_shorter_than_a_frame_have_finite_answers(ctc):
     assert torch.isfinite(answers.log_probs).all()
     short = int(answers.frames[1])  # SEW makes two frames at a time, the others one
     assert short <= 2
-    torch.testing.assert_close(answers.log_probs[1, :short], model(torch.zeros(1, 1)).log_probs[0], atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        answers.log_probs[1, :short], model(torch.zeros(1, 1)).log_probs[0], atol=1e-4, rtol=0
+    )
 
 
 def test_the_waveform_is_normalised_as_the_librarys_extractor_does_it():
@@ -120,7 +146,10 @@ def test_the_waveform_is_normalised_as_the_librarys_extractor_does_it():
     x, lengths = clips(9000, 5003, 801)
     extractor = transformers.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=True)
     theirs = extractor(
-        [row[:n].numpy() for row, n in zip(x, lengths, strict=True)], sampling_rate=16_000, padding=True, return_tensors="pt"
+        [row[:n].numpy() for row, n in zip(x, lengths, strict=True)],
+        sampling_rate=16_000,
+        padding=True,
+        return_tensors="pt",
     )
     torch.testing.assert_close(standardised(x, lengths), theirs.input_values, atol=1e-5, rtol=0)
 
@@ -142,10 +171,16 @@ def test_a_checkpoint_learns_through_limens_training_and_its_weights_come_back(t
     history = train(model, data, None, TrainOptions(epochs=12, batch_size=8, lr=3e-3), tmp_path / "run")
     assert history[-1]["loss"] < 0.5 * history[0]["loss"]
     again = load_model(
-        {"name": "huggingface_ctc", "path": str(tmp_path / "from"), "weights": str(tmp_path / "run" / "weights.safetensors")}
+        {
+            "name": "huggingface_ctc",
+            "path": str(tmp_path / "from"),
+            "weights": str(tmp_path / "run" / "weights.safetensors"),
+        }
     )
     batch = data.all()
-    torch.testing.assert_close(again(batch.x, batch.lengths).log_probs, model(batch.x, batch.lengths).log_probs)
+    torch.testing.assert_close(
+        again(batch.x, batch.lengths).log_probs, model(batch.x, batch.lengths).log_probs
+    )
 
 
 def tones() -> Dataset:
@@ -194,21 +229,41 @@ def s2t(tmp_path_factory):
     folder = tmp_path_factory.mktemp("s2t")
     words = ["a", "b", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "zero"]
     (folder / "text").write_text("\n".join([" ".join(words[i:] + words[:i]) for i in range(len(words))] * 5))
-    sentencepiece.SentencePieceTrainer.train(input=str(folder / "text"), model_prefix=str(folder / "pieces"), vocab_size=40,
-                                             hard_vocab_limit=False, minloglevel=2)  # fmt: skip
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "text"),
+        model_prefix=str(folder / "pieces"),
+        vocab_size=40,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "pieces.model"))
-    known = [pieces.id_to_piece(i) for i in range(pieces.get_piece_size()) if not pieces.id_to_piece(i).startswith("<")]
+    known = [
+        pieces.id_to_piece(i)
+        for i in range(pieces.get_piece_size())
+        if not pieces.id_to_piece(i).startswith("<")
+    ]
     vocabulary = {piece: i for i, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *known])}
     (folder / "all.json").write_text(json.dumps(vocabulary))
     config = transformers.Speech2TextConfig(
-        vocab_size=len(vocabulary), d_model=32, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=64,
-        conv_channels=32, encoder_attention_heads=2, decoder_attention_heads=2, max_source_positions=300, max_target_positions=24,
+        vocab_size=len(vocabulary),
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        conv_channels=32,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        max_source_positions=300,
+        max_target_positions=24,
         init_std=0.15,
-    )  # fmt: skip
+    )
     torch.manual_seed(0)
     transformers.Speech2TextForConditionalGeneration(config).save_pretrained(folder)
     transformers.Speech2TextFeatureExtractor().save_pretrained(folder)
-    transformers.Speech2TextTokenizer(str(folder / "all.json"), str(folder / "pieces.model")).save_pretrained(folder)
+    transformers.Speech2TextTokenizer(str(folder / "all.json"), str(folder / "pieces.model")).save_pretrained(
+        folder
+    )
     return str(folder)
 
 
@@ -239,11 +294,17 @@ def test_a_decoder_loses_and_writes_what_the_library_does_for_each_clip_alone(s2
         losses, written = answers.nll(texts), answers.texts()
         for i, (n, text) in enumerate(zip(lengths.tolist(), texts, strict=True)):
             alone, labels = features(s2t, x[i, :n]), tokenizer(text, return_tensors="pt").input_ids
-            torch.testing.assert_close(losses[i], library(alone, labels=labels).loss * labels.shape[1], atol=1e-3, rtol=1e-4)
+            torch.testing.assert_close(
+                losses[i], library(alone, labels=labels).loss * labels.shape[1], atol=1e-3, rtol=1e-4
+            )
             tokens = library.generate(alone, num_beams=1, do_sample=False, max_new_tokens=12)
             assert written[i] == tokenizer.decode(tokens[0], skip_special_tokens=True).strip()
-            torch.testing.assert_close(model(x[i : i + 1, :n]).nll([text])[0], losses[i], atol=1e-4, rtol=1e-4)
-    beam = load_model({"name": "huggingface_seq2seq", "path": s2t, "max_tokens": 12, "decoding": "beam", "beam_width": 3})
+            torch.testing.assert_close(
+                model(x[i : i + 1, :n]).nll([text])[0], losses[i], atol=1e-4, rtol=1e-4
+            )
+    beam = load_model(
+        {"name": "huggingface_seq2seq", "path": s2t, "max_tokens": 12, "decoding": "beam", "beam_width": 3}
+    )
     tokens = library.generate(features(s2t, x[:1]), num_beams=3, do_sample=False, max_new_tokens=12)
     assert beam(x[:1]).texts() == [tokenizer.decode(tokens[0], skip_special_tokens=True).strip()]
 

@@ -16,7 +16,12 @@ from limen.models.base.model import inner
 from limen.models.training.card import read_card
 from limen.models.training.loop import TrainOptions
 
-PARAMETERS = {"resnet50": 25_557_032, "vgg19": 143_678_248, "densenet121": 7_978_856, "inception_v3": 27_161_264}
+PARAMETERS = {
+    "resnet50": 25_557_032,
+    "vgg19": 143_678_248,
+    "densenet121": 7_978_856,
+    "inception_v3": 27_161_264,
+}
 """As torchvision documents them."""
 THEIRS = ("torch_module", "speaker_encoder", "huggingface_ctc", "huggingface_seq2seq")
 """Models that need a file of the user's."""
@@ -24,7 +29,9 @@ FAST = [n for n in names("models") if n not in PARAMETERS and n not in THEIRS]
 
 
 def same(a, b):
-    return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+    return all(
+        torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", FAST)
@@ -55,11 +62,22 @@ def test_state_dicts_have_torchvisions_names():
     expected = {
         "resnet50": ["conv1.weight", "layer1.0.downsample.1.running_mean", "layer3.5.bn3.bias", "fc.weight"],
         "vgg19": ["features.0.bias", "features.49.weight", "features.50.running_var", "classifier.6.bias"],
-        "densenet121": ["features.conv0.weight", "features.denseblock4.denselayer16.conv2.weight", "features.transition3.norm.bias",
-                        "features.norm5.weight", "classifier.bias"],
-        "inception_v3": ["Conv2d_1a_3x3.conv.weight", "Mixed_5d.branch3x3dbl_3.bn.bias", "Mixed_6e.branch7x7dbl_5.conv.weight",
-                         "AuxLogits.conv1.bn.running_var", "Mixed_7c.branch3x3_2b.conv.weight", "fc.bias"],
-    }  # fmt: skip
+        "densenet121": [
+            "features.conv0.weight",
+            "features.denseblock4.denselayer16.conv2.weight",
+            "features.transition3.norm.bias",
+            "features.norm5.weight",
+            "classifier.bias",
+        ],
+        "inception_v3": [
+            "Conv2d_1a_3x3.conv.weight",
+            "Mixed_5d.branch3x3dbl_3.bn.bias",
+            "Mixed_6e.branch7x7dbl_5.conv.weight",
+            "AuxLogits.conv1.bn.running_var",
+            "Mixed_7c.branch3x3_2b.conv.weight",
+            "fc.bias",
+        ],
+    }
     from limen.core.components import parse
 
     for name, keys in expected.items():
@@ -70,13 +88,23 @@ def test_state_dicts_have_torchvisions_names():
 
 
 def test_the_residual_networks_have_cradvs_names_and_shapes():
-    mnist, cifar = (inner(load_model({"name": f"resnet14_{d}", "weights": "random"})).state_dict() for d in ("mnist", "cifar"))
+    mnist, cifar = (
+        inner(load_model({"name": f"resnet14_{d}", "weights": "random"})).state_dict()
+        for d in ("mnist", "cifar")
+    )
     assert list(mnist) == list(cifar)
     layers = ["conv1", "bn1", "conv2", "bn2"]
-    expected = {"conv1", "bn1", "linear"} | {f"layer{i}.{j}.{n}" for i in (1, 2, 3) for j in (0, 1) for n in layers}
-    assert {k.rsplit(".", 1)[0] for k in cifar} == expected | {f"layer{i}.0.shortcut.{n}" for i in (1, 2, 3) for n in (0, 1)}
+    expected = {"conv1", "bn1", "linear"} | {
+        f"layer{i}.{j}.{n}" for i in (1, 2, 3) for j in (0, 1) for n in layers
+    }
+    assert {k.rsplit(".", 1)[0] for k in cifar} == expected | {
+        f"layer{i}.0.shortcut.{n}" for i in (1, 2, 3) for n in (0, 1)
+    }
     assert [tuple(s["linear.weight"].shape) for s in (mnist, cifar)] == [(10, 64 * 9), (10, 128 * 16)]
-    assert [tuple(s["layer2.0.shortcut.0.weight"].shape) for s in (mnist, cifar)] == [(32, 16, 1, 1), (64, 32, 1, 1)]
+    assert [tuple(s["layer2.0.shortcut.0.weight"].shape) for s in (mnist, cifar)] == [
+        (32, 16, 1, 1),
+        (64, 32, 1, 1),
+    ]
     assert sum(v.numel() for k, v in cifar.items() if "running" not in k and "tracked" not in k) == 711_322
 
 
@@ -98,7 +126,9 @@ def test_files_from_before_batch_counters_and_in_half_precision_load(tmp_path):
     other = load_model({"name": "resnet14_mnist", "weights": "random", "init_seed": 5})
     state = {k: v.half() for k, v in inner(other).state_dict().items() if "tracked" not in k}
     save_file(state, tmp_path / "w.safetensors")
-    loaded = inner(load_model({"name": "resnet14_mnist", "weights": str(tmp_path / "w.safetensors")})).state_dict()
+    loaded = inner(
+        load_model({"name": "resnet14_mnist", "weights": str(tmp_path / "w.safetensors")})
+    ).state_dict()
     assert loaded["linear.weight"].dtype == torch.float32
     torch.testing.assert_close(loaded["linear.weight"], state["linear.weight"].float())
 
@@ -106,14 +136,25 @@ def test_files_from_before_batch_counters_and_in_half_precision_load(tmp_path):
 def test_old_names_of_densenet_files_are_understood():
     from limen.models.densenet121 import DenseNet
 
-    assert DenseNet.rename("features.denseblock1.denselayer2.norm.1.running_mean") == "features.denseblock1.denselayer2.norm1.running_mean"
-    assert DenseNet.rename("features.denseblock1.denselayer2.norm1.weight") == "features.denseblock1.denselayer2.norm1.weight"
+    assert (
+        DenseNet.rename("features.denseblock1.denselayer2.norm.1.running_mean")
+        == "features.denseblock1.denselayer2.norm1.running_mean"
+    )
+    assert (
+        DenseNet.rename("features.denseblock1.denselayer2.norm1.weight")
+        == "features.denseblock1.denselayer2.norm1.weight"
+    )
     assert DenseNet.rename("features.transition1.norm.weight") == "features.transition1.norm.weight"
 
 
 def test_weights_that_do_not_fit_are_told_apart(tmp_path):
     state = inner(load_model({"name": "mlp", "weights": "random"})).state_dict()
-    bad = {"1.weight": torch.zeros(2, 2), "1.bias": state["1.bias"], "3.weight": state["3.weight"], "extra": torch.zeros(1)}
+    bad = {
+        "1.weight": torch.zeros(2, 2),
+        "1.bias": state["1.bias"],
+        "3.weight": state["3.weight"],
+        "extra": torch.zeros(1),
+    }
     torch.save(bad, tmp_path / "w.pt")
     with pytest.raises(UserError) as error:
         load_model({"name": "mlp", "weights": str(tmp_path / "w.pt")})
@@ -141,7 +182,12 @@ def test_files_that_hold_code_or_are_damaged_or_absent_are_refused(tmp_path):
     torch.save({"state_dict": Evil()}, tmp_path / "evil.pth")
     (tmp_path / "torn.safetensors").write_bytes(b"\x08")
     torch.save([1, 2], tmp_path / "list.pth")
-    told = {"evil.pth": "refused", "torn.safetensors": "cannot be read", "list.pth": "holds no state dict", "no.pth": "no weights file"}
+    told = {
+        "evil.pth": "refused",
+        "torn.safetensors": "cannot be read",
+        "list.pth": "holds no state dict",
+        "no.pth": "no weights file",
+    }
     for name, words in told.items():
         with pytest.raises(UserError, match=words):
             read_state(tmp_path / name)
@@ -173,4 +219,6 @@ def test_every_shipped_file_has_a_card_a_recipe_and_a_row_in_the_readme():
         assert net["data"] == card["data"]
         measured = card["test"].get("accuracy", card["test"].get("wer"))
         assert f"| `{weights.stem}` |" in readme
-        assert f"{100 * measured:.1f} %" in next(line for line in readme.splitlines() if line.startswith(f"| `{weights.stem}` |"))
+        assert f"{100 * measured:.1f} %" in next(
+            line for line in readme.splitlines() if line.startswith(f"| `{weights.stem}` |")
+        )

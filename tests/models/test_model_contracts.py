@@ -1,4 +1,5 @@
-"""What every model must keep: a batch gives what its members give alone, gradients reach x, two calls agree."""
+"""What every model must keep: a batch gives what its members give alone, gradients reach x, two calls
+agree."""
 
 import pytest
 import torch
@@ -6,7 +7,18 @@ import torch
 from limen.core.types import BOUNDS, predictions
 from limen.models.base.load import load_model
 
-NAMES = ["cifar_resnet", "cnn", "ctc_small", "keyword_cnn", "lenet5", "mlp", "res8", "resnet14_cifar", "resnet14_mnist", "wake_word"]
+NAMES = [
+    "cifar_resnet",
+    "cnn",
+    "ctc_small",
+    "keyword_cnn",
+    "lenet5",
+    "mlp",
+    "res8",
+    "resnet14_cifar",
+    "resnet14_mnist",
+    "wake_word",
+]
 
 
 def loaded(name):
@@ -73,7 +85,9 @@ def test_two_calls_agree_and_answers_are_of_the_declared_kind(name):
 
 @pytest.mark.parametrize("name", ["mlp", "cnn"])
 def test_pictures_of_other_sizes_fit_by_option(name):
-    model = load_model({"name": name, "weights": "random", "in_channels": 3, "size": 32, "classes": ["cat", "dog"]})
+    model = load_model(
+        {"name": name, "weights": "random", "in_channels": 3, "size": 32, "classes": ["cat", "dog"]}
+    )
     assert model(torch.rand(2, 3, 32, 32)).shape == (2, 2)
     assert model.classes == ["cat", "dog"]
     assert BOUNDS[model.kind] == (0.0, 1.0)

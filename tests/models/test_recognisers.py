@@ -1,4 +1,5 @@
-"""The recognisers of the zoo: a batch gives what its members give alone, decoding does what the likelihoods say, and they hear."""
+"""The recognisers of the zoo: a batch gives what its members give alone, decoding does what the likelihoods
+say, and they hear."""
 
 import functools
 import itertools
@@ -18,7 +19,11 @@ from limen.models.speech.ctc import ALPHABET, CtcTranscripts
 from limen.models.training.score import score
 
 SEQ2SEQ = ["lstm_seq2seq", "transformer_seq2seq"]
-ANSWERING = [("ctc_small", {}), ("deepspeech2", {}), *((name, {"head": head}) for name in SEQ2SEQ for head in ("attention", "ctc"))]
+ANSWERING = [
+    ("ctc_small", {}),
+    ("deepspeech2", {}),
+    *((name, {"head": head}) for name in SEQ2SEQ for head in ("attention", "ctc")),
+]
 LENGTHS = torch.tensor([16000, 401, 12345, 9000])
 
 
@@ -52,7 +57,9 @@ def test_a_clip_in_a_batch_gets_what_it_gets_alone(name, options, decoding):
         for i, n in enumerate(LENGTHS.tolist()):
             alone = model(x[i : i + 1, :n])
             assert alone.texts() == together.texts()[i : i + 1]
-            torch.testing.assert_close(alone.nll(texts[i : i + 1]), together.nll(texts)[i : i + 1], rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(
+                alone.nll(texts[i : i + 1]), together.nll(texts)[i : i + 1], rtol=1e-5, atol=1e-5
+            )
             assert together.rows(torch.tensor([i])).texts() == alone.texts()
     assert isinstance(together, Transcripts)
 
@@ -107,11 +114,17 @@ def test_says_is_true_of_the_greedy_text_and_of_no_other(name):
         outputs = load_model(name)(batch.x, batch.lengths)
         heard = outputs.texts()
         assert outputs.would_transcribe(heard).all()
-        for others in ([text[:-1] for text in heard], [text + "s" for text in heard], ["b" + text[1:] for text in heard]):
+        for others in (
+            [text[:-1] for text in heard],
+            [text + "s" for text in heard],
+            ["b" + text[1:] for text in heard],
+        ):
             expected = [text == other for text, other in zip(heard, others, strict=True)]
             assert outputs.would_transcribe(others).tolist() == expected
         assert outputs.would_transcribe([text[:3] + "xyz" for text in heard], first=3).all()
-        assert outputs.would_transcribe([text[:3] + "xyz" for text in heard], [3, 2, 1, 4, 4, 0, 3, 9]).tolist() == [
+        assert outputs.would_transcribe(
+            [text[:3] + "xyz" for text in heard], [3, 2, 1, 4, 4, 0, 3, 9]
+        ).tolist() == [
             True,
             True,
             True,
@@ -175,7 +188,10 @@ def test_both_heads_share_their_encoder_and_learn_from_the_same_loss(name):
 @pytest.mark.parametrize("name", SEQ2SEQ)
 def test_a_text_longer_than_the_clip_or_outside_the_alphabet_is_named(name):
     outputs = fresh(name)(noise()[:1])
-    with pytest.raises(UserError, match=r"number 0 .* has 26 characters, but the clip has only 25 frames of 40 ms, one for each"):
+    with pytest.raises(
+        UserError,
+        match=r"number 0 .* has 26 characters, but the clip has only 25 frames of 40 ms, one for each",
+    ):
         outputs.nll(["a" * 26])
     with pytest.raises(UserError, match="cannot spell: 'Ä'"):
         outputs.nll(["Ä"])
@@ -185,11 +201,17 @@ def test_a_text_longer_than_the_clip_or_outside_the_alphabet_is_named(name):
 def table(seed, tokens=4, longest=4):
     """A decoder that is a table: log-probabilities of the next token after every prefix."""
     g = torch.Generator().manual_seed(seed)
-    rows = {p: torch.randn(tokens, generator=g, dtype=torch.float64).log_softmax(0)
-            for n in range(longest) for p in itertools.product(range(1, tokens), repeat=n)}  # fmt: skip
+    rows = {
+        p: torch.randn(tokens, generator=g, dtype=torch.float64).log_softmax(0)
+        for n in range(longest)
+        for p in itertools.product(range(1, tokens), repeat=n)
+    }
 
     def step(last, state):
-        prefixes = [tuple(s for s in [*row, t] if s != END) for row, t in zip(state[0].tolist(), last.tolist(), strict=True)]
+        prefixes = [
+            tuple(s for s in [*row, t] if s != END)
+            for row, t in zip(state[0].tolist(), last.tolist(), strict=True)
+        ]
         return torch.stack([rows[p] for p in prefixes]), (torch.cat([state[0], last[:, None]], 1),)
 
     return rows, step
@@ -240,34 +262,51 @@ def test_a_beam_is_never_less_likely_than_greedy_decoding_on_these_clips(name):
         for width in (2, 6):
             beam = heard(decoding="beam", beam_width=width)
             assert (greedy.nll(beam.texts()) <= greedy.nll(greedy.texts()) + 1e-4).all()
-        assert beam.would_transcribe(greedy.texts()).all()  # says speaks of greedy decoding, whatever texts() does
+        assert beam.would_transcribe(
+            greedy.texts()
+        ).all()  # says speaks of greedy decoding, whatever texts() does
         assert heard(decoding="beam", beam_width=1).texts() == greedy.texts()
 
 
 @pytest.mark.parametrize(("name", "options"), ANSWERING)
 def test_in_double_precision_a_batch_gives_losses_and_gradients_of_its_members_to_ten_digits(name, options):
-    model, x, texts = fresh(name, **options).double(), noise().double().requires_grad_(), ["a bad", "a", "say", ""]
+    model, x, texts = (
+        fresh(name, **options).double(),
+        noise().double().requires_grad_(),
+        ["a bad", "a", "say", ""],
+    )
     losses = model(x, LENGTHS).nll(texts)
     (together,) = torch.autograd.grad(losses.sum(), x)
     for i, n in enumerate(LENGTHS.tolist()):
         one = x[i : i + 1, :n].detach().requires_grad_()
         loss = model(one).nll(texts[i : i + 1])
         torch.testing.assert_close(loss[0], losses[i], rtol=1e-10, atol=1e-10)
-        torch.testing.assert_close(torch.autograd.grad(loss.sum(), one)[0][0], together[i, :n], rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(
+            torch.autograd.grad(loss.sum(), one)[0][0], together[i, :n], rtol=1e-8, atol=1e-10
+        )
 
 
 def test_the_attention_of_the_lstm_decoder_is_the_equation_of_the_paper():
     decoder = fresh("lstm_seq2seq").network.decoder
     g = torch.Generator().manual_seed(0)
     hidden, before = torch.randn(1, 6, 256, generator=g), torch.rand(1, 6, generator=g).softmax(1)
-    state = torch.randn(1, 192, generator=g), torch.randn(1, 192, generator=g), torch.randn(1, 256, generator=g), before
+    state = (
+        torch.randn(1, 192, generator=g),
+        torch.randn(1, 192, generator=g),
+        torch.randn(1, 256, generator=g),
+        before,
+    )
     mask = torch.tensor([[True] * 5 + [False]])
     _, (s, _, context, alpha) = decoder.step(torch.tensor([3]), state, decoder.read(hidden, mask))
     f = F.conv1d(before[:, None], decoder.location.weight, padding=7)[0]
     w, w_s, u = decoder.energy.weight[0], decoder.of_state.weight, decoder.of_location.weight
     e = [w @ torch.tanh(w_s @ s[0] + decoder.of_frames(hidden[0, j]) + u @ f[:, j]) for j in range(5)]
-    torch.testing.assert_close(alpha[0], torch.cat([torch.stack(e).softmax(0), torch.zeros(1)]), rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(context[0], sum(alpha[0, j] * hidden[0, j] for j in range(5)), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        alpha[0], torch.cat([torch.stack(e).softmax(0), torch.zeros(1)]), rtol=1e-4, atol=1e-6
+    )
+    torch.testing.assert_close(
+        context[0], sum(alpha[0, j] * hidden[0, j] for j in range(5)), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_heads_must_divide_the_width():
@@ -277,10 +316,12 @@ def test_heads_must_divide_the_width():
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("deepspeech2", {"layers": 1, "width": 16, "bands": 80, "channels": 4}),
-     ("lstm_seq2seq", {"layers": 1, "width": 16, "decoder_width": 20}),
-     ("transformer_seq2seq", {"width": 24, "heads": 2, "encoder_layers": 1, "decoder_layers": 1})],
-)  # fmt: skip
+    [
+        ("deepspeech2", {"layers": 1, "width": 16, "bands": 80, "channels": 4}),
+        ("lstm_seq2seq", {"layers": 1, "width": 16, "decoder_width": 20}),
+        ("transformer_seq2seq", {"width": 24, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}),
+    ],
+)
 def test_other_sizes_come_by_options(name, options):
     model = load_model({"name": name, "weights": "random", **options})
     assert len(model(noise(), LENGTHS).texts()) == 4
@@ -300,7 +341,14 @@ def test_words_of_a_shipped_recogniser_are_found_where_they_are_said():
 
 @pytest.mark.parametrize(
     ("name", "options", "most"),
-    [("deepspeech2", {}, 0.15), *((name, {"head": head}, most) for name in SEQ2SEQ for head, most in (("attention", 0.06), ("ctc", 0.18)))],
+    [
+        ("deepspeech2", {}, 0.15),
+        *(
+            (name, {"head": head}, most)
+            for name in SEQ2SEQ
+            for head, most in (("attention", 0.06), ("ctc", 0.18))
+        ),
+    ],
 )
 def test_shipped_recognisers_hear_voices_and_sentences_they_never_met(name, options, most):
     # the cards hold what 300 clips give; of 50 the rate strays by a few points

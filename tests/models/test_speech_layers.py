@@ -1,4 +1,5 @@
-"""Layers of the recognisers, on clips that lie end to end: what torch's own layers give to each clip, and the same bits in any batch."""
+"""Layers of the recognisers, on clips that lie end to end: what torch's own layers give to each clip, and the
+same bits in any batch."""
 
 import pytest
 import torch
@@ -11,13 +12,18 @@ from limen.models.speech.packed_clips import apart
 from limen.models.speech.recurrent import Order, both_ways
 from limen.models.transformer_seq2seq import Convolution
 
-HEADS = [(name, {"head": head}) for name in ("lstm_seq2seq", "transformer_seq2seq") for head in ("attention", "ctc")]
+HEADS = [
+    (name, {"head": head})
+    for name in ("lstm_seq2seq", "transformer_seq2seq")
+    for head in ("attention", "ctc")
+]
 LENGTHS = torch.tensor([16000, 401, 12345, 9000])
 
 
 @pytest.fixture
 def one_thread():
-    """In which every share of a batch, and every single clip, is searched; products in two are cut by the number of rows."""
+    """In which every share of a batch, and every single clip, is searched; products in two are cut by the
+    number of rows."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -37,11 +43,16 @@ def noise(lengths=LENGTHS):
 @pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
 def test_both_directions_at_once_and_all_their_gradients_are_those_of_the_layers_of_torch(kind, clips):
     peer = kind(6, 5, bidirectional=True).double()
-    x = torch.randn(sum(clips), 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    x = torch.randn(
+        sum(clips), 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True
+    )
     found = both_ways(x, Order.of(clips, x), peer.all_weights)
     expected = torch.cat([peer(clip)[0] for clip in x.split(clips)])
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    asked, weights = [x, *peer.parameters()], torch.randn(found.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    asked, weights = (
+        [x, *peer.parameters()],
+        torch.randn(found.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64),
+    )
     ours, theirs = (torch.autograd.grad((y * weights).sum(), asked) for y in (found, expected))
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
@@ -52,19 +63,26 @@ def test_the_recurrent_layers_are_layers_of_torch_with_norms_between_them():
     expected = x
     for ahead, back, norm in zip(ours.forwards, ours.backwards, ours.norms, strict=True):
         peer = torch.nn.LSTM(expected.shape[1], 5, bidirectional=True)
-        peer.load_state_dict({**ahead.state_dict(), **{f"{k}_reverse": v for k, v in back.state_dict().items()}})
+        peer.load_state_dict(
+            {**ahead.state_dict(), **{f"{k}_reverse": v for k, v in back.state_dict().items()}}
+        )
         expected = norm(torch.cat([peer(clip)[0] for clip in expected.split(frames)]))
     torch.testing.assert_close(ours(x, frames), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("layer", "shape"), [
-    (torch.nn.Conv1d(6, 5, 5, stride=2, padding=2), (11, 6)),
-    (torch.nn.Conv1d(6, 5, 5, padding=2), (1, 6)),
-    (torch.nn.Conv2d(3, 4, 3, stride=2, padding=1), (10, 7, 3)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (torch.nn.Conv1d(6, 5, 5, stride=2, padding=2), (11, 6)),
+        (torch.nn.Conv1d(6, 5, 5, padding=2), (1, 6)),
+        (torch.nn.Conv2d(3, 4, 3, stride=2, padding=1), (10, 7, 3)),
+    ],
+)
 def test_convolutions_as_products_of_windows_and_their_gradients_are_those_of_torch(layer, shape):
     layer = layer.double()
-    x = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    x = torch.randn(
+        shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True
+    )
     found, expected = convolved(x, layer), layer(x.movedim(-1, 0)[None])[0].movedim(0, -1)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     asked = [x, *layer.parameters()]
@@ -75,7 +93,10 @@ def test_convolutions_as_products_of_windows_and_their_gradients_are_those_of_to
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("name", "options"), [("ctc_small", {}), ("deepspeech2", {}), *HEADS])
 def test_in_single_precision_a_clip_gets_the_very_bits_that_it_gets_alone(name, options):
-    model, texts = load_model({"name": name, **options}), ["one", "say it again", "four five", "a", "nine two", "seven", "the door"]
+    model, texts = (
+        load_model({"name": name, **options}),
+        ["one", "say it again", "four five", "a", "nine two", "seven", "the door"],
+    )
     lengths = torch.tensor([16000, 9001, 12345, 44000, 30300, 4321, 27777])
     x = noise(lengths)
 
@@ -113,20 +134,36 @@ def test_one_transformer_layer_equals_the_one_of_torch():
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 15])
-def test_frames_mixed_end_to_end_and_their_gradients_are_those_of_a_depthwise_convolution_of_each_clip(kernel):
+def test_frames_mixed_end_to_end_and_their_gradients_are_those_of_a_depthwise_convolution_of_each_clip(
+    kernel,
+):
     ours, frames = Convolution(6, kernel).double(), [9, 1, 4]
-    ours.gated, ours.norm, ours.out = torch.nn.Linear(6, 12).double(), torch.nn.Identity(), torch.nn.Identity()
-    x = torch.randn(14, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    ours.gated, ours.norm, ours.out = (
+        torch.nn.Linear(6, 12).double(),
+        torch.nn.Identity(),
+        torch.nn.Identity(),
+    )
+    x = torch.randn(
+        14, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True
+    )
     asked = [x, *ours.depthwise.parameters()]
     found = ours(x, frames)
-    expected = torch.cat([F.silu(ours.depthwise(F.glu(ours.gated(clip), 1).t())).t() for clip in x.split(frames)])
+    expected = torch.cat(
+        [F.silu(ours.depthwise(F.glu(ours.gated(clip), 1).t())).t() for clip in x.split(frames)]
+    )
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(
-        torch.autograd.grad(found.square().sum(), asked), torch.autograd.grad(expected.square().sum(), asked), rtol=1e-10, atol=1e-10
+        torch.autograd.grad(found.square().sum(), asked),
+        torch.autograd.grad(expected.square().sum(), asked),
+        rtol=1e-10,
+        atol=1e-10,
     )
 
 
-@pytest.mark.parametrize("lengths", [[16000, 401, 12345, 9000], [400, 7, 0], [3000, 3001, 3160, 3161, 3320, 3321, 3480, 3481], [5000]])
+@pytest.mark.parametrize(
+    "lengths",
+    [[16000, 401, 12345, 9000], [400, 7, 0], [3000, 3001, 3160, 3161, 3320, 3321, 3480, 3481], [5000]],
+)
 def test_clips_end_to_end_on_one_row_get_what_padded_ones_and_lonely_ones_get(lengths):
     front, mel = Front(40, 4).double(), LogMel(channels=40).double()
     x = noise(torch.tensor(lengths)).double().requires_grad_()
@@ -138,12 +175,20 @@ def test_clips_end_to_end_on_one_row_get_what_padded_ones_and_lonely_ones_get(le
         assert own == [steps]
         torch.testing.assert_close(padded[i, :steps], alone, rtol=1e-10, atol=1e-10)
         assert (padded[i, steps:] == 0).all()
-        both = torch.autograd.grad(padded[i].square().sum(), x, retain_graph=True)[0], torch.autograd.grad(alone.square().sum(), x)[0]
+        both = (
+            torch.autograd.grad(padded[i].square().sum(), x, retain_graph=True)[0],
+            torch.autograd.grad(alone.square().sum(), x)[0],
+        )
         torch.testing.assert_close(*both, rtol=1e-10, atol=1e-10)
         hidden = mel(F.pad(x[i : i + 1, :n], (0, max(400 - n, 0)))).unsqueeze(1)
         for convolution, norm in zip(front.convolutions, front.norms, strict=True):
             hidden = convolution(hidden)
-            hidden = norm(hidden.transpose(1, 2).flatten(2)).relu().unflatten(2, hidden.shape[1::2]).transpose(1, 2)
+            hidden = (
+                norm(hidden.transpose(1, 2).flatten(2))
+                .relu()
+                .unflatten(2, hidden.shape[1::2])
+                .transpose(1, 2)
+            )
         torch.testing.assert_close(alone, hidden.transpose(1, 2).flatten(2)[0], rtol=1e-10, atol=1e-10)
 
 
@@ -156,4 +201,6 @@ def test_the_two_directions_of_the_small_recogniser_are_those_of_its_layer():
     with torch.no_grad():
         _, frames = network(noise().double(), LENGTHS)
         for i, clip in enumerate(seen[0].split(frames.tolist())):
-            torch.testing.assert_close(heard[0][i, : len(clip)], network.gru(clip[None])[0][0], rtol=1e-10, atol=1e-10)
+            torch.testing.assert_close(
+                heard[0][i, : len(clip)], network.gru(clip[None])[0][0], rtol=1e-10, atol=1e-10
+            )

@@ -35,13 +35,25 @@ def test_a_torchscript_file_answers_as_the_module_it_came_from(tmp_path):
 
 def test_a_state_dict_goes_into_the_module(tmp_path):
     torch.save({"model_state_dict": Brightness(0.75).state_dict()}, tmp_path / "w.pth")
-    model = load_model({**PICTURE, "factory": "external_example:Brightness", "weights": str(tmp_path / "w.pth"), "input_range": "0..255"})
+    model = load_model(
+        {
+            **PICTURE,
+            "factory": "external_example:Brightness",
+            "weights": str(tmp_path / "w.pth"),
+            "input_range": "0..255",
+        }
+    )
     assert model(torch.zeros(1, 3, 4, 4))[0, 1] == 0.75
 
 
 @pytest.mark.parametrize(
     ("given", "value"),
-    [({}, 0.75), ({"input_range": "0..255"}, 191.25), ({"input_range": "-1..1"}, 0.5), ({"mean": [0.5] * 3, "std": [0.25] * 3}, 1.0)],
+    [
+        ({}, 0.75),
+        ({"input_range": "0..255"}, 191.25),
+        ({"input_range": "-1..1"}, 0.5),
+        ({"mean": [0.5] * 3, "std": [0.25] * 3}, 1.0),
+    ],
 )
 def test_the_module_sees_the_range_it_was_trained_on(given, value):
     model = load_model({**PICTURE, "factory": "external_example:Brightness", **given})
@@ -49,29 +61,55 @@ def test_the_module_sees_the_range_it_was_trained_on(given, value):
 
 
 def test_clips_of_different_lengths_get_what_they_get_alone():
-    model = load_model({"name": "torch_module", "factory": "external_example:Brightness", "kind": "clip", "rate_hz": 8000, "classes": 2})
+    model = load_model(
+        {
+            "name": "torch_module",
+            "factory": "external_example:Brightness",
+            "kind": "clip",
+            "rate_hz": 8000,
+            "classes": 2,
+        }
+    )
     x = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]])
     assert model(x, torch.tensor([2, 4]))[:, 0].tolist() == pytest.approx([0.5, 0.25])
 
 
-@pytest.mark.parametrize(("given", "words"), [
-    ({}, "either factory"),
-    ({"factory": "external_example"}, "package.module:function"),
-    ({"factory": "external_example:Nothing"}, "was not found"),
-    ({"factory": "no_such_package:f"}, "was not found"),
-    ({"factory": "external_example:not_a_module"}, "should return a torch.nn.Module"),
-    ({"script": "no_such_file.pt"}, "TorchScript"),
-    ({"factory": "external_example:Brightness", "kind": "clip", "shape": None}, "needs rate_hz"),
-    ({"factory": "external_example:Brightness", "kind": "clip"}, r"the shape of one clip is \[T\].* got \[3, 4, 4\]"),
-    ({"factory": "external_example:Brightness", "shape": [-1, 8, 8]}, r"shape of one picture is \[C, H, W\], each 1 or more"),
-    ({"factory": "external_example:Brightness", "classes": 0}, "classes must be 2 or more"),
-    ({"factory": "external_example:Brightness", "classes": -2}, "classes must be 2 or more"),
-    ({"factory": "external_example:Brightness", "classes": []}, "classes must be 2 or more"),
-    ({"factory": "external_example:Brightness", "mean": [], "std": []}, "one number per channel"),
-    ({"factory": "external_example:Brightness", "mean": [0.5], "std": [0.5, 0.5]}, "one number per channel each, got 1 and 2"),
-    ({"factory": "external_example:Brightness", "mean": [0.5], "std": [0.0]}, "every std must be above 0"),
-    ({"factory": "external_example:Brightness", "mean": [0.5], "std": [-1.0]}, "every std must be above 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "either factory"),
+        ({"factory": "external_example"}, "package.module:function"),
+        ({"factory": "external_example:Nothing"}, "was not found"),
+        ({"factory": "no_such_package:f"}, "was not found"),
+        ({"factory": "external_example:not_a_module"}, "should return a torch.nn.Module"),
+        ({"script": "no_such_file.pt"}, "TorchScript"),
+        ({"factory": "external_example:Brightness", "kind": "clip", "shape": None}, "needs rate_hz"),
+        (
+            {"factory": "external_example:Brightness", "kind": "clip"},
+            r"the shape of one clip is \[T\].* got \[3, 4, 4\]",
+        ),
+        (
+            {"factory": "external_example:Brightness", "shape": [-1, 8, 8]},
+            r"shape of one picture is \[C, H, W\], each 1 or more",
+        ),
+        ({"factory": "external_example:Brightness", "classes": 0}, "classes must be 2 or more"),
+        ({"factory": "external_example:Brightness", "classes": -2}, "classes must be 2 or more"),
+        ({"factory": "external_example:Brightness", "classes": []}, "classes must be 2 or more"),
+        ({"factory": "external_example:Brightness", "mean": [], "std": []}, "one number per channel"),
+        (
+            {"factory": "external_example:Brightness", "mean": [0.5], "std": [0.5, 0.5]},
+            "one number per channel each, got 1 and 2",
+        ),
+        (
+            {"factory": "external_example:Brightness", "mean": [0.5], "std": [0.0]},
+            "every std must be above 0",
+        ),
+        (
+            {"factory": "external_example:Brightness", "mean": [0.5], "std": [-1.0]},
+            "every std must be above 0",
+        ),
+    ],
+)
 def test_mistakes_are_explained(given, words):
     with pytest.raises(UserError, match=words):
         load_model({**PICTURE, **given})

@@ -33,7 +33,11 @@ def weights(model):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("mlp", {"optimizer": "sgd", "nesterov": True, "lr": 0.05}), ("cnn", {"optimizer": "adamw", "shift_px": 1})]
+    ("name", "options"),
+    [
+        ("mlp", {"optimizer": "sgd", "nesterov": True, "lr": 0.05}),
+        ("cnn", {"optimizer": "adamw", "shift_px": 1}),
+    ],
 )
 def test_an_interrupted_training_ends_where_an_uninterrupted_one_does(tmp_path, name, options):
     asked = TrainOptions(epochs=3, schedule="cosine", batch_size=50, **options)
@@ -45,19 +49,25 @@ def test_an_interrupted_training_ends_where_an_uninterrupted_one_does(tmp_path, 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(fresh(name), digits("train", 300), digits("valid"), asked, tmp_path / "cut", seed=7, progress=stop)
+        train(
+            fresh(name), digits("train", 300), digits("valid"), asked, tmp_path / "cut", seed=7, progress=stop
+        )
     torch.manual_seed(99)
     resumed = fresh(name, init_seed=1)  # the checkpoint decides, not the start
     assert train(resumed, digits("train", 300), digits("valid"), asked, tmp_path / "cut", seed=7) == history
     assert torch.equal(weights(whole), weights(resumed))
-    assert (tmp_path / "whole/weights.safetensors").read_bytes() == (tmp_path / "cut/weights.safetensors").read_bytes()
+    assert (tmp_path / "whole/weights.safetensors").read_bytes() == (
+        tmp_path / "cut/weights.safetensors"
+    ).read_bytes()
     assert json.loads((tmp_path / "cut/history.json").read_text()) == history
 
 
 def test_training_leaves_the_global_generator_alone_and_learns(tmp_path):
     model = fresh()
     before = torch.get_rng_state()
-    history = train(model, digits("train"), digits("valid"), TrainOptions(epochs=8, lr=0.01, batch_size=32), tmp_path)
+    history = train(
+        model, digits("train"), digits("valid"), TrainOptions(epochs=8, lr=0.01, batch_size=32), tmp_path
+    )
     assert torch.equal(torch.get_rng_state(), before)
     assert history[-1]["loss"] < 0.3 * history[0]["loss"]
     assert score(model, digits("test"))["accuracy"] > 0.9
@@ -78,7 +88,13 @@ def test_a_checkpoint_of_another_training_is_not_continued(tmp_path):
 
 def test_patience_ends_the_training_and_the_best_epoch_is_kept(tmp_path):
     model = fresh()
-    history = train(model, digits("train", 200), digits("valid"), TrainOptions(epochs=50, lr=0.5, optimizer="adam", patience=2), tmp_path)
+    history = train(
+        model,
+        digits("train", 200),
+        digits("valid"),
+        TrainOptions(epochs=50, lr=0.5, optimizer="adam", patience=2),
+        tmp_path,
+    )
     accuracy = [row["valid_accuracy"] for row in history]
     assert len(history) < 50
     assert max(accuracy[-2:]) < max(accuracy)
@@ -121,7 +137,13 @@ def test_models_and_data_that_do_not_belong_together_are_refused(tmp_path):
 
 def test_learning_rates_follow_their_schedules():
     cosine = TrainOptions(epochs=10, lr=1.0, schedule="cosine", warmup_epochs=2)
-    assert [round(learning_rate(cosine, at), 6) for at in (0.0, 1.0, 2.0, 6.0, 10.0)] == [0.0, 0.5, 1.0, 0.5, 0.0]
+    assert [round(learning_rate(cosine, at), 6) for at in (0.0, 1.0, 2.0, 6.0, 10.0)] == [
+        0.0,
+        0.5,
+        1.0,
+        0.5,
+        0.0,
+    ]
     step = TrainOptions(lr=1.0, schedule="step", step_epochs=3, step_factor=0.1)
     assert [learning_rate(step, at) for at in (0, 2.9, 3, 6)] == pytest.approx([1, 1, 0.1, 0.01])
 
@@ -130,7 +152,10 @@ def test_a_sample_is_augmented_the_same_in_any_company():
     options = AugmentOptions(shift_px=2, flip=True, crop=0.7)
     x, ids = torch.rand(5, 3, 12, 12), list("abcde")
     together = augment(Batch("picture", ids, x, torch.zeros(5)), generators(0, ids), options, None).x
-    alone = [augment(Batch("picture", [i], x[k : k + 1], torch.zeros(1)), generators(0, [i]), options, None).x for k, i in enumerate(ids)]
+    alone = [
+        augment(Batch("picture", [i], x[k : k + 1], torch.zeros(1)), generators(0, [i]), options, None).x
+        for k, i in enumerate(ids)
+    ]
     assert torch.equal(together, torch.cat(alone))
     assert not torch.equal(together, x)
 
@@ -139,7 +164,12 @@ def test_augmented_clips_keep_their_length_range_and_padding():
     x = torch.rand(2, 1600) * 2 - 1
     x[1, 900:] = 0
     options = AugmentOptions(shift_ms=20, noise=0.1, gain_db=6)
-    changed = augment(Batch("clip", ["a", "b"], x, torch.zeros(2), torch.tensor([1600, 900])), generators(0, ["a", "b"]), options, 16000)
+    changed = augment(
+        Batch("clip", ["a", "b"], x, torch.zeros(2), torch.tensor([1600, 900])),
+        generators(0, ["a", "b"]),
+        options,
+        16000,
+    )
     assert changed.x.abs().max() <= 1
     assert (changed.x[1, 900:] == 0).all()
     assert not torch.equal(changed.x, x)
@@ -157,7 +187,12 @@ def test_coloured_noise_falls_as_its_slope_says(slope):
 def test_edit_distances_and_intervals_are_the_known_ones():
     import jiwer
 
-    for said, heard in (("one two three", "one three"), ("a b", "a b"), ("one", "two two"), ("kitten in", "sitting")):
+    for said, heard in (
+        ("one two three", "one three"),
+        ("a b", "a b"),
+        ("one", "two two"),
+        ("kitten in", "sitting"),
+    ):
         assert edits(said.split(), heard.split()).errors == round(jiwer.wer(said, heard) * len(said.split()))
         assert edits(said, heard).errors == round(jiwer.cer(said, heard) * len(said))
     assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=2e-4)  # Newcombe 1998, table I
@@ -192,12 +227,15 @@ def test_bands_are_stretched_by_the_factor_of_their_own_clip():
     torch.testing.assert_close(out[2], (ramp[2] * 1.1).clamp(max=9))
 
 
-@pytest.mark.parametrize("name", sorted(p.stem for p in ZOO.glob("*.safetensors") if not p.stem.startswith("resnet14")))
+@pytest.mark.parametrize(
+    "name", sorted(p.stem for p in ZOO.glob("*.safetensors") if not p.stem.startswith("resnet14"))
+)
 def test_shipped_weights_do_as_well_as_their_card_says(name):
     card = read_card(name)
     variant = name.removeprefix(card["model"]["name"]).lstrip("_")
     component, options = parse("data", {**card["data"], "split": "test", "limit": 120})
-    # a card names the options of the training; the net that is used has the answering head of its default, or only that of pre-training
+    # a card names the options of the training; the net that is used has the answering head of its default, or
+    # only that of pre-training
     head = {"head": "pretraining"} if card["model"].get("head") == "pretraining" else {}
     spec = {"name": card["model"]["name"], **head, "weights": f"zoo:{variant}" if variant else "zoo"}
     measured = score(load_model(spec), component.function(options))

@@ -1,4 +1,5 @@
-"""Modules are tried on two samples before anything relies on them: what does not answer with finite logits per class is refused."""
+"""Modules are tried on two samples before anything relies on them: what does not answer with finite logits
+per class is refused."""
 
 from contextlib import nullcontext
 
@@ -40,7 +41,10 @@ ANSWERS = {
     "whole numbers": (lambda z: z.argsort(1), r"got \(2, 10\), torch.int64"),
     "NaN": (lambda z: z * float("nan"), "finite logits"),
     "infinity": (lambda z: z / 0, "finite logits"),
-    "an error for two samples": (fails_beyond_one, r"Module cannot take pictures of shape \(1, 8, 8\).*one at a time"),
+    "an error for two samples": (
+        fails_beyond_one,
+        r"Module cannot take pictures of shape \(1, 8, 8\).*one at a time",
+    ),
 }
 
 
@@ -51,18 +55,30 @@ def test_a_module_that_does_not_answer_with_logits_is_refused(answer, wrapped, n
     change, words = ANSWERS[answer]
     net = Module(change)
     with pytest.raises(UserError, match=words):
-        limen.attack("fgsm", limen.load_model(net, classes=10) if wrapped else net, X[:n], torch.zeros(n).long(), budget="linf:0.1")
+        limen.attack(
+            "fgsm",
+            limen.load_model(net, classes=10) if wrapped else net,
+            X[:n],
+            torch.zeros(n).long(),
+            budget="linf:0.1",
+        )
 
 
 @pytest.mark.parametrize(("columns", "declared"), [(5, 10), (10, 5), (10, 20)])
 def test_a_module_has_as_many_logits_as_declared_classes(columns, declared):
     model = limen.load_model(Module(classes=columns), classes=declared)
-    with pytest.raises(UserError, match=f"Module is declared with {declared} classes, but its logits have {columns} columns"):
+    with pytest.raises(
+        UserError, match=f"Module is declared with {declared} classes, but its logits have {columns} columns"
+    ):
         limen.attack("fgsm", model, X, torch.zeros(6).long(), budget="linf:0.1")
 
 
 INPUTS = {
-    "normalisation of other channels": (X, {"mean": [0.5] * 2, "std": [0.5] * 2}, r"cannot take pictures of shape \(1, 8, 8\)"),
+    "normalisation of other channels": (
+        X,
+        {"mean": [0.5] * 2, "std": [0.5] * 2},
+        r"cannot take pictures of shape \(1, 8, 8\)",
+    ),
     "a shape it was not made for": (X[..., :7], {}, r"cannot take pictures of shape \(1, 8, 7\)"),
     "double precision": (X.double(), {}, r"weights are torch.float32 on cpu: pass x.float\(\)"),
 }
@@ -72,11 +88,20 @@ INPUTS = {
 def test_samples_that_the_module_does_not_take_are_refused(given):
     x, options, words = INPUTS[given]
     with pytest.raises(UserError, match=words):
-        limen.attack("fgsm", limen.load_model(Module(), classes=10, **options), x, torch.zeros(6).long(), budget="linf:0.1")
+        limen.attack(
+            "fgsm",
+            limen.load_model(Module(), classes=10, **options),
+            x,
+            torch.zeros(6).long(),
+            budget="linf:0.1",
+        )
 
 
-@pytest.mark.parametrize("change", [lambda x: x.sub_(0.5).div_(0.5), lambda x: x.clamp_(0, 1), lambda x: torch.relu_(x)],
-                         ids=["to other values", "to the same values", "as an activation"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [lambda x: x.sub_(0.5).div_(0.5), lambda x: x.clamp_(0, 1), lambda x: torch.relu_(x)],
+    ids=["to other values", "to the same values", "as an activation"],
+)
 @pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "wrapped"])
 def test_a_module_that_changes_its_input_is_refused_and_the_samples_stay(change, wrapped):
     net, x = Module(before=change), X.clone()
@@ -89,15 +114,27 @@ def test_a_net_behind_a_defence_is_tried_too(monkeypatch, tmp_path):
     (tmp_path / "my_squeeze.py").write_text("def flat(x):\n    return x.flatten(1)\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="Module behind its defence cannot take pictures"):
-        limen.attack("pgd", Module(before=lambda x: x[:, :, :, :8]), X, budget="linf:0.1", defense="bpda:my_squeeze:flat")
+        limen.attack(
+            "pgd",
+            Module(before=lambda x: x[:, :, :, :8]),
+            X,
+            budget="linf:0.1",
+            defense="bpda:my_squeeze:flat",
+        )
 
 
 def test_a_trial_leaves_modes_weights_and_random_streams_as_they_were():
-    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.5), nn.Flatten(), nn.Linear(144, 3))
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.5), nn.Flatten(), nn.Linear(144, 3)
+    )
     net[1].eval()
     model = limen.load_model(net, classes=3)
     noisy = limen.load_model(Module(lambda z: z + torch.rand_like(z)), classes=10)
-    before = ([m.training for m in net.modules()], {k: v.clone() for k, v in net.state_dict().items()}, torch.get_rng_state())
+    before = (
+        [m.training for m in net.modules()],
+        {k: v.clone() for k, v in net.state_dict().items()},
+        torch.get_rng_state(),
+    )
     for one in (model, noisy):
         assert width(one, Batch("picture", list("abcdef"), X, []), "a net") == len(one.classes)
     assert [m.training for m in net.modules()] == before[0]
@@ -109,7 +146,12 @@ def test_a_model_is_tried_once_and_again_when_its_weights_or_the_samples_change(
     net, batch = Module(), Batch("picture", list("abcdef"), X, [])
     model = limen.load_model(net, classes=10)
     seen = []
-    for factor, pictures in ((None, batch), (None, batch), (2.0, batch), (None, Batch("picture", ["a"], X[:1, :, :4], []))):
+    for factor, pictures in (
+        (None, batch),
+        (None, batch),
+        (2.0, batch),
+        (None, Batch("picture", ["a"], X[:1, :, :4], [])),
+    ):
         if factor is not None:
             with torch.no_grad():
                 net.linear.weight.mul_(factor)

@@ -1,4 +1,5 @@
-"""wav2vec 2.0, small: the library's own numbers, masks and distractors as the paper has them, and fine-tuning that starts where told."""
+"""wav2vec 2.0, small: the library's own numbers, masks and distractors as the paper has them, and fine-tuning
+that starts where told."""
 
 import pytest
 import torch
@@ -15,8 +16,18 @@ from limen.models.speech.self_supervised import contextual, distractors, spans
 from limen.models.training.loop import TrainOptions, train
 from limen.models.training.score import score
 
-TINY = {"name": "wav2vec2_small", "weights": "random", "channels": [8, 16, 16], "width": 32, "layers": 2, "heads": 2, "codes": 8,
-        "negatives": 6, "span_frames": 4, "span_starts": 0.1}  # fmt: skip
+TINY = {
+    "name": "wav2vec2_small",
+    "weights": "random",
+    "channels": [8, 16, 16],
+    "width": 32,
+    "layers": 2,
+    "heads": 2,
+    "codes": 8,
+    "negatives": 6,
+    "span_frames": 4,
+    "span_starts": 0.1,
+}
 SSL = {**TINY, "head": "pretraining"}
 
 
@@ -51,12 +62,21 @@ def test_contrastive_loss_and_targets_are_the_librarys():
         codes = outputs.codes()
         ours = outputs.contrastive(outputs.targets(codes), codes, negatives, mask)
         attention = torch.arange(9000) < lengths[:, None]
-        normal = [(row[:n] - row[:n].mean()) / (row[:n].var(correction=0) + 1e-7).sqrt() for row, n in zip(x, lengths, strict=True)]
+        normal = [
+            (row[:n] - row[:n].mean()) / (row[:n].var(correction=0) + 1e-7).sqrt()
+            for row, n in zip(x, lengths, strict=True)
+        ]
         flat = negatives + torch.arange(2)[:, None, None] * shape[1]
-        theirs = library(torch.nn.utils.rnn.pad_sequence(normal, batch_first=True), attention_mask=attention.long(),
-                         mask_time_indices=mask, sampled_negative_indices=flat)  # fmt: skip
+        theirs = library(
+            torch.nn.utils.rnn.pad_sequence(normal, batch_first=True),
+            attention_mask=attention.long(),
+            mask_time_indices=mask,
+            sampled_negative_indices=flat,
+        )
     own = torch.arange(shape[1]) < outputs.frames[:, None]
-    torch.testing.assert_close(outputs.targets(codes)[own], theirs.projected_quantized_states[own], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        outputs.targets(codes)[own], theirs.projected_quantized_states[own], atol=1e-5, rtol=1e-5
+    )
     torch.testing.assert_close((ours * mask.sum(1)).sum(), theirs.contrastive_loss, atol=1e-3, rtol=1e-4)
 
 
@@ -89,7 +109,10 @@ def test_an_encoder_is_scored_by_the_hidden_frames_it_tells_from_their_distracto
     with torch.no_grad():
         outputs = model(x, lengths)
         mask, negatives = outputs.drawn(generators(0, ids), 0.1, 4)
-        codes, context = outputs.codes(), contextual(model.network.wav2vec2, outputs.extracted, outputs.frames, mask)
+        codes, context = (
+            outputs.codes(),
+            contextual(model.network.wav2vec2, outputs.extracted, outputs.frames, mask),
+        )
         targets, context = outputs.targets(codes), model.network.project_hid(context)
         near = lambda i, t, k: torch.cosine_similarity(context[i, t], targets[i, k], dim=0)  # noqa: E731
         expected = [0, 0]
@@ -116,7 +139,9 @@ def test_a_batch_gives_the_features_its_members_have_alone(spec):
             frames = int(alone.frames)
             torch.testing.assert_close(together.features[i, :frames], alone.features[0], atol=1e-4, rtol=0)
             assert together.features[i, frames:].abs().sum() == 0
-            torch.testing.assert_close(together.rows(torch.tensor([i])).features[0, :frames], alone.features[0], atol=1e-4, rtol=0)
+            torch.testing.assert_close(
+                together.rows(torch.tensor([i])).features[0, :frames], alone.features[0], atol=1e-4, rtol=0
+            )
 
 
 def test_gradients_reach_the_waveform_in_both_modes_and_never_the_padding():
@@ -132,7 +157,14 @@ def test_gradients_reach_the_waveform_in_both_modes_and_never_the_padding():
 def test_pre_training_needs_no_transcripts_and_repeats(tmp_path):
     options = TrainOptions(epochs=3, batch_size=8, bucket_batches=2, lr=3e-3)
     data = words()
-    mute = Dataset(data.name, "clip", data.keys, lambda key: Sample(data.load(key).id, data.load(key).x, ""), None, 16_000)
+    mute = Dataset(
+        data.name,
+        "clip",
+        data.keys,
+        lambda key: Sample(data.load(key).id, data.load(key).x, ""),
+        None,
+        16_000,
+    )
     first, second = (load_model(SSL) for _ in range(2))
     history = train(first, data, None, options, tmp_path / "a")
     assert history == train(second, mute, None, options, tmp_path / "b")
@@ -154,7 +186,11 @@ def test_fine_tuning_starts_from_the_encoder_and_leaves_frozen_convolutions_alon
     after = load_file(tmp_path / "ft" / "weights.safetensors")
     front = [name for name in names if "feature_extractor" in name]
     assert all(torch.equal(after[name], before[name]) for name in front)
-    assert not any(torch.equal(after[name], before[name]) for name in names if "encoder.layers.0" in name and "weight" in name)
+    assert not any(
+        torch.equal(after[name], before[name])
+        for name in names
+        if "encoder.layers.0" in name and "weight" in name
+    )
 
 
 def test_an_encoder_that_cannot_be_had_is_told(tmp_path):

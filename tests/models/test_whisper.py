@@ -56,7 +56,10 @@ def test_features_are_those_of_transformers_for_each_clip_of_a_batch(mels):
 
     x, lengths = clips()
     theirs = WhisperFeatureExtractor(feature_size=mels)
-    expected = [theirs(c[:n].numpy(), sampling_rate=16_000, return_tensors="pt").input_features for c, n in zip(x, lengths, strict=True)]
+    expected = [
+        theirs(c[:n].numpy(), sampling_rate=16_000, return_tensors="pt").input_features
+        for c, n in zip(x, lengths, strict=True)
+    ]
     torch.testing.assert_close(WhisperFeatures(mels)(x, 3000), torch.cat(expected), atol=1e-5, rtol=0)
 
 
@@ -64,7 +67,9 @@ def test_a_clip_that_fills_the_window_is_mirrored_at_its_end():
     from transformers import WhisperFeatureExtractor
 
     x = torch.randn(1, 32_000, generator=torch.Generator().manual_seed(0)) * 0.1
-    theirs = WhisperFeatureExtractor(chunk_length=2)(x[0].numpy(), sampling_rate=16_000, return_tensors="pt").input_features
+    theirs = WhisperFeatureExtractor(chunk_length=2)(
+        x[0].numpy(), sampling_rate=16_000, return_tensors="pt"
+    ).input_features
     torch.testing.assert_close(WhisperFeatures(80)(x, 200), theirs, atol=1e-5, rtol=0)
 
 
@@ -74,7 +79,9 @@ def test_logits_are_those_of_transformers(tiny):
     answers = made(folder, language="it")(x, lengths)
     given = torch.cat((answers.prefixes, torch.tensor([answers.tokens.encode("the stop")] * 3)), 1)
     with torch.no_grad():
-        expected = theirs(input_features=WhisperFeatures(80)(x, 2 * POSITIONS), decoder_input_ids=given).logits
+        expected = theirs(
+            input_features=WhisperFeatures(80)(x, 2 * POSITIONS), decoder_input_ids=given
+        ).logits
         ours = answers.network.decoder(given, answers.heard.layers, answers.heard.bias)[0]
     torch.testing.assert_close(ours, expected, atol=1e-4, rtol=1e-4)
     targets = torch.tensor([[*answers.tokens.encode("the stop"), answers.tokens.end]] * 3)
@@ -82,14 +89,22 @@ def test_logits_are_those_of_transformers(tiny):
     torch.testing.assert_close(answers.nll(["the stop"] * 3), each.sum(1), atol=1e-3, rtol=1e-4)
     n = targets.shape[1]
     torch.testing.assert_close(
-        answers.nll(["the stop"] * 3, first_weight=2.0), (each.sum(1) + 2 * each[:, 0]) * n / (n + 2), atol=1e-3, rtol=1e-4
+        answers.nll(["the stop"] * 3, first_weight=2.0),
+        (each.sum(1) + 2 * each[:, 0]) * n / (n + 2),
+        atol=1e-3,
+        rtol=1e-4,
     )
 
 
 def test_special_tokens_stand_in_whispers_order(tiny):
     model = made(tiny[0], language="sr", task="translate")
     end = model.tokens.end
-    assert model.tokens.prefix("sr", "translate") == [end + 1, end + 2 + LANGUAGES.index("sr"), end + 101, end + 106]
+    assert model.tokens.prefix("sr", "translate") == [
+        end + 1,
+        end + 2 + LANGUAGES.index("sr"),
+        end + 101,
+        end + 106,
+    ]
     assert model.tokens.prefix("en", "transcribe") == [end + 1, end + 2, end + 102, end + 106]
     assert model.tokens.decode(model.tokens.encode("  ok go now ")) == "ok go now"
 
@@ -145,16 +160,26 @@ def test_a_batch_gives_what_its_members_give_alone_and_padding_gets_no_gradient(
     together = model(x + (x == 0) * 0.5, lengths)  # what lies behind a clip's end is not heard
     alone = [model(x[i : i + 1, :n]) for i, n in enumerate(lengths.tolist())]
     torch.testing.assert_close(
-        together.nll(TEXTS), torch.cat([a.nll([t]) for a, t in zip(alone, TEXTS, strict=True)]), rtol=1e-4, atol=1e-4
+        together.nll(TEXTS),
+        torch.cat([a.nll([t]) for a, t in zip(alone, TEXTS, strict=True)]),
+        rtol=1e-4,
+        atol=1e-4,
     )
-    torch.testing.assert_close(together.language_logits, torch.cat([a.language_logits for a in alone]), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        together.language_logits, torch.cat([a.language_logits for a in alone]), rtol=1e-4, atol=1e-4
+    )
     assert together.texts() == [a.texts()[0] for a in alone]
     some = together.rows(torch.tensor([2, 0]))
-    torch.testing.assert_close(some.nll([TEXTS[2], TEXTS[0]]), together.nll(TEXTS)[[2, 0]], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        some.nll([TEXTS[2], TEXTS[0]]), together.nll(TEXTS)[[2, 0]], rtol=1e-4, atol=1e-4
+    )
     x.requires_grad_()
     (gradient,) = torch.autograd.grad(model(x, lengths).nll(TEXTS).sum(), x)
     assert torch.isfinite(gradient).all()
-    assert all((row[n:] == 0).all() and row[:n].abs().max() > 0 for row, n in zip(gradient, lengths.tolist(), strict=True))
+    assert all(
+        (row[n:] == 0).all() and row[:n].abs().max() > 0
+        for row, n in zip(gradient, lengths.tolist(), strict=True)
+    )
 
 
 def test_positions_of_the_fast_path_stand_for_the_whole_window():
@@ -169,10 +194,15 @@ def test_positions_of_the_fast_path_stand_for_the_whole_window():
 def test_the_fast_path_is_the_full_one_when_nothing_is_left_out(tiny):
     model = made(tiny[0], thin=1)
     x, lengths = clips()
-    # but for one position: the last frame of the window feels its edge, and the fast path takes it for silence like any other
-    torch.testing.assert_close(model.for_attack(x, lengths).nll(TEXTS), model(x, lengths).nll(TEXTS), rtol=5e-3, atol=0)
+    # but for one position: the last frame of the window feels its edge, and the fast path takes it for
+    # silence like any other
+    torch.testing.assert_close(
+        model.for_attack(x, lengths).nll(TEXTS), model(x, lengths).nll(TEXTS), rtol=5e-3, atol=0
+    )
     whole = torch.randn(1, POSITIONS * 320, generator=torch.Generator().manual_seed(0)) * 0.1
-    torch.testing.assert_close(model.for_attack(whole).nll(["ok"]), model(whole).nll(["ok"]), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        model.for_attack(whole).nll(["ok"]), model(whole).nll(["ok"]), rtol=1e-4, atol=1e-4
+    )
     assert inner(model.for_attack) is inner(model)
     assert made(tiny[0], fast=False).for_attack.shortened is False
     component, options = parse("defenses", {"name": "low_pass", "cutoff_hz": 4000})
@@ -202,8 +232,16 @@ def test_says_what_it_writes_and_nothing_else(taught):
         assert isinstance(answers, Transcripts)
         assert answers.texts() == ["ok go now", "ok stop"]
         assert taught.transcribe(x, lengths) == answers.texts()
-        for texts in (["ok go now", "ok stop"], ["ok stop", "ok stop"], ["ok go", "ok go"], ["ok go now now", "stop"], ["", "ok"]):
-            assert answers.would_transcribe(texts).tolist() == [a == b for a, b in zip(answers.texts(), texts, strict=True)], texts
+        for texts in (
+            ["ok go now", "ok stop"],
+            ["ok stop", "ok stop"],
+            ["ok go", "ok go"],
+            ["ok go now now", "stop"],
+            ["", "ok"],
+        ):
+            assert answers.would_transcribe(texts).tolist() == [
+                a == b for a, b in zip(answers.texts(), texts, strict=True)
+            ], texts
             answers.nll(texts)
             for first in (2, 4, 5, 20):
                 expected = [a[:first] == b[:first] for a, b in zip(answers.texts(), texts, strict=True)]
@@ -250,15 +288,26 @@ def test_a_search_decodes_nothing_while_the_model_writes_the_reference(taught, d
 
 
 def test_without_early_stop_a_search_never_decodes(taught, decoded):
-    result = attacked(taught, ["OK. Go now", "ok stop"], early_stop=False, budget={"name": "snr", "snr_db": 10})
+    result = attacked(
+        taught, ["OK. Go now", "ok stop"], early_stop=False, budget={"name": "snr", "snr_db": 10}
+    )
     assert result.calls.backward.tolist() == [20, 20]
     assert decoded == [2, 2]
 
 
-def test_a_text_that_is_the_same_but_for_its_stops_is_decoded_a_few_times_and_never_taken_for_a_success(taught, decoded, monkeypatch):
-    # as the model would write "ok go now" for the truth "ok go, now": letter for letter another text at every step
-    monkeypatch.setattr(Goal, "doubtful", lambda goal, outputs: torch.ones(len(goal.reference), dtype=torch.bool))
-    monkeypatch.setattr(WhisperTranscripts, "says", lambda answers, texts, first=None: torch.zeros(len(texts), dtype=torch.bool))
+def test_a_text_that_is_the_same_but_for_its_stops_is_decoded_a_few_times_and_never_taken_for_a_success(
+    taught, decoded, monkeypatch
+):
+    # as the model would write "ok go now" for the truth "ok go, now": letter for letter another text at every
+    # step
+    monkeypatch.setattr(
+        Goal, "doubtful", lambda goal, outputs: torch.ones(len(goal.reference), dtype=torch.bool)
+    )
+    monkeypatch.setattr(
+        WhisperTranscripts,
+        "says",
+        lambda answers, texts, first=None: torch.zeros(len(texts), dtype=torch.bool),
+    )
     result = attacked(taught, ["ok go now", "ok stop"])
     assert result.calls.backward.tolist() == [20, 20]
     assert not result.success.any()
@@ -266,7 +315,8 @@ def test_a_text_that_is_the_same_but_for_its_stops_is_decoded_a_few_times_and_ne
 
 
 def test_a_success_of_the_fast_path_that_the_full_one_rejects_does_not_end_the_search(taught, monkeypatch):
-    # a budget under which a clip is fooled, but not by the random start: weights that were taught here differ from machine to machine
+    # a budget under which a clip is fooled, but not by the random start: weights that were taught here differ
+    # from machine to machine
     budgets = [{"name": "linf", "eps": eps} for eps in (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)]
     settings = [{"steps": 40, "budget": budget, "goal": "untargeted"} for budget in budgets]
     settings += [{**setting, "goal": {"name": "transcript", "text": "ok stop"}} for setting in settings]
@@ -288,7 +338,9 @@ def test_a_success_of_the_fast_path_that_the_full_one_rejects_does_not_end_the_s
     result = attacked(taught, ["ok go now", "ok stop"], **wanted)
     assert (result.success | (result.calls.backward == 40)).all()  # only a success leaves early
     assert int(result.calls.backward[row]) > 1
-    assert result.calls.forward[row] > result.calls.backward[row]  # a claim that is settled is a pass over the full path
+    assert (
+        result.calls.forward[row] > result.calls.backward[row]
+    )  # a claim that is settled is a pass over the full path
 
 
 @pytest.mark.parametrize("fast", [False, True])
@@ -310,7 +362,9 @@ def test_a_clip_gets_the_same_bits_alone_and_beside_others_and_is_searched_in_si
     try:
         together = gradient(x, lengths, TEXTS)
         for i, n in enumerate(lengths.tolist()):
-            assert torch.equal(gradient(x[i : i + 1, :n], lengths[i : i + 1], TEXTS[i : i + 1])[0], together[i, :n])
+            assert torch.equal(
+                gradient(x[i : i + 1, :n], lengths[i : i + 1], TEXTS[i : i + 1])[0], together[i, :n]
+            )
             assert (together[i, n:] == 0).all()
     finally:
         torch.set_num_threads(threads)
@@ -325,9 +379,13 @@ def test_clips_computed_all_at_once_get_what_they_get_one_after_the_other(tiny):
     torch.testing.assert_close(side_by_side.nll(TEXTS, 1.0), apart.nll(TEXTS, 1.0), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(side_by_side.language_logits, apart.language_logits, rtol=1e-4, atol=1e-4)
     assert side_by_side.would_transcribe(TEXTS).tolist() == apart.would_transcribe(TEXTS).tolist()
-    assert side_by_side.texts() == apart.texts() == [apart.rows(torch.tensor([i])).texts()[0] for i in range(3)]
+    assert (
+        side_by_side.texts() == apart.texts() == [apart.rows(torch.tensor([i])).texts()[0] for i in range(3)]
+    )
     some = torch.tensor([2, 0])
-    torch.testing.assert_close(side_by_side.rows(some).nll(["ok", "go"]), apart.rows(some).nll(["ok", "go"]), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        side_by_side.rows(some).nll(["ok", "go"]), apart.rows(some).nll(["ok", "go"]), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_texts_are_written_in_the_language_that_is_detected(tiny):
@@ -335,8 +393,12 @@ def test_texts_are_written_in_the_language_that_is_detected(tiny):
     answers = made(tiny[0])(x, lengths)
     assert answers.language_logits.shape == (3, 99)
     assert answers.detected == [LANGUAGES[i] for i in answers.language_logits.argmax(1).tolist()]
-    assert answers.prefixes[:, 1].tolist() == [answers.tokens.start + 1 + LANGUAGES.index(code) for code in answers.detected]
-    assert set(made(tiny[0], language="cs")(x, lengths).prefixes[:, 1].tolist()) == {answers.tokens.start + 1 + LANGUAGES.index("cs")}
+    assert answers.prefixes[:, 1].tolist() == [
+        answers.tokens.start + 1 + LANGUAGES.index(code) for code in answers.detected
+    ]
+    assert set(made(tiny[0], language="cs")(x, lengths).prefixes[:, 1].tolist()) == {
+        answers.tokens.start + 1 + LANGUAGES.index("cs")
+    }
 
 
 def test_an_english_whisper_has_no_language_to_detect(tmp_path):
@@ -354,23 +416,34 @@ def test_openais_file_gives_the_same_model(tiny, tmp_path):
     model = made(tiny[0])
     d = inner(model).dims
     dims = {"n_mels": d.mels, "n_vocab": d.vocabulary, "n_audio_ctx": d.positions, "n_text_ctx": d.context}
-    dims |= {f"n_{side}_{name}": n for side in ("audio", "text") for name, n in (("state", d.width), ("head", d.heads), ("layer", 2))}
+    dims |= {
+        f"n_{side}_{name}": n
+        for side in ("audio", "text")
+        for name, n in (("state", d.width), ("head", d.heads), ("layer", 2))
+    }
     torch.save({"dims": dims, "model_state_dict": inner(model).state_dict()}, tmp_path / "mine.pt")
     (tmp_path / "vocab.json").write_text((tiny[0] / "vocab.json").read_text())
     x, lengths = clips()
     again = made(tmp_path / "mine.pt", language=None)
     assert again.tokens.languages == []  # a vocabulary this small: taken for an English one
-    assert all(torch.equal(a, b) for a, b in zip(inner(again).state_dict().values(), inner(model).state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(inner(again).state_dict().values(), inner(model).state_dict().values(), strict=True)
+    )
     assert again(x, lengths).nll(TEXTS).shape == (3,)
 
 
 def test_a_ctranslate2_file_in_two_parts_gives_the_same_weights(tiny, tmp_path):
     state = {k: v.half() for k, v in inner(made(tiny[0])).state_dict().items()}
-    stored = {"encoder/num_heads": torch.tensor(2, dtype=torch.int16), "decoder/embeddings/weight": state["decoder.token_embedding.weight"]}
+    stored = {
+        "encoder/num_heads": torch.tensor(2, dtype=torch.int16),
+        "decoder/embeddings/weight": state["decoder.token_embedding.weight"],
+    }
     for side, last in (("encoder", "ln_post"), ("decoder", "ln")):
         stored[f"{side}/position_encodings/encodings"] = state[f"{side}.positional_embedding"]
         stored |= {
-            f"{side}/layer_norm/{theirs}": state[f"{side}.{last}.{ours}"] for theirs, ours in (("gamma", "weight"), ("beta", "bias"))
+            f"{side}/layer_norm/{theirs}": state[f"{side}.{last}.{ours}"]
+            for theirs, ours in (("gamma", "weight"), ("beta", "bias"))
         }
         for i in range(2):
             a, b = f"{side}.blocks.{i}", f"{side}/layer_{i}"
@@ -380,8 +453,11 @@ def test_a_ctranslate2_file_in_two_parts_gives_the_same_weights(tiny, tmp_path):
                 stored[f"{b}/{theirs}/layer_norm/gamma"] = state[f"{a}.{ours}_ln.weight"]
                 stored[f"{b}/{theirs}/layer_norm/beta"] = state[f"{a}.{ours}_ln.bias"]
                 for kind in ("weight", "bias"):
-                    groups = {"attn": (("query", "key", "value"), ("out",)), "cross_attn": (("query",), ("key", "value"), ("out",)),
-                              "mlp": (("0",), ("2",))}[ours]  # fmt: skip
+                    groups = {
+                        "attn": (("query", "key", "value"), ("out",)),
+                        "cross_attn": (("query",), ("key", "value"), ("out",)),
+                        "mlp": (("0",), ("2",)),
+                    }[ours]
                     for number, group in enumerate(groups):
                         stored[f"{b}/{theirs}/linear_{number}/{kind}"] = torch.cat(
                             [state.get(f"{a}.{ours}.{name}.{kind}", torch.zeros(32).half()) for name in group]
@@ -396,7 +472,9 @@ def test_a_ctranslate2_file_in_two_parts_gives_the_same_weights(tiny, tmp_path):
     for name, value in stored.items():
         raw = value.numpy().tobytes()
         code = {torch.int16: 2, torch.float16: 4}[value.dtype]
-        data += string(name) + struct.pack(f"<B{value.ndim}IBI", value.ndim, *value.shape, code, len(raw)) + raw
+        data += (
+            string(name) + struct.pack(f"<B{value.ndim}IBI", value.ndim, *value.shape, code, len(raw)) + raw
+        )
     data += struct.pack("<I", 1) + string("decoder/projection/weight") + string("decoder/embeddings/weight")
     (tmp_path / "1").write_bytes(data[:1000])
     (tmp_path / "2").write_bytes(data[1000:])
@@ -444,7 +522,10 @@ def spoken(text, voice):
 def test_the_published_tiny_en_understands_and_is_fooled():
     get("whisper-tiny.en", progress=lambda _: None)
     model = load_model("whisper")
-    text, x = "The children are playing in the garden.", spoken("The children are playing in the garden.", "en-us")
+    text, x = (
+        "The children are playing in the garden.",
+        spoken("The children are playing in the garden.", "en-us"),
+    )
     with torch.no_grad():
         full = model(x)
         assert full.texts() == [text]

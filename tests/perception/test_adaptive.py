@@ -1,4 +1,5 @@
-"""Adaptive levels: psi beside QUEST+ and entropies written out in loops; what a killed server computes again; how well it measures."""
+"""Adaptive levels: psi beside QUEST+ and entropies written out in loops; what a killed server computes again;
+how well it measures."""
 
 import math
 from itertools import pairwise
@@ -65,14 +66,18 @@ def test_psi_about_the_threshold_leaves_the_least_entropy_of_its_marginal():
 
 
 def predicted(level, answer, history):
-    """Chance of an answer: ratio of the likelihoods of the history with and without it, both summed over the grid."""
+    """Chance of an answer: ratio of the likelihoods of the history with and without it, both summed over the
+    grid."""
     g = grid(COARSE)
 
     def summed(trials):
         total = 0.0
         for t in g.thresholds:
             p = [probability(x, t, g.slope, g.lapse, g.gamma) for x, _ in trials]
-            total += sum(math.prod(q[k] if a else 1 - q[k] for q, (_, a) in zip(p, trials, strict=True)) for k in range(len(g.slope)))
+            total += sum(
+                math.prod(q[k] if a else 1 - q[k] for q, (_, a) in zip(p, trials, strict=True))
+                for k in range(len(g.slope))
+            )
         return total
 
     return summed([*history, (level, answer)]) / summed(history)
@@ -90,7 +95,9 @@ def test_a_killed_server_computes_the_same_levels_again(method):
 
 
 def test_other_seeds_give_other_random_levels_and_the_same_psi():
-    drawn = [[next_level(Options(method="random"), [(50.0, True)] * n, seed) for n in range(10)] for seed in (0, 1)]
+    drawn = [
+        [next_level(Options(method="random"), [(50.0, True)] * n, seed) for n in range(10)] for seed in (0, 1)
+    ]
     assert drawn[0] != drawn[1]
     assert next_level(Options(), [(50.0, True)], 0) == next_level(Options(), [(50.0, True)], 1)
 
@@ -147,7 +154,11 @@ def test_psi_measures_better_than_random_levels_and_than_a_staircase_as_usually_
     n, trials = 300, 20
     prior = Prior(step=2, slopes=5, lapses=(0.02, 0.06), gammas=(0.04,))
     rng = np.random.default_rng(11)
-    threshold, slope, lapse = rng.uniform(15, 85, n), np.exp(rng.uniform(math.log(2), math.log(32), n)), rng.uniform(0, 0.08, n)
+    threshold, slope, lapse = (
+        rng.uniform(15, 85, n),
+        np.exp(rng.uniform(math.log(2), math.log(32), n)),
+        rng.uniform(0, 0.08, n),
+    )
     luck = rng.random((n, trials))
     errors, inside = {}, 0
     for method in ("psi", "random", "staircase"):

@@ -1,4 +1,5 @@
-"""The masking threshold beside the procedure of Qin et al. 2019, written out in loops on 16-bit integers, frame by frame."""
+"""The masking threshold beside the procedure of Qin et al. 2019, written out in loops on 16-bit integers,
+frame by frame."""
 
 import math
 
@@ -15,7 +16,12 @@ BARK = 13 * np.arctan(0.00076 * HZ) + 3.5 * np.arctan((HZ / 7500) ** 2)
 
 
 def hearing(hz):
-    return 3.64 * (hz / 1000) ** -0.8 - 6.5 * math.exp(-0.6 * (hz / 1000 - 3.3) ** 2) + 0.001 * (hz / 1000) ** 4 - 12
+    return (
+        3.64 * (hz / 1000) ** -0.8
+        - 6.5 * math.exp(-0.6 * (hz / 1000 - 3.3) ** 2)
+        + 0.001 * (hz / 1000) ** 4
+        - 12
+    )
 
 
 def power(x):
@@ -23,7 +29,9 @@ def power(x):
     x = np.pad(x, (0, max(0, 2048 - len(x))))
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(2048) / 2048)
     starts = range(0, len(x) - 2048 + 1, 512)
-    return np.stack([np.abs(math.sqrt(8 / 3) * np.fft.rfft(x[s : s + 2048] * window) / 2048) ** 2 for s in starts])
+    return np.stack(
+        [np.abs(math.sqrt(8 / 3) * np.fft.rfft(x[s : s + 2048] * window) / 2048) ** 2 for s in starts]
+    )
 
 
 def pruned(maskers):
@@ -76,11 +84,15 @@ def speech(n, text="seven zero", voice="en-us"):
 
 CLIPS = {
     "speech": lambda: speech(6000),
-    "another voice, very quiet": lambda: speech(6000, "open the door", "en-gb-scotland+f3") * np.float32(0.003),
+    "another voice, very quiet": lambda: (
+        speech(6000, "open the door", "en-gb-scotland+f3") * np.float32(0.003)
+    ),
     "speech after digital silence": lambda: np.concatenate([np.zeros(3000, np.float32), speech(4000)]),
     "white noise": lambda: noise(4096),
     "a clipped tone": lambda: tone(4096, 440.3, 3.0) + noise(4096, 1e-5),
-    "two tones half a bark apart, one nearly inaudible": lambda: tone(4096, 1000, 0.5) + tone(4096, 1080, 1e-4) + noise(4096, 1e-6),
+    "two tones half a bark apart, one nearly inaudible": lambda: (
+        tone(4096, 1000, 0.5) + tone(4096, 1080, 1e-4) + noise(4096, 1e-6)
+    ),
     "a clip shorter than a frame": lambda: speech(900),
     "one sample": lambda: np.array([0.5], np.float32),
 }
@@ -102,24 +114,37 @@ def test_the_threshold_is_that_of_the_procedure(name):
 
 
 def test_the_scan_equals_taking_maskers_out_of_a_list():
-    """Rows of noise have some 340 maskers; many rows go through every branch, ties and runs of inaudible ones too."""
+    """Rows of noise have some 340 maskers; many rows go through every branch, ties and runs of inaudible ones
+    too."""
     from limen.perception.masking import _maskers, bark, quiet_db
 
     draw = torch.Generator().manual_seed(0)
-    levels = (torch.randn(300, 1025, generator=draw, dtype=torch.float64) * 12 + torch.linspace(-40, 40, 300)[:, None]).round()
+    levels = (
+        torch.randn(300, 1025, generator=draw, dtype=torch.float64) * 12
+        + torch.linspace(-40, 40, 300)[:, None]
+    ).round()
     hz = torch.from_numpy(HZ)
     rows, bins, _ = _maskers(levels, bark(hz), quiet_db(hz))
     for i, level in enumerate(levels.numpy()):
         peaks = [k for k in range(1, 1024) if level[k] > level[k - 1] and level[k] > level[k + 1]]
         # the very numbers that are compared: equal levels must stay equal
-        loudness = 10 * (10 ** (torch.from_numpy(np.stack([level[[k - 1, k, k + 1]] for k in peaks])) / 10)).sum(1).log10()
-        assert bins[rows == i].tolist() == [k for k, _ in pruned(list(zip(peaks, loudness.tolist(), strict=True)))]
+        loudness = (
+            10
+            * (10 ** (torch.from_numpy(np.stack([level[[k - 1, k, k + 1]] for k in peaks])) / 10))
+            .sum(1)
+            .log10()
+        )
+        assert bins[rows == i].tolist() == [
+            k for k, _ in pruned(list(zip(peaks, loudness.tolist(), strict=True)))
+        ]
 
 
 def test_a_batch_gives_what_its_members_give_alone_and_nothing_else():
     clips = [make() for make in CLIPS.values()] + [np.zeros(3000, np.float32)]
     x, lengths = batched(clips)
-    loud = torch.where(torch.arange(x.shape[1]) < lengths[:, None], x, 0.9)  # what stands in the padding does not matter
+    loud = torch.where(
+        torch.arange(x.shape[1]) < lengths[:, None], x, 0.9
+    )  # what stands in the padding does not matter
     theta, psd_max = masking_threshold(loud, lengths, RATE_HZ)
     for i, clip in enumerate(clips):
         alone, largest = masking_threshold(torch.from_numpy(clip)[None], None, RATE_HZ)
@@ -131,9 +156,13 @@ def test_a_batch_gives_what_its_members_give_alone_and_nothing_else():
 
 def test_silence_hides_nothing_beyond_the_threshold_of_hearing():
     theta, psd_max = masking_threshold(torch.zeros(1, 4096), None, RATE_HZ)
-    expected = torch.tensor([10 ** (hearing(hz) / 10) if z > 1 else 0.0 for hz, z in zip(HZ[1:], BARK[1:], strict=True)],
-                            dtype=torch.float32)  # fmt: skip
-    torch.testing.assert_close(theta[0], torch.cat([torch.zeros(1), expected]).expand(5, -1), rtol=1e-5, atol=0)
+    expected = torch.tensor(
+        [10 ** (hearing(hz) / 10) if z > 1 else 0.0 for hz, z in zip(HZ[1:], BARK[1:], strict=True)],
+        dtype=torch.float32,
+    )
+    torch.testing.assert_close(
+        theta[0], torch.cat([torch.zeros(1), expected]).expand(5, -1), rtol=1e-5, atol=0
+    )
     assert torch.isfinite(perturbation_psd(torch.ones(1, 4096), psd_max)).all()
 
 
@@ -149,7 +178,8 @@ def test_the_power_of_a_change_has_the_gradient_that_differences_give_and_none_a
     masking = Masking.of(x, None, RATE_HZ)
     delta = torch.from_numpy(noise(3000, 1e-3)).double()[None]
     assert torch.autograd.gradcheck(
-        lambda part: masking.excess(torch.cat([delta[:, :-3], part], 1)), delta[:, -3:].clone().requires_grad_()
+        lambda part: masking.excess(torch.cat([delta[:, :-3], part], 1)),
+        delta[:, -3:].clone().requires_grad_(),
     )
     still = torch.zeros_like(delta, requires_grad=True)
     (gradient,) = torch.autograd.grad(masking.excess(still).sum(), still)
@@ -162,13 +192,17 @@ def test_a_click_at_either_end_of_the_clip_is_measured():
     clicks = torch.zeros(3, 5000)
     clicks[0, 0] = clicks[1, 2500] = clicks[2, -1] = 0.01
     energy = masking.rows(torch.zeros(3, dtype=torch.long)).psd(clicks).sum((1, 2))
-    torch.testing.assert_close(energy, energy[1].expand(3), rtol=1e-3, atol=0)  # each stands in four frames whose squared windows sum alike
+    torch.testing.assert_close(
+        energy, energy[1].expand(3), rtol=1e-3, atol=0
+    )  # each stands in four frames whose squared windows sum alike
 
 
 def test_shares_and_means_are_taken_over_each_clips_own_frames():
     clips = [speech(7000), speech(900), noise(3000)]
     x, lengths = batched(clips)
-    delta = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(noise(len(c), 1e-3, seed=i)) for i, c in enumerate(clips)], batch_first=True)
+    delta = torch.nn.utils.rnn.pad_sequence(
+        [torch.from_numpy(noise(len(c), 1e-3, seed=i)) for i, c in enumerate(clips)], batch_first=True
+    )
     together = Masking.of(x, lengths, RATE_HZ)
     for i, clip in enumerate(clips):
         alone = Masking.of(torch.from_numpy(clip)[None], None, RATE_HZ)

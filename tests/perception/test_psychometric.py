@@ -1,4 +1,5 @@
-"""The posterior on a grid beside brute force and maximum likelihood; and what it says when there is hardly anything to say."""
+"""The posterior on a grid beside brute force and maximum likelihood; and what it says when there is hardly
+anything to say."""
 
 import dataclasses
 import json
@@ -36,7 +37,9 @@ def test_the_posterior_is_the_product_of_prior_and_likelihood_written_out_in_loo
         for s in np.geomspace(2, 32, 4):
             for lapse in (0.02, 0.06):
                 p = [0.04 + (0.96 - lapse) * norm.cdf((x - t) / s) for x in levels]
-                points.append((t, s, lapse, math.prod(q if a else 1 - q for q, a in zip(p, answers, strict=True))))
+                points.append(
+                    (t, s, lapse, math.prod(q if a else 1 - q for q, a in zip(p, answers, strict=True)))
+                )
     t, s, lapse, w = np.array(points).T
     w /= w.sum()
     found = fit(levels, answers, SMALL)
@@ -45,7 +48,9 @@ def test_the_posterior_is_the_product_of_prior_and_likelihood_written_out_in_loo
     assert found.slope.mean == pytest.approx(w @ s)
     assert found.lapse.mean == pytest.approx(w @ lapse)
     assert found.marginal == pytest.approx([w[t == x].sum() for x in np.arange(0, 101, 5)])
-    assert found.best == pytest.approx({"threshold": t[w.argmax()], "slope": s[w.argmax()], "lapse": lapse[w.argmax()], "gamma": 0.04})
+    assert found.best == pytest.approx(
+        {"threshold": t[w.argmax()], "slope": s[w.argmax()], "lapse": lapse[w.argmax()], "gamma": 0.04}
+    )
 
 
 def test_with_many_answers_the_posterior_is_that_of_maximum_likelihood():
@@ -62,7 +67,9 @@ def test_with_many_answers_the_posterior_is_that_of_maximum_likelihood():
     assert found.threshold.mean == pytest.approx(best.x[0], abs=0.1)
     assert found.slope.median == pytest.approx(math.exp(best.x[1]), rel=0.02)
     assert found.threshold.sd == pytest.approx(math.sqrt(best.hess_inv[0, 0]), rel=0.1)
-    assert found.threshold.high - found.threshold.low == pytest.approx(2 * 1.96 * found.threshold.sd, rel=0.02)
+    assert found.threshold.high - found.threshold.low == pytest.approx(
+        2 * 1.96 * found.threshold.sd, rel=0.02
+    )
 
 
 def test_no_answers_give_the_prior_and_a_flat_one():
@@ -81,12 +88,24 @@ def test_equal_answers_give_a_bound_and_say_so(answer, trials):
     found = fit([50.0] * trials, [answer] * trials)
     assert found.open_end == ("low" if answer else "high")
     assert (found.threshold.mean < 50) == answer
-    assert all(np.isfinite([getattr(e, n) for e in (found.threshold, found.slope, found.lapse) for n in ("mean", "sd", "low", "high")]))
+    assert all(
+        np.isfinite(
+            [
+                getattr(e, n)
+                for e in (found.threshold, found.slope, found.lapse)
+                for n in ("mean", "sd", "low", "high")
+            ]
+        )
+    )
     assert sum(found.marginal) == pytest.approx(1)
 
 
 def test_an_answer_that_a_prior_without_lapses_rules_out_breaks_nothing():
-    found = fit([0.0, 100.0, 100.0], [True, False, True], Prior(lapses=(0.0,), gammas=(0.0,), steepest=2, shallowest=2, slopes=1))
+    found = fit(
+        [0.0, 100.0, 100.0],
+        [True, False, True],
+        Prior(lapses=(0.0,), gammas=(0.0,), steepest=2, shallowest=2, slopes=1),
+    )
     assert np.isfinite(found.threshold.mean)
     assert found.slope.sd == 0
 
@@ -108,11 +127,15 @@ def test_quantiles_of_a_grid_are_those_of_the_distribution_it_stands_for():
 
 
 def test_pooled_thresholds_have_the_mean_and_spread_of_listeners_who_are_known_exactly():
-    """With likelihoods that are spikes, the posterior of mu is Student's, of the thresholds themselves (with a flat prior on tau)."""
+    """With likelihoods that are spikes, the posterior of mu is Student's, of the thresholds themselves (with
+    a flat prior on tau)."""
     prior = Prior(lapses=(0.01,), gammas=(0.01,), steepest=1, shallowest=1, slopes=1)
     thresholds = np.array([30, 38, 41, 44, 47, 50, 52, 55, 57, 60, 66, 72])
     levels = [np.repeat([t - 0.5, t + 0.5], 400) for t in thresholds]
-    fits = [fit(x, np.arange(800) % 400 < 400 * probability(x, t, 1, 0.01, 0.01), prior) for x, t in zip(levels, thresholds, strict=True)]
+    fits = [
+        fit(x, np.arange(800) % 400 < 400 * probability(x, t, 1, 0.01, 0.01), prior)
+        for x, t in zip(levels, thresholds, strict=True)
+    ]
     found = pooled(fits, prior)
     assert found.listeners == 12
     assert found.mean.mean == pytest.approx(thresholds.mean(), abs=0.3)
@@ -145,12 +168,19 @@ def test_levels_and_answers_must_be_as_many():
 
 
 def test_impossible_priors_are_refused_in_words():
-    for values, words in (({"highest": 0}, "one step"), ({"shallowest": 1}, "steepest"), ({"gammas": [0.5, 0.95]}, "less than 1")):
+    for values, words in (
+        ({"highest": 0}, "one step"),
+        ({"shallowest": 1}, "steepest"),
+        ({"gammas": [0.5, 0.95]}, "less than 1"),
+    ):
         with pytest.raises(UserError, match=words):
             parse_options(Prior, values, "prior")
 
 
-@pytest.mark.parametrize("huge", [{"slopes": 10**9}, {"step": 1e-6}, {"lowest": -1e308, "highest": 1e308}, {"lapses": [0.01] * 1000}])
+@pytest.mark.parametrize(
+    "huge",
+    [{"slopes": 10**9}, {"step": 1e-6}, {"lowest": -1e308, "highest": 1e308}, {"lapses": [0.01] * 1000}],
+)
 def test_a_grid_that_fits_no_memory_is_refused_before_it_is_made(huge):
     with pytest.raises(UserError, match=r"the grid would have .* points, and at most 20,000,000"):
         parse_options(Prior, huge, "prior")

@@ -13,7 +13,9 @@ from limen.perception.similarity import homographies, moved, pass_score, ssim
 
 def waves(colours, height, width):
     """A picture and the same with finer waves on top."""
-    k, i, j = torch.meshgrid(*(torch.arange(n, dtype=torch.float64) for n in (colours, height, width)), indexing="ij")
+    k, i, j = torch.meshgrid(
+        *(torch.arange(n, dtype=torch.float64) for n in (colours, height, width)), indexing="ij"
+    )
     x = 0.5 + 0.4 * torch.sin(0.7 * i + 0.3 * j + k)
     return x[None], (x + 0.1 * torch.cos(1.3 * i - 0.9 * j + 2 * k)).clamp(0, 1)[None]
 
@@ -21,7 +23,12 @@ def waves(colours, height, width):
 def spots(side, n=1, seed=0):
     """Pictures of soft spots, large and small."""
     draw = torch.Generator().manual_seed(seed)
-    parts = [F.interpolate(torch.rand(n, 1, k, k, generator=draw, dtype=torch.float64), (side, side), mode="bicubic") for k in (3, 6, 10)]
+    parts = [
+        F.interpolate(
+            torch.rand(n, 1, k, k, generator=draw, dtype=torch.float64), (side, side), mode="bicubic"
+        )
+        for k in (3, 6, 10)
+    ]
     return torch.stack(parts).mean(0).clamp(0, 1)
 
 
@@ -31,14 +38,17 @@ def turned(degrees, right=0.0, down=0.0):
     return torch.tensor([[[c, -s, right], [s, c, down], [0, 0, 1]]], dtype=torch.float64)
 
 
-# skimage.metrics.structural_similarity 0.26.0 of the same two pictures: gaussian_weights=True, sigma=1.5, use_sample_covariance=False,
-# data_range=1.0, channel_axis=0
-@pytest.mark.parametrize(("shape", "expected"), [
-    ((1, 28, 28), 0.9578292249431384),
-    ((3, 40, 56), 0.9578119929042973),
-    ((1, 11, 13), 0.9538455806324726),
-    ((3, 12, 12), 0.9587385554671277),
-])  # fmt: skip
+# skimage.metrics.structural_similarity 0.26.0 of the same two pictures: gaussian_weights=True, sigma=1.5,
+# use_sample_covariance=False, data_range=1.0, channel_axis=0
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((1, 28, 28), 0.9578292249431384),
+        ((3, 40, 56), 0.9578119929042973),
+        ((1, 11, 13), 0.9538455806324726),
+        ((3, 12, 12), 0.9587385554671277),
+    ],
+)
 def test_structural_similarity_is_that_of_scikit_image(shape, expected):
     x, y = waves(*shape)
     assert float(ssim(x, y)) == pytest.approx(expected, abs=1e-12)

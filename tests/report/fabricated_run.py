@@ -1,4 +1,5 @@
-"""A run folder as the engine writes it, made up from a seed: pictures, clips and transcripts, several attacks, sweeps, curves, failures."""
+"""A run folder as the engine writes it, made up from a seed: pictures, clips and transcripts, several
+attacks, sweeps, curves, failures."""
 
 import json
 import math
@@ -17,7 +18,13 @@ from limen.metrics.base.summary import summarise as summarised
 
 COMMANDS = ["yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "unknown", "silence"]
 DIGITS = [str(d) for d in range(10)]
-SENTENCES = ["seven two nine", "one one four zero", "please turn the light off", "nine eight", "six three five two"]
+SENTENCES = [
+    "seven two nine",
+    "one one four zero",
+    "please turn the light off",
+    "nine eight",
+    "six three five two",
+]
 BINARY = ("correct", "clean_correct", "success", "already", "fooled")
 
 
@@ -41,7 +48,9 @@ class Fabricated:
         self.folder, self.name, self.cells = folder, name, []  # type: ignore[var-annotated]
         self.random = np.random.default_rng(seed)
         (folder / "cells").mkdir(parents=True)
-        (folder / "config.json").write_text(json.dumps({"name": name, "seed": 0, "tasks": [{"task": {"name": "accuracy"}}]}))
+        (folder / "config.json").write_text(
+            json.dumps({"name": name, "seed": 0, "tasks": [{"task": {"name": "accuracy"}}]})
+        )
         environment = {
             "limen": "0.1.0",
             "git": "0f3c" * 10,
@@ -134,16 +143,33 @@ class Fabricated:
             **(facts or {}),
         }
         if rows is None:
-            rows = [] if error else [self._row(i, kind, output, classes, attack, rate, db, ids, dead) for i in range(n)]
-        shown = [] if error else [self._example(folder, k, row, kind, db) for k, row in enumerate(rows[:examples])]
+            rows = (
+                []
+                if error
+                else [self._row(i, kind, output, classes, attack, rate, db, ids, dead) for i in range(n)]
+            )
+        shown = (
+            []
+            if error
+            else [self._example(folder, k, row, kind, db) for k, row in enumerate(rows[:examples])]
+        )
         (folder / "cell.json").write_text(json.dumps(meta))
-        (folder / "summary.json").write_text(json.dumps({"n": len(rows), "columns": summarise(rows), "result": result or {}}))
+        (folder / "summary.json").write_text(
+            json.dumps({"n": len(rows), "columns": summarise(rows), "result": result or {}})
+        )
         (folder / "examples.json").write_text(json.dumps(shown))
         names = list(dict.fromkeys(k for row in rows for k in row))
         pq.write_table(
             pa.table(
                 {
-                    k: [json.dumps(r[k]) if k == "missing" and r[k] else r.get(k) or None if k == "missing" else r.get(k) for r in rows]
+                    k: [
+                        json.dumps(r[k])
+                        if k == "missing" and r[k]
+                        else r.get(k) or None
+                        if k == "missing"
+                        else r.get(k)
+                        for r in rows
+                    ]
                     for k in names
                 }
             ),
@@ -153,15 +179,30 @@ class Fabricated:
         return cell_id
 
     def close(self) -> Path:
-        content = {"name": self.name, "description": "Spoken commands, digits and a recogniser under attack.", "cells": self.cells}
+        content = {
+            "name": self.name,
+            "description": "Spoken commands, digits and a recogniser under attack.",
+            "cells": self.cells,
+        }
         (self.folder / "summary.json").write_text(json.dumps(content))
         return self.folder
 
     def _row(
-        self, i: int, kind: Any, output: Any, classes: Any, attack: str, rate: float, db: float, ids: Any, dead: float
+        self,
+        i: int,
+        kind: Any,
+        output: Any,
+        classes: Any,
+        attack: str,
+        rate: float,
+        db: float,
+        ids: Any,
+        dead: float,
     ) -> dict[str, Any]:
         draw = self.random
-        right = (i + 0.5) * 0.6180339887498949 % 1 < rate  # evenly spread, so that the rate is met whatever the draws
+        right = (
+            i + 0.5
+        ) * 0.6180339887498949 % 1 < rate  # evenly spread, so that the rate is met whatever the draws
         if classes:
             label = classes[i % len(classes)]
             said = label if right else classes[(i + 1 + int(draw.integers(len(classes) - 1))) % len(classes)]
@@ -171,7 +212,12 @@ class Fabricated:
             said = (
                 label
                 if right
-                else " ".join(["two" if draw.random() < 0.5 else w for w in words[: max(1, len(words) - int(draw.integers(0, 2)))]])
+                else " ".join(
+                    [
+                        "two" if draw.random() < 0.5 else w
+                        for w in words[: max(1, len(words) - int(draw.integers(0, 2)))]
+                    ]
+                )
             )
         row: dict[str, Any] = {
             "id": ids[i % len(ids)] if ids else f"speaker{i:03d}_nohash_0",
@@ -180,7 +226,12 @@ class Fabricated:
             "adversarial_prediction": said,
         }
         if attack != "none":
-            row |= {"success": not right, "forward_calls": 41, "backward_calls": 40, "dead_gradients": round(40 * dead)}
+            row |= {
+                "success": not right,
+                "forward_calls": 41,
+                "backward_calls": 40,
+                "dead_gradients": round(40 * dead),
+            }
         row |= {"clean_correct": 1.0, "correct": float(said == label), "fooled": float(said != label)}
         missing: dict[str, str] = {}
         if output == "class":
@@ -197,7 +248,9 @@ class Fabricated:
         if kind == "clip":
             for part, offset in (("", 0.0), ("_vocal", 1.0), ("_background", 14.0)):
                 for stem, lower in (("peak_db", 0.0), ("mean_db", 12.0)):
-                    row[stem + part] = None if attack == "none" else float(db + offset - lower + draw.normal(0, 3.0))
+                    row[stem + part] = (
+                        None if attack == "none" else float(db + offset - lower + draw.normal(0, 3.0))
+                    )
             row |= {
                 "snr_db": None if attack == "none" else float(-db - 6 + draw.normal(0, 2)),
                 "stoi": float(draw.uniform(0.8, 1)),
@@ -225,7 +278,11 @@ class Fabricated:
         t = np.arange(16000) / 16000
         pitch = self.random.uniform(90, 220) * (1 + 0.15 * np.sin(2 * np.pi * 2 * t))
         phase = 2 * np.pi * np.cumsum(pitch) / 16000
-        voice = sum(np.sin(h * phase) * np.exp(-(((h * 150 - f) / 500) ** 2)) for h in range(1, 24) for f in (600, 1500, 2600))
+        voice = sum(
+            np.sin(h * phase) * np.exp(-(((h * 150 - f) / 500) ** 2))
+            for h in range(1, 24)
+            for f in (600, 1500, 2600)
+        )
         x = voice * np.exp(-(((t - 0.45) / 0.16) ** 2)) + 0.01 * self.random.normal(size=16000)
         x *= 0.6 / np.abs(x).max()
         change = np.sin(2 * np.pi * (800 + 2500 * t) * t) * 0.6 * 10 ** (db / 20)
@@ -236,7 +293,11 @@ class Fabricated:
         a, b = np.mgrid[0:28, 0:28]
         x = np.clip(1.2 - abs(np.hypot(a - 14, (b - 14) * self.random.uniform(1, 1.7)) - 8) / 2.2, 0, 1)
         change = self.random.choice([-1.0, 1.0], size=(28, 28)) * 0.1
-        for role, pixels in (("clean", x), ("perturbation", change / 2 + 0.5), ("adversarial", np.clip(x + change, 0, 1))):
+        for role, pixels in (
+            ("clean", x),
+            ("perturbation", change / 2 + 0.5),
+            ("adversarial", np.clip(x + change, 0, 1)),
+        ):
             Image.fromarray((pixels * 255).round().astype(np.uint8)).save(folder / files[role])
 
 
@@ -248,11 +309,25 @@ def full_run(folder: Path) -> Path:
         run.cell(defense=defense, rate=0.97 - kept / 8)
         run.cell(defense=defense, attack="random_noise", budget=peak, rate=0.93 - kept / 8, db=-32)
         run.cell(defense=defense, attack="fgsm", budget=peak, rate=0.35 + kept / 2, db=-32)
-        run.cell(defense=defense, attack="pgd", budget=peak, steps=40, rate=0.04 + kept, db=-34, on_defense=defense != "mp3")
+        run.cell(
+            defense=defense,
+            attack="pgd",
+            budget=peak,
+            steps=40,
+            rate=0.04 + kept,
+            db=-34,
+            on_defense=defense != "mp3",
+        )
         run.cell(defense=defense, attack="cw_l2", steps=100, rate=0.0 if defense == "none" else 0.12, db=-44)
     grid = np.linspace(0.02, 0.4, 9)
-    rates = {name: [float(1 / (1 + math.exp(-(v - 0.08 - 0.012 * k) * 30))) for v in grid] for k, name in enumerate(COMMANDS)}
-    decibel = {name: [float(1 / (1 + math.exp(-(v + 30 - k) / 3))) for v in range(-50, -9, 5)] for k, name in enumerate(COMMANDS)}
+    rates = {
+        name: [float(1 / (1 + math.exp(-(v - 0.08 - 0.012 * k) * 30))) for v in grid]
+        for k, name in enumerate(COMMANDS)
+    }
+    decibel = {
+        name: [float(1 / (1 + math.exp(-(v + 30 - k) / 3))) for v in range(-50, -9, 5)]
+        for k, name in enumerate(COMMANDS)
+    }
     run.cell(
         attack="uap_hc",
         rate=0.5,
@@ -301,7 +376,15 @@ def full_run(folder: Path) -> Path:
         curve = [0.98 * math.exp(-slope * v) for v in values]
         low, high = zip(*(wilson(100 * a, 100) for a in curve), strict=True)
         rows = [
-            {"id": f"d{i}", "label": "1", "clean_prediction": "1", "adversarial_prediction": "2", "value": v, "correct": 0.0, "fooled": 1.0}
+            {
+                "id": f"d{i}",
+                "label": "1",
+                "clean_prediction": "1",
+                "adversarial_prediction": "2",
+                "value": v,
+                "correct": 0.0,
+                "fooled": 1.0,
+            }
             for v in values
             for i in range(4)
         ]
@@ -310,7 +393,12 @@ def full_run(folder: Path) -> Path:
             data="digits",
             kind="picture",
             attack=attack,
-            task={"name": "constrained_accuracy", "constraint": "dissimilarity", "values": values, "how": "auto"},
+            task={
+                "name": "constrained_accuracy",
+                "constraint": "dissimilarity",
+                "values": values,
+                "how": "auto",
+            },
             task_index=2,
             rows=rows,
             examples=0,

@@ -58,7 +58,9 @@ def test_nothing_on_the_page_points_outside(tmp_path: Path, full: Path) -> None:
 
 
 def test_the_number_of_examples_and_their_size_can_be_limited(tmp_path: Path, full: Path) -> None:
-    count = lambda **limits: build(full, tmp_path / "page.html", **limits).read_text(encoding="utf-8").count("<article")  # noqa: E731
+    count = lambda **limits: (
+        build(full, tmp_path / "page.html", **limits).read_text(encoding="utf-8").count("<article")
+    )  # noqa: E731
     attacked = sum(1 for c in read_run(full).done if c.attack != "none" and c.examples)
     assert count(examples=1, megabytes=100) == attacked
     assert count(examples=2, megabytes=100) == 2 * attacked
@@ -137,12 +139,16 @@ def test_threat_models_are_said_in_words(tmp_path: Path) -> None:
     run.cell(kind="picture", attack="cw_l2", goal={"name": "target_class", "target": 3, "among": None})
     run.cell(attack="snr", budget={"name": "snr", "snr_db": 30}, defense="mp3", on_defense=False)
     run.cell(
-        output="transcript", attack="say", goal={"name": "transcript", "text": "open the door"}, budget={"name": "peak_db", "peak_db": -32}
+        output="transcript",
+        attack="say",
+        goal={"name": "transcript", "text": "open the door"},
+        budget={"name": "peak_db", "peak_db": -32},
     )
     run.cell(attack="random_noise", budget={"name": "l2", "eps": 0.1})
     said = {t["attacks"][0]: t["sentence"] for t in threats(read_run(run.close()).cells)}
     assert said["pgd"] == (
-        "The attacker knows the model and the defence (white box), wants any wrong answer, and may change every pixel by at most "
+        "The attacker knows the model and the defence (white box), wants any wrong answer, and may change "
+        "every pixel by at most "
         "0.0314 (8/255); success is judged on the values as stored."
     )
     assert "wants the class 3" in said["cw_l2"]
@@ -155,13 +161,39 @@ def test_threat_models_are_said_in_words(tmp_path: Path) -> None:
 
 def audited(probes: dict[str, float] | None = None, **other: object) -> dict[str, object]:
     """A cell of the task audit: an honest model's, but for what is said."""
-    honest = {"clean": 0.0, "noise": 0.0, "one_step": 0.4, "many_steps": 0.6, "no_gradients": 0.5, "undefended": 0.4, "transfer": 0.3,
-              "anything_allowed": 1.0}  # fmt: skip
-    result = {"probes": honest | (probes or {}), "steps": [0, 1, 10, 40], "loss": [0.1, 0.5, 2.0, 2.5], "reached": [0, 0.1, 0.5, 0.6],
-              "zero_gradients": 0.0, "broken_gradients": 0.0, "gradient_norms": [0.1, 1.0, 8.0], "random": False, "differs": 0.0,
-              "draws": 1, "others": ["other"], "n": 60} | other  # fmt: skip
+    honest = {
+        "clean": 0.0,
+        "noise": 0.0,
+        "one_step": 0.4,
+        "many_steps": 0.6,
+        "no_gradients": 0.5,
+        "undefended": 0.4,
+        "transfer": 0.3,
+        "anything_allowed": 1.0,
+    }
+    result = {
+        "probes": honest | (probes or {}),
+        "steps": [0, 1, 10, 40],
+        "loss": [0.1, 0.5, 2.0, 2.5],
+        "reached": [0, 0.1, 0.5, 0.6],
+        "zero_gradients": 0.0,
+        "broken_gradients": 0.0,
+        "gradient_norms": [0.1, 1.0, 8.0],
+        "random": False,
+        "differs": 0.0,
+        "draws": 1,
+        "others": ["other"],
+        "n": 60,
+    } | other
     rows = [{"id": f"speaker{i:03d}_nohash_0", "label": "yes", "many_steps": i < 36} for i in range(60)]
-    return {"attack": "audit", "task": {"name": "audit", "samples": 60}, "budget": LINF, "result": result, "rows": rows, "examples": 0}
+    return {
+        "attack": "audit",
+        "task": {"name": "audit", "samples": 60},
+        "budget": LINF,
+        "result": result,
+        "rows": rows,
+        "examples": 0,
+    }
 
 
 def test_an_honest_run_raises_no_flag(tmp_path: Path) -> None:
@@ -171,11 +203,20 @@ def test_an_honest_run_raises_no_flag(tmp_path: Path) -> None:
         run.cell(attack="random_noise", budget=budget, variable=variable, rate=1.0)
         run.cell(attack="fgsm", budget=budget, variable=variable, rate=rate + 0.15)
         run.cell(attack="pgd", budget=budget, variable=variable, rate=rate, steps=40)
-    run.cell(attack="pgd", defense="crop_rescale", budget=LINF, rate=0.0, steps=40, facts={"random": True, "draws": 16})
+    run.cell(
+        attack="pgd",
+        defense="crop_rescale",
+        budget=LINF,
+        rate=0.0,
+        steps=40,
+        facts={"random": True, "draws": 16},
+    )
     run.cell(attack="cw_l2", rate=0.0)
     run.cell(attack="pgd", budget=LINF, rate=0.0, steps=40)
     run.cell(**audited())
-    assert {name: check.status for name, check in checks_of(run).items()} == dict.fromkeys(checks_of(run), "pass")
+    assert {name: check.status for name, check in checks_of(run).items()} == dict.fromkeys(
+        checks_of(run), "pass"
+    )
 
 
 def test_each_fault_raises_its_flag_and_no_other(tmp_path: Path) -> None:
@@ -188,19 +229,35 @@ def test_each_fault_raises_its_flag_and_no_other(tmp_path: Path) -> None:
             {"attack": "fgsm", "budget": LINF, "rate": 0.2},
             {"attack": "pgd", "budget": LINF, "rate": 0.7, "steps": 40},
         ],
-        "The attack saw the defence": [{"attack": "pgd", "budget": LINF, "defense": "jpeg", "rate": 0.1, "on_defense": False}],
+        "The attack saw the defence": [
+            {"attack": "pgd", "budget": LINF, "defense": "jpeg", "rate": 0.1, "on_defense": False}
+        ],
         "Living gradients": [{"attack": "pgd", "budget": LINF, "rate": 0.1, "dead": 0.25}],
         "Accuracy falls with the budget": [
-            {"attack": "pgd", "budget": {"name": "linf", "eps": e}, "variable": {"attack.budget.eps": e}, "rate": r}
+            {
+                "attack": "pgd",
+                "budget": {"name": "linf", "eps": e},
+                "variable": {"attack.budget.eps": e},
+                "rate": r,
+            }
             for e, r in ((0.1, 0.1), (0.2, 0.5))
         ],
         "Random models are averaged": [
-            {"attack": "pgd", "budget": LINF, "defense": "crop_rescale", "rate": 0.1, "facts": {"random": True, "draws": 1}}
+            {
+                "attack": "pgd",
+                "budget": LINF,
+                "defense": "crop_rescale",
+                "rate": 0.1,
+                "facts": {"random": True, "draws": 1},
+            }
         ],
         "Unbounded attacks always win": [{"attack": "deepfool", "rate": 0.2}],
         "Gradients beat guessing": [audited({"no_gradients": 0.8})],
         "The loss rises with the steps": [audited(loss=[0.1, 2.5, 2.0, 0.4])],
-        "The attacks keep up with a plain search": [{"attack": "pgd", "budget": LINF, "rate": 0.9, "steps": 40}, audited()],
+        "The attacks keep up with a plain search": [
+            {"attack": "pgd", "budget": LINF, "rate": 0.9, "steps": 40},
+            audited(),
+        ],
     }
     for number, (name, cells) in enumerate(faults.items()):
         run = Fabricated(tmp_path / str(number))
@@ -246,7 +303,11 @@ def test_each_probe_of_gradients_and_answers_has_its_own_words(tmp_path: Path) -
 def test_what_an_honest_model_may_do_raises_no_flag(tmp_path: Path) -> None:
     fair = [
         # robust, and wrong on some samples as they are
-        audited(dict.fromkeys(("clean", "noise", "one_step", "many_steps", "no_gradients", "undefended", "transfer"), 0.3)),
+        audited(
+            dict.fromkeys(
+                ("clean", "noise", "one_step", "many_steps", "no_gradients", "undefended", "transfer"), 0.3
+            )
+        ),
         audited(zero_gradients=0.05),
         audited(random=True, differs=1.0, draws=16),
         audited(loss=[0.1, 0.5, 2.5, 2.45]),
@@ -260,14 +321,30 @@ def test_what_an_honest_model_may_do_raises_no_flag(tmp_path: Path) -> None:
 
 
 def test_a_search_without_the_nets_gradients_that_wins_is_flagged(tmp_path: Path) -> None:
-    proxy = {"attack": "pgd on other", "attack_name": "pgd", "surrogate": {"models": [{"name": "other"}]}, "steps": 40}
+    proxy = {
+        "attack": "pgd on other",
+        "attack_name": "pgd",
+        "surrogate": {"models": [{"name": "other"}]},
+        "steps": 40,
+    }
     for number, (rate, status) in enumerate(((0.5, "pass"), (0.1, "flag"))):
         for blind in (proxy, {"attack": "square", "queries": 500}):
             run = Fabricated(tmp_path / f"{number}{blind['attack']}")
             run.cell(attack="pgd", budget=LINF, rate=0.3, steps=40, examples=0)
-            rows = [{"id": str(i), "label": "yes", "clean_prediction": "yes", "adversarial_prediction": "yes" if i < 60 * rate else "no",
-                     "success": i >= 60 * rate, "correct": float(i < 60 * rate), "forward_calls": 500,
-                     "backward_calls": 40 if blind is proxy else 0, "dead_gradients": 0} for i in range(60)]  # fmt: skip
+            rows = [
+                {
+                    "id": str(i),
+                    "label": "yes",
+                    "clean_prediction": "yes",
+                    "adversarial_prediction": "yes" if i < 60 * rate else "no",
+                    "success": i >= 60 * rate,
+                    "correct": float(i < 60 * rate),
+                    "forward_calls": 500,
+                    "backward_calls": 40 if blind is proxy else 0,
+                    "dead_gradients": 0,
+                }
+                for i in range(60)
+            ]
             run.cell(**blind, budget=LINF, rows=rows, examples=0)
             check = checks_of(run)["Gradients beat guessing"]
             assert (check.status, check.compared) == (status, 1)
@@ -278,18 +355,41 @@ def test_an_attack_that_transfers_better_than_it_works_at_home_is_flagged(tmp_pa
     for number, (away, status) in enumerate(((0.5, "pass"), (0.95, "flag"))):
         run = Fabricated(tmp_path / str(number))
         for proxy, victim in (("cnn", "mlp"), ("mlp", "cnn")):
-            victims = {proxy: {"success": 0.8, "n": 40}, victim: {"success": away if victim == "mlp" else 0.2, "n": 40}}
-            run.cell(net=proxy, attack="pgd", budget=LINF, task={"name": "transfer"}, rows=[], examples=0,
-                     result={"proxy": proxy, "victims": victims})  # fmt: skip
+            victims = {
+                proxy: {"success": 0.8, "n": 40},
+                victim: {"success": away if victim == "mlp" else 0.2, "n": 40},
+            }
+            run.cell(
+                net=proxy,
+                attack="pgd",
+                budget=LINF,
+                task={"name": "transfer"},
+                rows=[],
+                examples=0,
+                result={"proxy": proxy, "victims": victims},
+            )
         check = checks_of(run)["Gradients beat guessing"]
         assert (check.status, check.compared) == (status, 2)
-        assert status == "pass" or check.flags == ["mlp: pgd computed on cnn succeeds on 95.0\u202f%, computed on itself on 80.0\u202f%."]
+        assert status == "pass" or check.flags == [
+            "mlp: pgd computed on cnn succeeds on 95.0\u202f%, computed on itself on 80.0\u202f%."
+        ]
 
 
 def test_samples_that_were_wrong_before_are_not_held_against_the_attack(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
-    rows = [{"id": str(i), "label": "yes", "clean_prediction": "no" if i < 6 else "yes", "adversarial_prediction": "no" if i < 6 else "yes",
-             "success": False, "already": i < 6, "clean_correct": float(i >= 6), "correct": float(i >= 6)} for i in range(60)]  # fmt: skip
+    rows = [
+        {
+            "id": str(i),
+            "label": "yes",
+            "clean_prediction": "no" if i < 6 else "yes",
+            "adversarial_prediction": "no" if i < 6 else "yes",
+            "success": False,
+            "already": i < 6,
+            "clean_correct": float(i >= 6),
+            "correct": float(i >= 6),
+        }
+        for i in range(60)
+    ]
     for attack in ("random_noise", "pgd"):
         run.cell(attack=attack, budget=LINF, rows=rows, examples=0)
     assert checks_of(run)["Noise control"].status == "pass"
@@ -309,15 +409,35 @@ def test_the_page_shows_what_each_probe_fooled_and_the_loss_on_the_way(tmp_path:
 def test_a_larger_snr_is_a_smaller_budget(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     for snr_db, rate in ((40, 0.9), (30, 0.5), (20, 0.0)):
-        run.cell(attack="pgd", budget={"name": "snr", "snr_db": snr_db}, variable={"attack.budget.snr_db": snr_db}, rate=rate, examples=0)
+        run.cell(
+            attack="pgd",
+            budget={"name": "snr", "snr_db": snr_db},
+            variable={"attack.budget.snr_db": snr_db},
+            rate=rate,
+            examples=0,
+        )
     assert checks_of(run)["Accuracy falls with the budget"].status == "pass"
 
 
 def test_curves_that_never_fall_are_flagged_unless_they_are_the_control(tmp_path: Path) -> None:
-    flat = {"constraint": "l2", "values": [0.1, 0.2, 0.4], "accuracy": [0.9, 0.9, 0.9], "low": [0.8] * 3, "high": [0.95] * 3, "n": 50}
+    flat = {
+        "constraint": "l2",
+        "values": [0.1, 0.2, 0.4],
+        "accuracy": [0.9, 0.9, 0.9],
+        "low": [0.8] * 3,
+        "high": [0.95] * 3,
+        "n": 50,
+    }
     for attack, status in (("pgd", "flag"), ("random_noise", "not run")):
         run = Fabricated(tmp_path / attack)
-        run.cell(attack=attack, budget=LINF, task={"name": "constrained_accuracy", "how": "auto"}, rows=[], examples=0, result=flat)
+        run.cell(
+            attack=attack,
+            budget=LINF,
+            task={"name": "constrained_accuracy", "how": "auto"},
+            rows=[],
+            examples=0,
+            result=flat,
+        )
         assert checks_of(run)["Accuracy falls with the budget"].status == status
 
 

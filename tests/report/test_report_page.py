@@ -1,4 +1,5 @@
-"""The page in a real browser: nothing asked of the network, no error, every player and picture works, on a desk and on a phone."""
+"""The page in a real browser: nothing asked of the network, no error, every player and picture works, on a
+desk and on a phone."""
 
 import itertools
 from pathlib import Path
@@ -28,10 +29,18 @@ def opened(browser: Browser, path: Path, width: int = 1280, scheme: str = "light
     page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()  # type: ignore[arg-type]
     page.set_default_timeout(120_000)  # a loaded machine is slow, not wrong
     trouble: list[str] = []
-    page.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None,
+    )
     page.on("pageerror", lambda error: trouble.append(str(error)))
     page.on("requestfailed", lambda request: trouble.append(f"failed: {request.url[:80]}"))
-    page.on("request", lambda request: trouble.append(f"asked: {request.url[:80]}") if request.url.startswith(("http", "ws")) else None)
+    page.on(
+        "request",
+        lambda request: (
+            trouble.append(f"asked: {request.url[:80]}") if request.url.startswith(("http", "ws")) else None
+        ),
+    )
     page.goto(path.as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     return page, trouble
@@ -74,7 +83,9 @@ def test_every_player_decodes_and_every_picture_shows(page: Page) -> None:
 
 def until(page: Page, condition: str) -> None:
     """Wait for a condition. Playwright's own wait needs eval, which the page's security policy forbids."""
-    page.evaluate(f"() => new Promise((done) => {{ const look = () => ({condition}) ? done() : requestAnimationFrame(look); look(); }})")
+    page.evaluate(
+        f"() => new Promise((done) => {{ const look = () => ({condition}) ? done() : requestAnimationFrame(look); look(); }})"
+    )
 
 
 def test_keys_play_stop_and_switch_between_clean_and_adversarial(browser: Browser, report: Path) -> None:
@@ -84,7 +95,11 @@ def test_keys_play_stop_and_switch_between_clean_and_adversarial(browser: Browse
     heard = lambda: group.locator(".one.on").get_attribute("data-role")  # noqa: E731
     group.locator(".one[data-role=clean] .play").focus()
     page.keyboard.press("Space")
-    until(page, "document.querySelector('.one.on .head') && parseFloat(document.querySelector('.one.on .head').style.left) > 5")
+    until(
+        page,
+        "document.querySelector('.one.on .head') && parseFloat(document.querySelector('.one.on "
+        ".head').style.left) > 5",
+    )
     assert heard() == "clean"
     page.keyboard.press("ArrowRight")
     assert heard() == "adversarial"
@@ -96,7 +111,9 @@ def test_keys_play_stop_and_switch_between_clean_and_adversarial(browser: Browse
     assert group.locator(".one.on").count() == 0
     page.locator(".loop").first.uncheck()
     group.locator(".one[data-role=adversarial] .play").click()
-    until(page, "!document.querySelector('.one.on')")  # without repeat it stops by itself at the end of the clip
+    until(
+        page, "!document.querySelector('.one.on')"
+    )  # without repeat it stops by itself at the end of the clip
     assert group.locator("[aria-pressed=true]").count() == 0
     assert trouble == []
 
@@ -127,7 +144,8 @@ def test_headings_descend_by_one_and_every_control_can_be_focused(page: Page) ->
       !(e.innerText || e.alt || e.getAttribute("aria-label"))).map((e) => e.outerHTML.slice(0, 90))""")
     assert unnamed == []
     targets = page.evaluate(
-        "[...document.querySelectorAll('a[href^=\"#\"]')].filter(a => !document.querySelector(a.getAttribute('href'))).length"
+        "[...document.querySelectorAll('a[href^=\"#\"]')].filter(a => "
+        "!document.querySelector(a.getAttribute('href'))).length"
     )
     assert targets == 0
 
@@ -136,7 +154,8 @@ def test_ids_are_unique_and_charts_have_titles(page: Page) -> None:
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
     assert page.evaluate(
-        "[...document.querySelectorAll('svg.chart')].every(s => ['title', 'desc'].every(n => s.querySelector(n).textContent))"
+        "[...document.querySelectorAll('svg.chart')].every(s => ['title', 'desc'].every(n => "
+        "s.querySelector(n).textContent))"
     )
     assert page.locator("svg.chart").count() >= 10
     assert "NaN" not in page.evaluate("[...document.querySelectorAll('svg')].map(s => s.outerHTML).join('')")
@@ -171,7 +190,13 @@ def contrast(page: Page, selector: str) -> float:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_is_readable_in_both_schemes(browser: Browser, report: Path, scheme: str) -> None:
     page, _ = opened(browser, report, scheme=scheme)
-    assert min(contrast(page, s) for s in ("p.lede", ".muted", ".note", ".tag", "nav a", ".answer.wrong", ".pass .verdict")) >= 4.5
+    assert (
+        min(
+            contrast(page, s)
+            for s in ("p.lede", ".muted", ".note", ".tag", "nav a", ".answer.wrong", ".pass .verdict")
+        )
+        >= 4.5
+    )
 
 
 def test_ids_and_errors_are_text_never_markup(browser: Browser, tmp_path: Path) -> None:
@@ -185,7 +210,14 @@ def test_ids_and_errors_are_text_never_markup(browser: Browser, tmp_path: Path) 
         n=24,
         rate=0.3,
     )
-    run.cell(net="tiny_ctc", output="transcript", attack="pgd", goal={"name": "transcript", "text": NASTY}, n=10, rate=0.2)
+    run.cell(
+        net="tiny_ctc",
+        output="transcript",
+        attack="pgd",
+        goal={"name": "transcript", "text": NASTY},
+        n=10,
+        rate=0.2,
+    )
     run.cell(net=NASTY, error=f"Boom </pre></script>{NASTY} \ud800")
     page, trouble = opened(browser, build(run.close()))
     assert trouble == []
@@ -213,7 +245,16 @@ def test_small_and_broken_runs_open_too(browser: Browser, tmp_path: Path) -> Non
     unusual = Fabricated(tmp_path / "unusual")
     unusual.cell(
         attack="pgd",
-        rows=[{"id": "a", "label": "yes", "adversarial_prediction": "no", "correct": None, "snr_db": float("inf"), "peak_db": None}],
+        rows=[
+            {
+                "id": "a",
+                "label": "yes",
+                "adversarial_prediction": "no",
+                "correct": None,
+                "snr_db": float("inf"),
+                "peak_db": None,
+            }
+        ],
         examples=0,
     )
     unusual.cell(
@@ -222,7 +263,10 @@ def test_small_and_broken_runs_open_too(browser: Browser, tmp_path: Path) -> Non
         examples=0,
         task_index=1,
         result={
-            "history": [{"epoch": 1, "loss": 2.0, "valid_accuracy": 0.4}, {"epoch": 2, "loss": 1.0, "valid_accuracy": 0.8}],
+            "history": [
+                {"epoch": 1, "loss": 2.0, "valid_accuracy": 0.4},
+                {"epoch": 2, "loss": 1.0, "valid_accuracy": 0.8},
+            ],
             "weights": "weights.safetensors",
         },
     )

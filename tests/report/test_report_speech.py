@@ -1,4 +1,5 @@
-"""The pages of recognisers in a real browser: transcripts, curves with their noise control, matrices, targets, sizes, languages."""
+"""The pages of recognisers in a real browser: transcripts, curves with their noise control, matrices,
+targets, sizes, languages."""
 
 import itertools
 import re
@@ -7,7 +8,18 @@ from pathlib import Path
 import pytest
 from fabricated_run import Fabricated
 from playwright.sync_api import Browser, Locator, Page
-from speech_run import NETS, SPEECH, TARGET, curve, curve_rows, garbled, language_rows, speech_run, text_rows, transfer_result
+from speech_run import (
+    NETS,
+    SPEECH,
+    TARGET,
+    curve,
+    curve_rows,
+    garbled,
+    language_rows,
+    speech_run,
+    text_rows,
+    transfer_result,
+)
 from test_report_page import contrast, opened
 
 from limen.report import build
@@ -32,7 +44,9 @@ def page(loaded: tuple[Page, list[str]]) -> Page:
 
 def cells(table: Locator) -> list[list[str]]:
     """Every row of a table as text, the heading first."""
-    return table.evaluate("t => [...t.rows].map(r => [...r.cells].map(c => c.textContent.trim().replace(/\\u202f/g, ' ')))")
+    return table.evaluate(
+        "t => [...t.rows].map(r => [...r.cells].map(c => c.textContent.trim().replace(/\\u202f/g, ' ')))"
+    )
 
 
 def region(page: Page, name: str) -> Locator:
@@ -64,7 +78,13 @@ def test_nothing_goes_wrong_and_the_page_never_scrolls_sideways(loaded: tuple[Pa
 def test_an_example_shows_what_was_said_wanted_and_heard(browser: Browser, tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     said, heard = ["turn the light off"], ["Turn a light, off now"]
-    run.cell(**SPEECH, attack="cw", goal={"name": "transcript", "text": TARGET}, rows=text_rows(said, heard, TARGET), examples=1)
+    run.cell(
+        **SPEECH,
+        attack="cw",
+        goal={"name": "transcript", "text": TARGET},
+        rows=text_rows(said, heard, TARGET),
+        examples=1,
+    )
     page, trouble = opened(browser, build(run.close()))
     assert trouble == []
     shown = page.evaluate(
@@ -108,7 +128,16 @@ def test_marks_and_matrices_are_readable_in_both_schemes(browser: Browser, repor
 def test_the_transcript_table_sorts_by_a_press_on_its_heading(page: Page) -> None:
     table = region(page, "Transcripts: ctc_small · undefended · cw")
     head, *rows = cells(table)
-    assert head == ["Sample", "Said", "Heard clean", "Target", "Heard adversarial", "WER", "SNR, dB", "Success"]
+    assert head == [
+        "Sample",
+        "Said",
+        "Heard clean",
+        "Target",
+        "Heard adversarial",
+        "WER",
+        "SNR, dB",
+        "Success",
+    ]
     assert len(rows) == 20
     snr = table.locator("thead button").nth(6)
     snr.click()
@@ -126,7 +155,9 @@ def test_the_perturbation_can_be_heard_louder(page: Page) -> None:
     group = page.locator(".clip .trio").first
     page.locator(".loop").first.check()
     louder = group.locator(".louder")
-    assert louder.get_attribute("data-gain") == "64"  # the change stands 38 dB below: 64 times it is still below the clip, 128 is not
+    assert (
+        louder.get_attribute("data-gain") == "64"
+    )  # the change stands 38 dB below: 64 times it is still below the clip, 128 is not
     louder.click()
     assert louder.get_attribute("aria-pressed") == "true"
     assert group.locator(".one.on").get_attribute("data-role") == "perturbation"
@@ -146,18 +177,30 @@ def test_curves_show_word_errors_with_the_noise_beside_them(page: Page) -> None:
     heights = drawn["pgd"][1]
     assert heights == sorted(heights)  # fewer errors at larger SNR: lower on the page
     beside = lines(page, "Word error rate against snr_db: pgd")
-    assert set(beside) == {f"{net}, undefended" for net in NETS} | {f"{net}, undefended: random_noise" for net in NETS}
+    assert set(beside) == {f"{net}, undefended" for net in NETS} | {
+        f"{net}, undefended: random_noise" for net in NETS
+    }
     assert beside["deepspeech2, undefended: random_noise"][0] == "series s1 dashed"
     captions = " ".join(page.locator("figcaption").all_inner_texts())
     assert "No noise control" not in captions
     assert "pgd stopped at the first wrong word" in captions
 
 
-def test_a_constrained_curve_has_its_own_noise_and_the_clean_rate_as_a_line(browser: Browser, tmp_path: Path) -> None:
+def test_a_constrained_curve_has_its_own_noise_and_the_clean_rate_as_a_line(
+    browser: Browser, tmp_path: Path
+) -> None:
     run = Fabricated(tmp_path / "run")
     for net, noise in (("with", 0.3), ("without", None)):
-        run.cell(**SPEECH, net=net, attack="pgd", budget={"name": "snr", "snr_db": 30}, task=CONSTRAINED, rows=curve_rows(),
-                 result=curve(15.0, noise, top=0.9), examples=0)  # fmt: skip
+        run.cell(
+            **SPEECH,
+            net=net,
+            attack="pgd",
+            budget={"name": "snr", "snr_db": 30},
+            task=CONSTRAINED,
+            rows=curve_rows(),
+            result=curve(15.0, noise, top=0.9),
+            examples=0,
+        )
     page, trouble = opened(browser, build(run.close()))
     assert trouble == []
     drawn = lines(page, "Word error rate against snr_db: with, undefended")
@@ -175,9 +218,29 @@ def test_a_constrained_curve_has_its_own_noise_and_the_clean_rate_as_a_line(brow
 def test_classifiers_get_the_noise_beside_their_curve_too(browser: Browser, tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     values = [0.1, 0.2, 0.4]
-    noise = {"name": "gaussian noise", "accuracy": [1.0, 0.9, 0.8], "low": [0.9, 0.8, 0.7], "high": [1.0, 1.0, 0.9]}
-    result = {"constraint": "l2", "values": values, "accuracy": [0.8, 0.4, 0.0], "low": None, "high": None, "n": 50, "control": noise}
-    run.cell(kind="picture", attack="pgd", task={"name": "constrained_accuracy"}, result=result, rows=[], examples=0)
+    noise = {
+        "name": "gaussian noise",
+        "accuracy": [1.0, 0.9, 0.8],
+        "low": [0.9, 0.8, 0.7],
+        "high": [1.0, 1.0, 0.9],
+    }
+    result = {
+        "constraint": "l2",
+        "values": values,
+        "accuracy": [0.8, 0.4, 0.0],
+        "low": None,
+        "high": None,
+        "n": 50,
+        "control": noise,
+    }
+    run.cell(
+        kind="picture",
+        attack="pgd",
+        task={"name": "constrained_accuracy"},
+        result=result,
+        rows=[],
+        examples=0,
+    )
     page, trouble = opened(browser, build(run.close()))
     assert trouble == []
     drawn = lines(page, "Accuracy against l2: keyword_cnn, undefended")
@@ -195,24 +258,49 @@ def test_a_matrix_has_the_victims_down_the_proxies_across_and_marks_the_same_net
     ]
     same = table.locator("td.same")
     assert same.all_inner_texts() == ["100.0"] * 3
-    assert same.first.evaluate("e => getComputedStyle(e).fontStyle + ' ' + getComputedStyle(e).outlineStyle") == "italic solid"
-    assert table.locator("td").nth(1).get_attribute("title") == "attack computed on deepspeech2, tried on ctc_small: 12.0\u202f%"
-    shades = table.locator("tbody tr").first.locator("td").evaluate_all("t => t.map(e => getComputedStyle(e).backgroundColor)")
+    assert (
+        same.first.evaluate("e => getComputedStyle(e).fontStyle + ' ' + getComputedStyle(e).outlineStyle")
+        == "italic solid"
+    )
+    assert (
+        table.locator("td").nth(1).get_attribute("title")
+        == "attack computed on deepspeech2, tried on ctc_small: 12.0\u202f%"
+    )
+    shades = (
+        table.locator("tbody tr")
+        .first.locator("td")
+        .evaluate_all("t => t.map(e => getComputedStyle(e).backgroundColor)")
+    )
     assert len(set(shades)) == 3
     assert page.locator("table.heat").count() == 6
     assert table.locator("th[scope=row]").count() == table.locator("tbody tr").count()
 
 
-def test_surrogates_stand_at_the_head_of_their_columns_and_gaps_stay_empty(browser: Browser, tmp_path: Path) -> None:
+def test_surrogates_stand_at_the_head_of_their_columns_and_gaps_stay_empty(
+    browser: Browser, tmp_path: Path
+) -> None:
     run = Fabricated(tmp_path / "run")
     for proxy, victims in (("a + b", {"a": (0.9, 1.0), "c": (0.2, 0.5)}), ("c", {"c": (1.0, 1.0)})):
         surrogate = {"models": [{"name": name} for name in proxy.split(" + ")]}
-        run.cell(**SPEECH, net="a", attack=f"cw on {proxy}", attack_name="cw", surrogate=surrogate, task={"name": "transfer"}, examples=0,
-                 result=transfer_result(proxy, victims), rows=text_rows(["one"], ["two"]))  # fmt: skip
+        run.cell(
+            **SPEECH,
+            net="a",
+            attack=f"cw on {proxy}",
+            attack_name="cw",
+            surrogate=surrogate,
+            task={"name": "transfer"},
+            examples=0,
+            result=transfer_result(proxy, victims),
+            rows=text_rows(["one"], ["two"]),
+        )
     page, trouble = opened(browser, build(run.close()))
     assert trouble == []
     table = region(page, "Targeted success, by words: cw")
-    assert cells(table) == [["attacked ↓ · proxy →", "a + b", "c"], ["c", "20.0", "100.0"], ["a", "90.0", "–"]]
+    assert cells(table) == [
+        ["attacked ↓ · proxy →", "a + b", "c"],
+        ["c", "20.0", "100.0"],
+        ["a", "90.0", "–"],
+    ]
     assert table.locator("td.same").all_inner_texts() == ["100.0", "90.0"]
     assert "a and b" in page.locator(".threats").inner_text()
 
@@ -220,24 +308,50 @@ def test_surrogates_stand_at_the_head_of_their_columns_and_gaps_stay_empty(brows
 def test_targeted_attacks_stand_in_a_table_of_their_own(browser: Browser, tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     said = ["one two three four"] * 4
-    run.cell(**SPEECH, net="lstm", rows=text_rows(said, ["one two three four"] * 3 + ["one two three five"]), examples=0)
+    run.cell(
+        **SPEECH,
+        net="lstm",
+        rows=text_rows(said, ["one two three four"] * 3 + ["one two three five"]),
+        examples=0,
+    )
     heard = [TARGET, TARGET, "open a door", "one two three four"]
     run.cell(
-        **SPEECH, net="lstm", attack="cw", goal={"name": "transcript", "text": TARGET}, rows=text_rows(said, heard, TARGET), examples=0
+        **SPEECH,
+        net="lstm",
+        attack="cw",
+        goal={"name": "transcript", "text": TARGET},
+        rows=text_rows(said, heard, TARGET),
+        examples=0,
     )
     run.cell(**SPEECH, net="lstm", attack="pgd", rows=text_rows(said, heard), examples=0)
     page, _ = opened(browser, build(run.close()))
     head, *rows = cells(region(page, "Targeted attacks"))
-    assert head == ["Model", "Defence", "Attack", "Clean WER", "WER to the target", "SNR, dB, median",
-                    "SNR of successes, median", "Success", "n"]  # fmt: skip
-    # 1 of 16 clean words; 0 + 0 + 1 + 4 errors to the target in 12 words; SNR 30 ... 33, the first two succeed
-    assert rows == [["lstm", "none", "cw", "6.2 %", "41.7 %", "31.5", "30.5", "50.0 % (15.0–85.0), 2 of 4", "4"]]
+    assert head == [
+        "Model",
+        "Defence",
+        "Attack",
+        "Clean WER",
+        "WER to the target",
+        "SNR, dB, median",
+        "SNR of successes, median",
+        "Success",
+        "n",
+    ]
+    # 1 of 16 clean words; 0 + 0 + 1 + 4 errors to the target in 12 words; SNR 30 ... 33, the first two
+    # succeed
+    assert rows == [
+        ["lstm", "none", "cw", "6.2 %", "41.7 %", "31.5", "30.5", "50.0 % (15.0–85.0), 2 of 4", "4"]
+    ]
 
 
 def test_models_are_compared_by_size(page: Page) -> None:
     head, *rows = cells(region(page, "Models by size"))
     assert head[:3] == ["Model", "Parameters", "WER, clean"]
-    assert [row[:2] for row in rows] == [["ctc_small", "412 k"], ["deepspeech2", "5.3 M"], ["whisper tiny.en", "39 M"]]
+    assert [row[:2] for row in rows] == [
+        ["ctc_small", "412 k"],
+        ["deepspeech2", "5.3 M"],
+        ["whisper tiny.en", "39 M"],
+    ]
     assert head.index("WER, pgd, snr_db 30") > 0
     drawn = lines(page, "Word error rate against parameters")
     assert "clean" in drawn
@@ -253,14 +367,25 @@ def test_language_confusion_is_told_by_true_language(browser: Browser, tmp_path:
     page, trouble = opened(browser, build(run.close()))
     assert trouble == []
     head, *rows = cells(region(page, "Language confusion, by true language"))
-    assert head == ["CellResult", "True language", "n", "Known clean", "Flipped", "Mostly taken for", "WER clean", "WER attacked"]
+    assert head == [
+        "CellResult",
+        "True language",
+        "n",
+        "Known clean",
+        "Flipped",
+        "Mostly taken for",
+        "WER clean",
+        "WER attacked",
+    ]
     assert [row[1:6] for row in rows] == [
         ["it", "10", "100.0 %", "70.0 %", "en (70.0 %)"],
         ["cs", "10", "100.0 %", "70.0 %", "en (70.0 %)"],
         ["en", "10", "100.0 %", "–", "en (100.0 %)"],
     ]
     said, lost = garbled(0.5, 10)
-    wrong = sum(a != b for x, y in zip(said, lost, strict=True) for a, b in zip(x.split(), y.split(), strict=True))
+    wrong = sum(
+        a != b for x, y in zip(said, lost, strict=True) for a, b in zip(x.split(), y.split(), strict=True)
+    )
     words = sum(len(x.split()) for x in said)
     assert rows[0][6:] == ["0.0 %", f"{100 * wrong / words:.1f} %"]
     assert rows[2][7] == "0.0 %"  # English taken for English loses nothing
@@ -271,7 +396,10 @@ def test_language_confusion_is_told_by_true_language(browser: Browser, tmp_path:
 
 def test_ids_may_name_the_language_where_the_rows_do_not(browser: Browser, tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
-    rows = [{k: v for k, v in row.items() if k not in ("language", "words", "word_errors")} for row in language_rows("sr", 1.0)]
+    rows = [
+        {k: v for k, v in row.items() if k not in ("language", "words", "word_errors")}
+        for row in language_rows("sr", 1.0)
+    ]
     run.cell(**SPEECH, attack="pgd", goal={"name": "language", "target": "sr"}, rows=rows, examples=0)
     page, _ = opened(browser, build(run.close()))
     found = cells(region(page, "Language confusion, by true language"))[1:]

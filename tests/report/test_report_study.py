@@ -1,4 +1,5 @@
-"""The results page of a listening study: escaped, complete and honest; it opens in a real browser without asking anyone."""
+"""The results page of a listening study: escaped, complete and honest; it opens in a real browser without
+asking anyone."""
 
 import html
 import re
@@ -13,7 +14,13 @@ from playwright.sync_api import Browser, Page
 from limen.listening.analysis.analyse import analyse
 from limen.report.study.page import build_study, sentences
 
-ARGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 Built = tuple[Path, Any, list[dict[str, Any]]]
 
@@ -30,16 +37,28 @@ def opened(browser: Browser, path: Path, width: int = 1280, scheme: Any = "light
     page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
     page.set_default_timeout(120_000)  # a loaded machine is slow, not wrong
     trouble: list[str] = []
-    page.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None,
+    )
     page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("request", lambda request: trouble.append(f"asked: {request.url[:80]}") if request.url.startswith(("http", "ws")) else None)
+    page.on(
+        "request",
+        lambda request: (
+            trouble.append(f"asked: {request.url[:80]}") if request.url.startswith(("http", "ws")) else None
+        ),
+    )
     page.goto(path.as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     return page, trouble
 
 
 def words(path: Path) -> str:
-    return re.sub(r"\s+", " ", html.unescape(path.read_text(encoding="utf-8")).replace("\u202f", " ").replace("\u2060", ""))
+    return re.sub(
+        r"\s+",
+        " ",
+        html.unescape(path.read_text(encoding="utf-8")).replace("\u202f", " ").replace("\u2060", ""),
+    )
 
 
 class Balanced(HTMLParser):
@@ -71,7 +90,9 @@ def test_the_page_is_well_formed_and_needs_no_other_file(built: Built) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_it_opens_without_an_error_and_hostile_words_stay_words(browser: Browser, built: Built, width: int, scheme: str) -> None:
+def test_it_opens_without_an_error_and_hostile_words_stay_words(
+    browser: Browser, built: Built, width: int, scheme: str
+) -> None:
     page, trouble = opened(browser, built[0], width, scheme)
     assert trouble == []
     assert page.evaluate("window.hacked") is None
@@ -83,7 +104,15 @@ def test_it_opens_without_an_error_and_hostile_words_stay_words(browser: Browser
 def test_every_trial_type_has_its_part_with_a_chart_and_a_table(browser: Browser, built: Built) -> None:
     page, _ = opened(browser, built[0])
     titles = page.locator("main > section > h2").all_inner_texts()
-    for title in ("ABX", "Naturalness", "Identification", "MUSHRA", "Preference", "Transcription", "Same or different"):
+    for title in (
+        "ABX",
+        "Naturalness",
+        "Identification",
+        "MUSHRA",
+        "Preference",
+        "Transcription",
+        "Same or different",
+    ):
         assert title in titles
         part = page.locator("section", has=page.locator("h2", has_text=re.compile(f"^{title}$")))
         assert part.locator("table").count() >= 1
@@ -121,7 +150,10 @@ def test_the_first_screen_names_each_finding_with_its_number(built: Built) -> No
     abx = next(c for c in results.choices if c.kind == "abx").shares[0]
     assert f"ABX: {abx.right} of {abx.n} answers were right" in lead
     for axis in results.thresholds[0].axes:
-        assert f"Same or different, {axis.axis}: a difference is heard half the time at a strength of {axis.threshold.value:.1f}" in lead
+        assert (
+            f"Same or different, {axis.axis}: a difference is heard half the time at a strength of "
+            f"{axis.threshold.value:.1f}" in lead
+        )
     assert "MUSHRA, mean ratings:" in lead
     assert "was preferred to" in lead
     for said in sentences(results):  # what the command line prints
@@ -157,7 +189,9 @@ def test_a_study_changed_after_its_first_answer_is_called_out(tmp_path: Path) ->
     assert "The study file was changed after the first answer." in words(path)
 
 
-def test_a_study_that_nobody_took_and_one_without_anyone_left_have_pages(browser: Browser, tmp_path: Path) -> None:
+def test_a_study_that_nobody_took_and_one_without_anyone_left_have_pages(
+    browser: Browser, tmp_path: Path
+) -> None:
     plan = studied.study(nasty=False)
     path, trouble = opened(browser, build_study(analyse(plan, []), [], tmp_path / "empty.html"))
     assert trouble == []

@@ -26,16 +26,31 @@ UNITS = {"word": 1, "character": 4}
 
 
 def rows(
-    fooled: set[int], *, n: int = 8, wrong: frozenset[int] | set[int] = frozenset(), sizes: dict[int, float] | None = None, **more: Any
+    fooled: set[int],
+    *,
+    n: int = 8,
+    wrong: frozenset[int] | set[int] = frozenset(),
+    sizes: dict[int, float] | None = None,
+    **more: Any,
 ) -> list[dict[str, Any]]:
-    """n samples; those of `fooled` become wrong, those of `wrong` were it before. `sizes` are their L-infinity norms, 0.05 otherwise."""
+    """n samples; those of `fooled` become wrong, those of `wrong` were it before. `sizes` are their
+    L-infinity norms, 0.05 otherwise."""
     out = []
     for i in range(n):
         bad, before = i in fooled, i in wrong
         out.append(
-            {"id": f"s{i}", "label": "1", "clean_prediction": "2" if before else "1", "adversarial_prediction": "2" if bad else "1",
-             "success": bad, "clean_correct": float(not before), "correct": float(not bad), "linf": (sizes or {}).get(i, 0.05), **more}
-        )  # fmt: skip
+            {
+                "id": f"s{i}",
+                "label": "1",
+                "clean_prediction": "2" if before else "1",
+                "adversarial_prediction": "2" if bad else "1",
+                "success": bad,
+                "clean_correct": float(not before),
+                "correct": float(not bad),
+                "linf": (sizes or {}).get(i, 0.05),
+                **more,
+            }
+        )
     return out
 
 
@@ -60,7 +75,9 @@ def test_a_sample_is_robust_only_if_no_attack_fooled_it_and_it_was_right_before(
     assert union.budget == "L∞ ≤ 0.1"
 
 
-def test_rows_are_matched_by_id_whatever_their_order_and_an_attack_on_other_samples_is_left_out(tmp_path: Path) -> None:
+def test_rows_are_matched_by_id_whatever_their_order_and_an_attack_on_other_samples_is_left_out(
+    tmp_path: Path,
+) -> None:
     run = Fabricated(tmp_path / "run")
     picture(run, "fgsm", rows({0})[::-1])
     picture(run, "pgd", rows({1}))
@@ -124,15 +141,20 @@ def test_without_a_column_of_its_size_such_an_attack_is_left_out(tmp_path: Path)
 
 def test_a_larger_snr_is_a_smaller_change(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
-    for attack, fooled, budget, level in (("pgd", {0}, {"name": "snr", "snr_db": 30}, 30.0), ("cw_l2", {1}, None, 31.0),
-                                          ("deepfool", {2}, None, 29.0)):  # fmt: skip
+    for attack, fooled, budget, level in (
+        ("pgd", {0}, {"name": "snr", "snr_db": 30}, 30.0),
+        ("cw_l2", {1}, None, 31.0),
+        ("deepfool", {2}, None, 29.0),
+    ):
         run.cell(attack=attack, budget=budget, rows=rows(fooled, snr_db=level), examples=0)
     (union,) = found(run)
     assert union.stat("correct")[0] == 6 / 8
     assert union.budget == "SNR ≥ 30 dB"
 
 
-def test_each_value_of_a_sweep_has_its_union_and_what_the_sweep_does_not_concern_stands_beside_all(tmp_path: Path) -> None:
+def test_each_value_of_a_sweep_has_its_union_and_what_the_sweep_does_not_concern_stands_beside_all(
+    tmp_path: Path,
+) -> None:
     run = Fabricated(tmp_path / "run")
     for eps, more in ((0.1, set()), (0.2, {4, 5})):
         swept = {"budget": {"name": "linf", "eps": eps}, "variable": {"attack.budget.eps": eps}}
@@ -140,11 +162,17 @@ def test_each_value_of_a_sweep_has_its_union_and_what_the_sweep_does_not_concern
         picture(run, "pgd", rows({1} | more), **swept)
     picture(run, "cw_l2", rows({2, 3}, sizes={3: 0.15}), budget=None)
     unions = found(run)
-    assert [(u.variable["attack.budget.eps"], len(u.cells), u.stat("correct")[0]) for u in unions] == [(0.1, 3, 5 / 8), (0.2, 5, 2 / 8)]
-    page = " ".join(unescape(re.sub(r"<[^>]+>", " ", build(run.folder).read_text(encoding="utf-8"))).split()).replace("\u202f", " ")
+    assert [(u.variable["attack.budget.eps"], len(u.cells), u.stat("correct")[0]) for u in unions] == [
+        (0.1, 3, 5 / 8),
+        (0.2, 5, 2 / 8),
+    ]
+    page = " ".join(
+        unescape(re.sub(r"<[^>]+>", " ", build(run.folder).read_text(encoding="utf-8"))).split()
+    ).replace("\u202f", " ")
     assert re.search(r"all attacks together worst of 3–5 62\.5 % 30\.6–86\.3 25\.0 %", page)
     assert (
-        "Broad line: all attacks together, right only where no attack made the answer wrong; attacks of smaller budgets count too." in page
+        "Broad line: all attacks together, right only where no attack made the answer wrong; attacks of "
+        "smaller budgets count too." in page
     )
 
 
@@ -154,7 +182,10 @@ def test_an_attack_without_the_swept_option_makes_no_union_of_its_own(tmp_path: 
     picture(run, "r_fgsm", rows({1}))
     for steps in (10, 40):
         picture(run, "pgd", rows({2}), steps=steps, variable={"attack.steps": steps})
-    assert [(u.variable, len(u.cells)) for u in found(run)] == [({"attack.steps": 10}, 3), ({"attack.steps": 40}, 3)]
+    assert [(u.variable, len(u.cells)) for u in found(run)] == [
+        ({"attack.steps": 10}, 3),
+        ({"attack.steps": 40}, 3),
+    ]
 
 
 def test_success_is_told_only_of_attacks_that_want_the_same(tmp_path: Path) -> None:
@@ -169,9 +200,21 @@ def test_success_is_told_only_of_attacks_that_want_the_same(tmp_path: Path) -> N
 def test_of_each_clip_the_most_word_errors_of_any_attack_count(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     for attack, errors in (("pgd", [0, 3, 1]), ("genetic", [1, 2, 0])):
-        cells = [{"id": f"c{i}", "label": "one two three four", "clean_prediction": "one two three four", "adversarial_prediction": "x",
-                  "success": e > 0, "correct": float(e == 0), "wer": e / 4, "word_errors": float(e), "words": 4.0,
-                  "clean_word_errors": 2.0 if i == 2 else 0.0} for i, e in enumerate(errors)]  # fmt: skip
+        cells = [
+            {
+                "id": f"c{i}",
+                "label": "one two three four",
+                "clean_prediction": "one two three four",
+                "adversarial_prediction": "x",
+                "success": e > 0,
+                "correct": float(e == 0),
+                "wer": e / 4,
+                "word_errors": float(e),
+                "words": 4.0,
+                "clean_word_errors": 2.0 if i == 2 else 0.0,
+            }
+            for i, e in enumerate(errors)
+        ]
         run.cell(**SPEECH, attack=attack, budget={"name": "snr", "snr_db": 30}, rows=cells, examples=0)
     (union,) = found(run)
     mean, low, high = union.stat("wer")
@@ -186,7 +229,14 @@ def test_curves_under_a_constraint_are_taken_together_at_each_value(tmp_path: Pa
     run = Fabricated(tmp_path / "run")
     for attack, fooled in (("fgsm", {0.1: {0}, 0.2: {0, 1}}), ("pgd", {0.1: {2}, 0.2: {0, 2}})):
         cells = [row | {"value": v} for v, those in fooled.items() for row in rows(those)]
-        result = {"constraint": "linf", "values": [0.1, 0.2], "accuracy": [7 / 8, 6 / 8], "low": [0.5, 0.4], "high": [1.0, 0.9], "n": 8}
+        result = {
+            "constraint": "linf",
+            "values": [0.1, 0.2],
+            "accuracy": [7 / 8, 6 / 8],
+            "low": [0.5, 0.4],
+            "high": [1.0, 0.9],
+            "n": 8,
+        }
         picture(run, attack, cells, task={"name": "constrained_accuracy", "how": "auto"}, result=result)
     (whole,) = along(read_run(run.close()).done)
     assert whole.values == [0.1, 0.2]
@@ -200,8 +250,17 @@ def test_what_a_smaller_size_has_done_a_larger_one_can_do_too(tmp_path: Path) ->
     for constraint, values in (("linf", [0.1, 0.2, 0.3]), ("snr_db", [40.0, 30.0, 20.0])):
         run = Fabricated(tmp_path / constraint)
         for attack, fooled in (("fgsm", [{0}, set(), {1}]), ("pgd", [{2}, {3}, set()])):
-            cells = [row | {"value": v} for v, those in zip(values, fooled, strict=True) for row in rows(those)]
-            result = {"constraint": constraint, "values": values, "accuracy": [7 / 8] * 3, "low": [0.5] * 3, "high": [1.0] * 3, "n": 8}
+            cells = [
+                row | {"value": v} for v, those in zip(values, fooled, strict=True) for row in rows(those)
+            ]
+            result = {
+                "constraint": constraint,
+                "values": values,
+                "accuracy": [7 / 8] * 3,
+                "low": [0.5] * 3,
+                "high": [1.0] * 3,
+                "n": 8,
+            }
             picture(run, attack, cells, task={"name": "constrained_accuracy", "how": "auto"}, result=result)
         (whole,) = along(read_run(run.close()).done)
         accuracy = dict(zip(whole.values, whole.column("correct")[0], strict=True))
@@ -222,18 +281,29 @@ def test_the_page_shows_the_union_beside_the_single_attacks_with_its_interval(tm
     assert "All attacks within this budget together (worst of 2): <b>50.0 %</b>" in page
 
 
-def test_the_terminal_shows_the_union_of_a_real_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_shows_the_union_of_a_real_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     net = {"model": {"name": "cnn"}, "data": {"name": "digits", "limit": 8}}
     attacks = [{"name": name, "budget": LINF} for name in ("fgsm", "pgd")]
     curve = {"name": "constrained_accuracy", "constraint": "linf", "values": [0.05, 0.1]}
-    tasks = [{"nets": [net], "attacks": attacks, "metrics": [{"name": "correct"}]}, {"task": curve, "nets": [net], "attacks": attacks}]
+    tasks = [
+        {"nets": [net], "attacks": attacks, "metrics": [{"name": "correct"}]},
+        {"task": curve, "nets": [net], "attacks": attacks},
+    ]
     summary = run(read_experiment({"tasks": tasks, "audit": False}, tmp_path / "a.yaml"), tmp_path / "run")
     _show(summary, tmp_path / "run")
     shown = " ".join(capsys.readouterr().out.split())
-    fooled = [set(np.flatnonzero(np.array(c.rows["correct"]) == 0)) for c in read_run(tmp_path / "run").done[:2]]
+    fooled = [
+        set(np.flatnonzero(np.array(c.rows["correct"]) == 0)) for c in read_run(tmp_path / "run").done[:2]
+    ]
     right = 1 - len(fooled[0] | fooled[1]) / 8
     assert f"all attacks together (worst of 2), L∞ ≤ 0.1 8 {100 * right:.1f} %" in shown
-    assert re.search(rf"cnn \| none \| all attacks together \(worst of 2\), accuracy by linf 0.05: \d+ % 0.1: {100 * right:.0f} %", shown)
+    assert re.search(
+        r"cnn \| none \| all attacks together \(worst of 2\), accuracy by linf 0.05: \d+ % 0.1: "
+        rf"{100 * right:.0f} %",
+        shown,
+    )
 
 
 def test_an_attack_under_a_smaller_budget_belongs_to_every_larger_one_of_its_kind(tmp_path: Path) -> None:
@@ -263,10 +333,14 @@ def test_a_smaller_snr_is_a_larger_budget_and_one_attack_at_several_is_no_union(
     ]
 
 
-def test_success_is_told_of_those_attacks_that_want_what_the_ones_under_the_budget_itself_want(tmp_path: Path) -> None:
+def test_success_is_told_of_those_attacks_that_want_what_the_ones_under_the_budget_itself_want(
+    tmp_path: Path,
+) -> None:
     run = Fabricated(tmp_path / "run")
-    mine = lambda fooled: [row | {"already": row["id"] == "s7", "success": row["success"] and row["id"] != "s7"}  # noqa: E731
-                           for row in rows(fooled | {7}, wrong={7})]  # fmt: skip
+    mine = lambda fooled: [
+        row | {"already": row["id"] == "s7", "success": row["success"] and row["id"] != "s7"}  # noqa: E731
+        for row in rows(fooled | {7}, wrong={7})
+    ]
     small = {"name": "linf", "eps": 0.05}
     picture(run, "pgd", mine({0}))
     picture(run, "fgsm", mine({2}), budget=small)
@@ -284,7 +358,11 @@ TABLES = st.integers(1, 8).flatmap(
         st.lists(st.integers(0, 6), min_size=n, max_size=n),  # words of each clip
         st.lists(st.integers(0, 8), min_size=n, max_size=n),  # errors before any attack
         st.lists(
-            st.tuples(st.sampled_from([20.0, 25.0, 30.0]), st.lists(st.integers(0, 12), min_size=n, max_size=n)), min_size=2, max_size=5
+            st.tuples(
+                st.sampled_from([20.0, 25.0, 30.0]), st.lists(st.integers(0, 12), min_size=n, max_size=n)
+            ),
+            min_size=2,
+            max_size=5,
         ),
     )
 )
@@ -301,15 +379,29 @@ def test_no_attack_does_worse_to_the_model_than_all_together_in_any_column(
     for k, (snr_db, errors) in enumerate(attacks):
         table_rows = []
         for i, (w, b, e) in enumerate(zip(words, before, errors, strict=True)):
-            row: dict[str, Any] = {"id": f"c{i}", "label": "a", "clean_prediction": "a" if b == 0 else "b",
-                                   "adversarial_prediction": "a" if e == 0 else "b", "already": b > 0, "success": e > 0 and b == 0,
-                                   "clean_correct": float(b == 0), "correct": float(e == 0), "fooled": float(b != e)}  # fmt: skip
+            row: dict[str, Any] = {
+                "id": f"c{i}",
+                "label": "a",
+                "clean_prediction": "a" if b == 0 else "b",
+                "adversarial_prediction": "a" if e == 0 else "b",
+                "already": b > 0,
+                "success": e > 0 and b == 0,
+                "clean_correct": float(b == 0),
+                "correct": float(e == 0),
+                "fooled": float(b != e),
+            }
             for unit, scale in UNITS.items():
                 counts = {f"{unit}_errors": e, f"clean_{unit}_errors": b, f"{unit}s": w}
                 row |= {name: float(scale * count) for name, count in counts.items()}
             table_rows.append(row | {rate: e / w if w else None for rate in RATES})
-        meta = {"id": str(k), "status": "done", "task": "accuracy", "output": "transcript", "labels": {"net": "n", "attack": f"a{k}"},
-                "spec": {"attack": {"name": f"a{k}", "budget": {"name": "snr", "snr_db": snr_db}}}}  # fmt: skip
+        meta = {
+            "id": str(k),
+            "status": "done",
+            "task": "accuracy",
+            "output": "transcript",
+            "labels": {"net": "n", "attack": f"a{k}"},
+            "spec": {"attack": {"name": f"a{k}", "budget": {"name": "snr", "snr_db": snr_db}}},
+        }
         cell = CellResult(Path("nowhere"), meta, {"n": len(words), "columns": summarise(table_rows, COLUMNS)})
         cell.rows = {name: [row[name] for row in table_rows] for name in table_rows[0]}
         cells.append(cell)

@@ -37,11 +37,20 @@ def test_words_are_compared_as_the_error_rate_compares_them_and_shown_as_they_st
 
 
 def speech(run: Fabricated, attack: str, wer: float, **options: object) -> None:
-    run.cell(**SPEECH, attack=attack, budget={"name": "snr", "snr_db": 30}, rows=text_rows(*garbled(wer)), examples=0, **options)  # type: ignore[arg-type]
+    run.cell(
+        **SPEECH,
+        attack=attack,
+        budget={"name": "snr", "snr_db": 30},
+        rows=text_rows(*garbled(wer)),
+        examples=0,
+        **options,
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("noise", "status"), [(0.2, "pass"), (0.7, "flag"), (0.0, "pass")])
-def test_noise_that_costs_a_recogniser_as_many_words_as_the_attack_is_shouted(tmp_path: Path, noise: float, status: str) -> None:
+def test_noise_that_costs_a_recogniser_as_many_words_as_the_attack_is_shouted(
+    tmp_path: Path, noise: float, status: str
+) -> None:
     run = Fabricated(tmp_path / "run")
     speech(run, "random_noise", noise)
     speech(run, "pgd", 0.0 if noise == 0 else 0.5)  # where nothing happens at all, noise proves nothing
@@ -60,7 +69,14 @@ def test_a_targeted_attack_is_compared_with_what_noise_reaches_of_the_target(tmp
         for attack, hits, target in (("random_noise", by_noise, None), ("pgd", by_attack, TARGET)):
             goal = None if target is None else {"name": "transcript", "text": target}
             rows = [row | {"success": i < hits} for i, row in enumerate(text_rows(said, heard(hits), target))]
-            run.cell(**SPEECH, attack=attack, goal=goal, budget={"name": "snr", "snr_db": 30}, rows=rows, examples=0)
+            run.cell(
+                **SPEECH,
+                attack=attack,
+                goal=goal,
+                budget={"name": "snr", "snr_db": 30},
+                rows=rows,
+                examples=0,
+            )
         # noise makes every word wrong, but that is not what this attack wants
         assert checks_of(run)["Noise control"].status == status
 
@@ -68,8 +84,15 @@ def test_a_targeted_attack_is_compared_with_what_noise_reaches_of_the_target(tmp
 def test_the_noise_that_comes_with_a_curve_is_checked_too(tmp_path: Path) -> None:
     for number, (noise, status) in enumerate(((0.3, "pass"), (1.5, "flag"))):
         run = Fabricated(tmp_path / str(number))
-        run.cell(**SPEECH, attack="pgd", budget={"name": "snr", "snr_db": 30}, task={"name": "constrained_accuracy"}, rows=curve_rows(),
-                 result=curve(15.0, noise), examples=0)  # fmt: skip
+        run.cell(
+            **SPEECH,
+            attack="pgd",
+            budget={"name": "snr", "snr_db": 30},
+            task={"name": "constrained_accuracy"},
+            rows=curve_rows(),
+            result=curve(15.0, noise),
+            examples=0,
+        )
         check = checks_of(run)["Noise control"]
         assert check.status == status
         assert all("at snr_db 20 noise gives" in flag for flag in check.flags[:1])

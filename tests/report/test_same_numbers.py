@@ -20,17 +20,32 @@ LOUD, QUIET = ({"name": "snr", "snr_db": db} for db in (20, 25))
 FGSM = {"name": "fgsm", "budget": LOUD}
 RATES = [{"name": "wer"}, {"name": "cer"}, {"name": "ser"}, {"name": "fooled"}, {"name": "snr_db"}]
 TASKS = [
-    {"nets": [NET], "attacks": [None, {"name": "random_noise", "budget": QUIET}, FGSM, {"name": "fgsm", "label": "quiet", "budget": QUIET},
-                                {"name": "pgd", "steps": 3, "budget": QUIET}], "metrics": RATES},
-    {"task": {"name": "constrained_accuracy", "constraint": "snr_db", "values": [20]}, "nets": [NET], "attacks": [FGSM]},
+    {
+        "nets": [NET],
+        "attacks": [
+            None,
+            {"name": "random_noise", "budget": QUIET},
+            FGSM,
+            {"name": "fgsm", "label": "quiet", "budget": QUIET},
+            {"name": "pgd", "steps": 3, "budget": QUIET},
+        ],
+        "metrics": RATES,
+    },
+    {
+        "task": {"name": "constrained_accuracy", "constraint": "snr_db", "values": [20]},
+        "nets": [NET],
+        "attacks": [FGSM],
+    },
     {"task": {"name": "transfer"}, "nets": [NET], "attacks": [FGSM], "metrics": RATES},
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("speech")
-    return folder / "run", run(read_experiment({"tasks": TASKS, "audit": False}, folder / "a.yaml"), folder / "run")
+    return folder / "run", run(
+        read_experiment({"tasks": TASKS, "audit": False}, folder / "a.yaml"), folder / "run"
+    )
 
 
 def test_summary_curve_matrix_terminal_and_page_show_the_same_pooled_rate(
@@ -43,12 +58,20 @@ def test_summary_curve_matrix_terminal_and_page_show_the_same_pooled_rate(
     whole = pooled(rows["word_errors"], rows["words"])
     over_clips = sum(rows["wer"]) / len(rows["wer"])
     assert over_clips != pytest.approx(whole["mean"])  # clips differ in length, or this test shows nothing
-    assert (fgsm["wer"]["rate"], fgsm["wer"]["low"], fgsm["wer"]["high"]) == (whole["mean"], whole["low"], whole["high"])
+    assert (fgsm["wer"]["rate"], fgsm["wer"]["low"], fgsm["wer"]["high"]) == (
+        whole["mean"],
+        whole["low"],
+        whole["high"],
+    )
     assert (fgsm["wer"]["count"], fgsm["wer"]["total"]) == (sum(rows["word_errors"]), sum(rows["words"]))
     assert fgsm["wer_mean"]["mean"] == pytest.approx(over_clips)
     assert fgsm["ser"]["mean"] == sum(rows["ser"]) / len(rows["ser"])
     curve = cells["constrained_accuracy", "fgsm"]["result"]
-    assert (curve["wer"], curve["wer_low"], curve["wer_high"]) == ([whole["mean"]], [whole["low"]], [whole["high"]])
+    assert (curve["wer"], curve["wer_low"], curve["wer_high"]) == (
+        [whole["mean"]],
+        [whole["low"]],
+        [whole["high"]],
+    )
     assert cells["transfer", "fgsm"]["result"]["victims"]["ctc_small"]["wer"] == whole["mean"]
     _show(summary, folder)
     shown = capsys.readouterr().out
@@ -56,7 +79,9 @@ def test_summary_curve_matrix_terminal_and_page_show_the_same_pooled_rate(
     assert f"{whole['mean']:.3g}" in line.split()
     assert "wer: all errors over all words" in shown
     assert "snr_db: median" in shown
-    page = " ".join(unescape(re.sub(r"<[^>]+>", " ", build(folder).read_text(encoding="utf-8"))).split()).replace("\u202f", " ")
+    page = " ".join(
+        unescape(re.sub(r"<[^>]+>", " ", build(folder).read_text(encoding="utf-8"))).split()
+    ).replace("\u202f", " ")
     assert f"{100 * whole['mean']:.1f} %" in page
     assert "WER errors / words" in page
     assert "SNR, dB median" in page
@@ -65,8 +90,11 @@ def test_summary_curve_matrix_terminal_and_page_show_the_same_pooled_rate(
 
 def test_all_attacks_together_are_at_least_as_bad_as_each_of_them(made: tuple[Path, dict[str, Any]]) -> None:
     folder, summary = made
-    members = [c["summary"]["columns"] for c in summary["cells"]
-               if c["task"] == "accuracy" and c["labels"]["attack"] in ("fgsm", "quiet", "pgd")]  # fmt: skip
+    members = [
+        c["summary"]["columns"]
+        for c in summary["cells"]
+        if c["task"] == "accuracy" and c["labels"]["attack"] in ("fgsm", "quiet", "pgd")
+    ]
     loud, quiet = all_together(folder)
     assert [(u["budget"], u["attack"]) for u in (loud, quiet)] == [
         ("SNR ≥ 20 dB", "all attacks together (worst of 3)"),
@@ -82,12 +110,32 @@ def test_all_attacks_together_are_at_least_as_bad_as_each_of_them(made: tuple[Pa
 def test_rows_keep_what_rates_are_made_of(made: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = made
     names = set(pq.read_table(folder / "rows.parquet").column_names)
-    assert {"wer", "word_errors", "words", "cer", "character_errors", "characters", "success", "already", "fooled"} <= names
+    assert {
+        "wer",
+        "word_errors",
+        "words",
+        "cer",
+        "character_errors",
+        "characters",
+        "success",
+        "already",
+        "fooled",
+    } <= names
 
 
-def test_the_terminal_gives_every_victim_of_a_transfer_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    victims = [{"model": {"name": "ctc_small"}}, {"model": {"name": "ctc_small", "decoding": "beam"}, "label": "beam"}]
-    task = {"task": {"name": "transfer", "victims": victims}, "nets": [NET], "attacks": [FGSM], "metrics": RATES}
+def test_the_terminal_gives_every_victim_of_a_transfer_a_line_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victims = [
+        {"model": {"name": "ctc_small"}},
+        {"model": {"name": "ctc_small", "decoding": "beam"}, "label": "beam"},
+    ]
+    task = {
+        "task": {"name": "transfer", "victims": victims},
+        "nets": [NET],
+        "attacks": [FGSM],
+        "metrics": RATES,
+    }
     summary = run(read_experiment({"tasks": [task], "audit": False}, tmp_path / "a.yaml"), tmp_path / "run")
     found = summary["cells"][0]["summary"]["result"]["victims"]
     _show(summary, tmp_path / "run")

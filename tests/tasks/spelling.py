@@ -1,4 +1,5 @@
-"""A recogniser whose answers are known: each frame of 100 samples says a word by its mean level, so texts can be written into clips."""
+"""A recogniser whose answers are known: each frame of 100 samples says a word by its mean level, so texts can
+be written into clips."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,17 +25,24 @@ class Spoken:
 
     exact = True
 
-    def __init__(self, levels: Tensor, frames: Tensor, words: Sequence[str], languages: list[str] | None = None):
+    def __init__(
+        self, levels: Tensor, frames: Tensor, words: Sequence[str], languages: list[str] | None = None
+    ):
         self.levels, self.frames, self.words, self.languages = levels, frames, words, languages
         """(B, F) mean level of each frame, in steps of 0.1."""
 
     @property
     def language_logits(self) -> Tensor:
-        return torch.nn.functional.one_hot(self.levels.abs().sum(1).round().long() % len(self.languages), len(self.languages)).float()
+        return torch.nn.functional.one_hot(
+            self.levels.abs().sum(1).round().long() % len(self.languages), len(self.languages)
+        ).float()
 
     def texts(self) -> list[str]:
         found = self.levels.round().long().clamp(0, len(self.words) - 1).tolist()
-        return [" ".join(w for w in (self.words[k] for k in row[:n]) if w) for row, n in zip(found, self.frames.tolist(), strict=True)]
+        return [
+            " ".join(w for w in (self.words[k] for k in row[:n]) if w)
+            for row, n in zip(found, self.frames.tolist(), strict=True)
+        ]
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         said = [[self.words.index(w) for w in text.split()] for text in texts]
@@ -44,7 +52,12 @@ class Spoken:
         return ((self.levels - wanted) ** 2).sum(1)
 
     def would_transcribe(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
-        return torch.tensor([a[:n] == b[:n] for a, b, n in zip(self.texts(), texts, first or [None] * len(texts), strict=True)])
+        return torch.tensor(
+            [
+                a[:n] == b[:n]
+                for a, b, n in zip(self.texts(), texts, first or [None] * len(texts), strict=True)
+            ]
+        )
 
     def rows(self, index: Tensor) -> "Spoken":
         return Spoken(self.levels[index], self.frames[index], self.words, self.languages)
@@ -57,7 +70,9 @@ class Speller(Model):
         super().__init__()
         self.words, self.languages = words, languages
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Spoken:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Spoken:
         frames = x.unfold(1, FRAME, FRAME).mean(2) * 10
         n = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
         return Spoken(frames, n // FRAME, self.words, self.languages)
@@ -71,17 +86,32 @@ def clip(text: str) -> Tensor:
 
 def dataset(texts: Sequence[str], ids: Sequence[str] | None = None) -> Dataset:
     names = ids or [f"s{i}" for i in range(len(texts))]
-    return Dataset("spelt", "clip", list(zip(names, texts, strict=True)), lambda key: Sample(key[0], clip(key[1]), key[1]), rate_hz=8000)
+    return Dataset(
+        "spelt",
+        "clip",
+        list(zip(names, texts, strict=True)),
+        lambda key: Sample(key[0], clip(key[1]), key[1]),
+        rate_hz=8000,
+    )
 
 
-def cell(folder: Path, data: Dataset, attack: Any, *, model: Model | None = None, metrics: Any = None, **more: Any) -> Cell:
+def cell(
+    folder: Path, data: Dataset, attack: Any, *, model: Model | None = None, metrics: Any = None, **more: Any
+) -> Cell:
     model = model or Speller()
     chosen = applicable(metrics or ["wer", "snr_db", "targeted_success"], "clip", "transcript", True)
     whole = lambda limit: data  # noqa: E731
     defaults = {"store": "int16", "batch_size": 2, "proxy": "speller", "training": whole, "validation": whole}
     configured = None if attack is None else Attack.parse(attack)
     return Cell(
-        model=model, victim=model, attacked_model=model, data=data, attack=configured, metrics=chosen, folder=folder, **defaults | more
+        model=model,
+        victim=model,
+        attacked_model=model,
+        data=data,
+        attack=configured,
+        metrics=chosen,
+        folder=folder,
+        **defaults | more,
     )
 
 

@@ -32,7 +32,8 @@ def linear(x, scale=1.0):
 
 @pytest.fixture(autouse=True)
 def the_same_draws():
-    """For nets that draw from the global stream: how near the boundary a picture falls must not hang on the tests before."""
+    """For nets that draw from the global stream: how near the boundary a picture falls must not hang on the
+    tests before."""
     torch.manual_seed(0)
 
 
@@ -118,7 +119,8 @@ class Nervous(nn.Module):
 
 
 def cell(tmp_path, network, attack=None, others=None, random=False):
-    """32 grey pictures at several distances from the boundary; the first pixel of each is 1/2, the second black."""
+    """32 grey pictures at several distances from the boundary; the first pixel of each is 1/2, the second
+    black."""
     model = Classifier(network, "picture", ["dark", "light"])
     model.random = random
     generator = torch.Generator().manual_seed(0)
@@ -129,14 +131,34 @@ def cell(tmp_path, network, attack=None, others=None, random=False):
         samples.append(Sample(f"s{i}", x.clamp(0, 1), int(x.mean() > 0.5)))
     data = Dataset("greys", "picture", list(range(32)), lambda i: samples[i], ["dark", "light"], None)
     spec = attack or {"name": "pgd", "budget": BUDGET}
-    return Cell(model, model, model, data, Attack.parse(spec), [], tmp_path, lambda n: data, lambda n: data,
-                open=lambda spec: Classifier(others or Plain(), "picture", spec["classes"]))  # fmt: skip
+    return Cell(
+        model,
+        model,
+        model,
+        data,
+        Attack.parse(spec),
+        [],
+        tmp_path,
+        lambda n: data,
+        lambda n: data,
+        open=lambda spec: Classifier(others or Plain(), "picture", spec["classes"]),
+    )
 
 
 def checks_of(result):
     """What the report makes of an audit alone: the names of the flags raised, and all their sentences."""
-    meta = {"id": "a", "task": "audit", "labels": {"net": "greys", "attack": "audit"}, "status": "done", "output": "class"}
-    found = [c for c in run_checks([Read(Path("nowhere"), meta, {"n": result["n"], "result": result})]) if c.status == "flag"]
+    meta = {
+        "id": "a",
+        "task": "audit",
+        "labels": {"net": "greys", "attack": "audit"},
+        "status": "done",
+        "output": "class",
+    }
+    found = [
+        c
+        for c in run_checks([Read(Path("nowhere"), meta, {"n": result["n"], "result": result})])
+        if c.status == "flag"
+    ]
     return [c.name for c in found], " ".join(flag for c in found for flag in c.flags)
 
 
@@ -159,7 +181,11 @@ GUESSING, LIVING, STEPS, NOISE, RANDOM, LOSS, UNBOUNDED = (
         (Plain(), set(), ""),
         (Noisy(), {RANDOM}, "asked twice, it answers otherwise on 100.0\u202f% of the samples"),
         (Told(exploding), {LIVING}, "gradients explode: the largest is"),
-        (Told(lambda x: -torch.ones(len(x))), {GUESSING, LOSS, UNBOUNDED}, "the attack of another net (other) ends with"),
+        (
+            Told(lambda x: -torch.ones(len(x))),
+            {GUESSING, LOSS, UNBOUNDED},
+            "the attack of another net (other) ends with",
+        ),
         (Told(right_at_the_start), {GUESSING, STEPS, LOSS, UNBOUNDED}, "one step ends with"),
         (Rounding(), {GUESSING, LIVING, LOSS, UNBOUNDED}, "100.0\u202f% of the gradients were zero."),
         (Saturated(), {GUESSING, LIVING, LOSS, UNBOUNDED}, "100.0\u202f% of the gradients were zero."),
@@ -178,7 +204,12 @@ def test_a_trick_raises_its_flags_and_no_other_and_an_honest_net_none(tmp_path, 
         # how much else they spoil depends on the pictures
         (Shattered(), {GUESSING, UNBOUNDED}, {LIVING, NOISE, RANDOM}, "a search without gradients ends with"),
         (Root(), {LIVING}, {NOISE, RANDOM, LOSS}, "100.0\u202f% of the gradients were not finite"),
-        (Nervous(), {NOISE, LIVING}, {RANDOM, STEPS}, "noise of the same budget ends with 96.9\u202f% at the goal"),
+        (
+            Nervous(),
+            {NOISE, LIVING},
+            {RANDOM, STEPS},
+            "noise of the same budget ends with 96.9\u202f% at the goal",
+        ),
     ],
     ids=["shattered", "root", "nervous"],
 )
@@ -190,10 +221,14 @@ def test_a_trick_raises_its_flags_and_spares_those_of_other_tricks(tmp_path, net
 
 
 def test_zero_exploding_and_broken_gradients_are_told_apart(tmp_path):
-    said = {name: checks_of(audit(cell(tmp_path, network), Audit(queries=2)).result)[1] for name, network in
-            (("zero", Rounding()), ("explode", Told(exploding)), ("not finite", Root()))}  # fmt: skip
+    said = {
+        name: checks_of(audit(cell(tmp_path, network), Audit(queries=2)).result)[1]
+        for name, network in (("zero", Rounding()), ("explode", Told(exploding)), ("not finite", Root()))
+    }
     for name, words in said.items():
-        assert [other for other in said if f"gradients were {other}" in words or f"gradients {other}" in words] == [name]
+        assert [
+            other for other in said if f"gradients were {other}" in words or f"gradients {other}" in words
+        ] == [name]
 
 
 def test_a_model_that_calls_itself_random_is_flagged_only_without_draws(tmp_path):
@@ -217,7 +252,10 @@ def test_gradients_behind_the_goal_do_not_count(tmp_path):
     steep = nn.Module()
     steep.forward = lambda x: linear(x, 1e3)
     goal = {"name": "target_class", "target": 1}
-    result = audit(cell(tmp_path, steep, {"name": "pgd", "budget": {"name": "linf", "eps": 1.0}, "goal": goal}), Audit(queries=2)).result
+    result = audit(
+        cell(tmp_path, steep, {"name": "pgd", "budget": {"name": "linf", "eps": 1.0}, "goal": goal}),
+        Audit(queries=2),
+    ).result
     assert result["probes"]["many_steps"] == 1
     assert result["zero_gradients"] == 0
 
@@ -306,7 +344,9 @@ def audits(**entry):
 def test_every_value_of_a_swept_defence_is_audited_and_a_swept_budget_once_in_the_middle():
     pgd = {"name": "pgd", "budget": BUDGET}
     found = audits(
-        defenses=[{"name": "jpeg"}], attacks=[None, pgd], sweep={"defense.quality": [50, 90], "attack.budget.eps": [0.1, 0.2, 0.3]}
+        defenses=[{"name": "jpeg"}],
+        attacks=[None, pgd],
+        sweep={"defense.quality": [50, 90], "attack.budget.eps": [0.1, 0.2, 0.3]},
     )
     assert [(c.variable, c.spec["defense"]["quality"], c.spec["attack"]["budget"]["eps"]) for c in found] == [
         ({"defense.quality": 50}, 50, 0.2),
@@ -325,13 +365,18 @@ def test_nets_of_an_experiment_lend_each_other_their_attacks():
     mlp = {"model": {"name": "mlp"}, "data": NET["data"]}
     elsewhere = {"model": {"name": "mlp"}, "data": {"name": "digits", "limit": 9}}
     pgd = {"name": "pgd", "budget": BUDGET}
-    assert [[o["name"] for o in c.spec["task"]["others"]] for c in audits(nets=[NET, mlp], attacks=[pgd])] == [["mlp"], ["cnn"]]
+    assert [
+        [o["name"] for o in c.spec["task"]["others"]] for c in audits(nets=[NET, mlp], attacks=[pgd])
+    ] == [["mlp"], ["cnn"]]
     assert [c.spec["task"]["others"] for c in audits(nets=[NET, elsewhere], attacks=[pgd])] == [[], []]
 
 
 def test_a_broken_attack_does_not_keep_up_with_the_plain_search(tmp_path):
     whole = {"name": "pgd", "steps": 40, "budget": BUDGET}
-    for name, attack, status in (("whole", whole, "pass"), ("broken", whole | {"step_size": 1e-9, "random_start": False}, "flag")):
+    for name, attack, status in (
+        ("whole", whole, "pass"),
+        ("broken", whole | {"step_size": 1e-9, "random_start": False}, "flag"),
+    ):
         content = {"tasks": [{"nets": [NET], "attacks": [attack], "metrics": [{"name": "correct"}]}]}
         run(read_experiment(content, tmp_path / "a.yaml"), tmp_path / name)
         checks = {c.name: c for c in run_checks(read_run(tmp_path / name).cells)}

@@ -24,7 +24,10 @@ def test_the_error_rates_of_a_curve_are_those_of_the_whole_set(outcome):
     for k, value in enumerate([60, 10, 5]):
         here = [row for row in outcome.rows if row["value"] == value]
         assert [row["label"] for row in here] == TEXTS
-        heard, control = [row["adversarial_prediction"] for row in here], [row["control_prediction"] for row in here]
+        heard, control = (
+            [row["adversarial_prediction"] for row in here],
+            [row["control_prediction"] for row in here],
+        )
         assert outcome.result["wer"][k] == pytest.approx(jiwer.wer(TEXTS, heard))
         assert outcome.result["cer"][k] == pytest.approx(jiwer.cer(TEXTS, heard))
         assert outcome.result["control"]["wer"][k] == pytest.approx(jiwer.wer(TEXTS, control))
@@ -38,8 +41,19 @@ def test_the_attack_does_harm_where_noise_of_the_same_energy_does_not(outcome):
     assert outcome.result["wer"][-1] > 0.8
     assert outcome.result["control"]["wer"][-1] < 0.2
     assert outcome.result["control"]["name"] == "gaussian noise"
-    assert set(outcome.result["control"]) == {"name", "accuracy", "low", "high", "fooling_rate", "wer", "wer_low", "wer_high",
-                                              "cer", "cer_low", "cer_high"}  # fmt: skip
+    assert set(outcome.result["control"]) == {
+        "name",
+        "accuracy",
+        "low",
+        "high",
+        "fooling_rate",
+        "wer",
+        "wer_low",
+        "wer_high",
+        "cer",
+        "cer_low",
+        "cer_high",
+    }
 
 
 def test_classes_have_no_place_among_transcripts(outcome):
@@ -47,7 +61,13 @@ def test_classes_have_no_place_among_transcripts(outcome):
 
 
 def test_the_control_can_be_left_out(tmp_path):
-    found = run("constrained_accuracy", cell(tmp_path, dataset(TEXTS), ATTACK), constraint="snr_db", values=[10], control=False)
+    found = run(
+        "constrained_accuracy",
+        cell(tmp_path, dataset(TEXTS), ATTACK),
+        constraint="snr_db",
+        values=[10],
+        control=False,
+    )
     assert "control" not in found.result
     assert "control_prediction" not in found.rows[0]
 

@@ -8,7 +8,12 @@ from limen.models.base.load import load_model
 from limen.models.base.model import Model
 
 TEXTS = ["one two", "three four", "two", "four one"]
-ATTACK = {"name": "pgd", "steps": 40, "goal": {"name": "transcript", "text": "three three"}, "budget": {"name": "linf", "eps": 0.4}}
+ATTACK = {
+    "name": "pgd",
+    "steps": 40,
+    "goal": {"name": "transcript", "text": "three three"},
+    "budget": {"name": "linf", "eps": 0.4},
+}
 DEAF = ["", "one", "two", "two", "four"]
 """What a victim says that takes every three for a two."""
 
@@ -16,21 +21,39 @@ DEAF = ["", "one", "two", "two", "four"]
 @pytest.fixture
 def nets():
     """Victims by the names of real models: what a cell is given to open them with."""
-    made = {"ctc_small": Speller(), "keyword_cnn": Speller(DEAF), "mlp": Speller(["", *["uno", "due", "tre", "quattro"]])}
+    made = {
+        "ctc_small": Speller(),
+        "keyword_cnn": Speller(DEAF),
+        "mlp": Speller(["", *["uno", "due", "tre", "quattro"]]),
+    }
     return {"open": lambda spec: made[spec["name"]]}
 
 
 def victims(*names):
-    return [{"model": {"name": n}, "label": {"ctc_small": "same", "keyword_cnn": "deaf", "mlp": "foreign"}[n]} for n in names]
+    return [
+        {"model": {"name": n}, "label": {"ctc_small": "same", "keyword_cnn": "deaf", "mlp": "foreign"}[n]}
+        for n in names
+    ]
 
 
 @pytest.fixture
 def outcome(nets, tmp_path):
-    return run("transfer", cell(tmp_path, dataset(TEXTS), ATTACK, **nets), victims=victims("ctc_small", "keyword_cnn", "mlp"))
+    return run(
+        "transfer",
+        cell(tmp_path, dataset(TEXTS), ATTACK, **nets),
+        victims=victims("ctc_small", "keyword_cnn", "mlp"),
+    )
 
 
 def test_every_victim_judges_every_stored_sample(outcome):
-    assert [row["victim"] for row in outcome.rows[:6]] == ["same", "same", "deaf", "deaf", "foreign", "foreign"]
+    assert [row["victim"] for row in outcome.rows[:6]] == [
+        "same",
+        "same",
+        "deaf",
+        "deaf",
+        "foreign",
+        "foreign",
+    ]
     assert {row["id"] for row in outcome.rows if row["victim"] == "deaf"} == {"s0", "s1", "s2", "s3"}
     said = {(row["victim"], row["id"]): row["adversarial_prediction"] for row in outcome.rows}
     assert said["same", "s0"] == "three three"
@@ -45,11 +68,17 @@ def test_the_numbers_of_each_victim_are_those_worked_out_by_hand(outcome):
     assert outcome.result["proxy"] == "speller"
     same, deaf, foreign = (outcome.result["victims"][name] for name in ("same", "deaf", "foreign"))
     # three of four clips say the target, the short one half of it
-    assert (same["n"], same["success"], same["tasr_word"], same["clean_wer"]) == (4, 0.75, pytest.approx(3.5 / 4), 0)
+    assert (same["n"], same["success"], same["tasr_word"], same["clean_wer"]) == (
+        4,
+        0.75,
+        pytest.approx(3.5 / 4),
+        0,
+    )
     # words wrong: one two -> 2, three four -> 1, two -> 1, four one -> 2, of 7
     assert same["wer"] == pytest.approx(6 / 7)
     assert same["uasr_word"] == pytest.approx((1 + 0.5 + 1 + 1) / 4)
-    # hears "two" for three: clean "two four" for "three four"; adversarial "two two" (and "two", which was said)
+    # hears "two" for three: clean "two four" for "three four"; adversarial "two two" (and "two", which was
+    # said)
     assert (deaf["success"], deaf["tasr_word"]) == (0, 0)
     assert deaf["clean_wer"] == pytest.approx(1 / 7)
     assert deaf["wer"] == pytest.approx((1 + 2 + 0 + 2) / 7)
@@ -72,7 +101,9 @@ def test_classifiers_are_compared_by_success_and_accuracy(tmp_path):
     task = {"name": "transfer", "victims": [{"model": net["model"]}, {"model": random, "label": "other"}]}
     attack = {"name": "pgd", "steps": 3, "budget": {"name": "linf", "eps": 0.1}}
     entry = {"task": task, "nets": [net], "attacks": [attack], "metrics": [{"name": "linf"}]}
-    (done,) = run_experiment(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")["cells"]
+    (done,) = run_experiment(Experiment.model_validate({"name": "t", "tasks": [entry]}), tmp_path / "run")[
+        "cells"
+    ]
     found = done["summary"]["result"]
     assert found["proxy"] == "mlp"
     assert set(found["victims"]) == {"mlp", "other"}
@@ -92,10 +123,16 @@ class Multilingual(Speller):
         super().__init__(WORDS, languages)
 
 
-@pytest.mark.parametrize(("victim", "words"), [
-    (Slow(), "The victim x takes clips at 16000 Hz, but the samples were made at 8000 Hz"),
-    (load_model({"name": "mlp", "weights": "random"}), "The victim x cannot judge these samples. This model takes pictures"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("victim", "words"),
+    [
+        (Slow(), "The victim x takes clips at 16000 Hz, but the samples were made at 8000 Hz"),
+        (
+            load_model({"name": "mlp", "weights": "random"}),
+            "The victim x cannot judge these samples. This model takes pictures",
+        ),
+    ],
+)
 def test_a_victim_that_does_not_fit_is_an_error_that_says_why(tmp_path, victim: Model, words: str):
     ready = cell(tmp_path, dataset(TEXTS), ATTACK, open=lambda spec: victim)
     with pytest.raises(UserError, match=words):
@@ -104,7 +141,11 @@ def test_a_victim_that_does_not_fit_is_an_error_that_says_why(tmp_path, victim: 
 
 def test_a_goal_about_languages_needs_the_same_languages(tmp_path):
     proxy, other = Multilingual(["en", "it", "sr"]), Multilingual(["en", "sr"])
-    attack = {"name": "random_noise", "goal": {"name": "language", "target": "sr"}, "budget": ATTACK["budget"]}
+    attack = {
+        "name": "random_noise",
+        "goal": {"name": "language", "target": "sr"},
+        "budget": ATTACK["budget"],
+    }
     ready = cell(tmp_path, dataset(TEXTS), attack, model=proxy, open=lambda spec: other)
     with pytest.raises(UserError, match=r"the victim x knows en, sr \(2\) and the proxy en, it, sr \(3\)"):
         run("transfer", ready, victims=[{"model": {"name": "mlp"}, "label": "x"}])
@@ -112,7 +153,9 @@ def test_a_goal_about_languages_needs_the_same_languages(tmp_path):
 
 def test_two_victims_of_one_name_are_refused(tmp_path):
     with pytest.raises(UserError, match="two victims are called ctc_small"):
-        run("transfer", cell(tmp_path, dataset(TEXTS), ATTACK), victims=[{"model": {"name": "ctc_small"}}] * 2)
+        run(
+            "transfer", cell(tmp_path, dataset(TEXTS), ATTACK), victims=[{"model": {"name": "ctc_small"}}] * 2
+        )
 
 
 def test_answers_of_a_model_that_detects_languages_say_which_one_it_heard(tmp_path):

@@ -16,7 +16,11 @@ from limen.trials.base.screen import Effect, Listener, latin_row
 REQUIRED = {
     "instructions": {"text": "Listen."},
     "attention": {"file": "SECRETFILE_a.wav", "word": "river", "others": ["mountain", "forest"]},
-    "same_different": {"axes": ["noise", "mp3", {"name": "adversarial", "condition": "SECRETCONDITION_adv"}], "sentinels": 1, "same": 1},
+    "same_different": {
+        "axes": ["noise", "mp3", {"name": "adversarial", "condition": "SECRETCONDITION_adv"}],
+        "sentinels": 1,
+        "same": 1,
+    },
 }
 WORDS = ["yes", "no", "up", "down"]
 ITEMS = [
@@ -42,7 +46,18 @@ def test_the_page_learns_neither_file_nor_condition_nor_item_nor_the_right_answe
         public = json.dumps(screen.public())
         assert "SECRET" not in public
         assert "truth" not in public
-        assert set(screen.public()) == {"kind", "role", "title", "text", "sounds", "widgets", "plays", "switch", "hear_all", "decline"}
+        assert set(screen.public()) == {
+            "kind",
+            "role",
+            "title",
+            "text",
+            "sounds",
+            "widgets",
+            "plays",
+            "switch",
+            "hear_all",
+            "decline",
+        }
         assert all(set(sound) == {"label", "rated"} for sound in screen.public()["sounds"])
         # whatever the right answer is, the page is the same
         assert replace(screen, truth={"answer": "another"}, facts={}, track=None).public() == screen.public()
@@ -62,7 +77,9 @@ def test_screens_made_again_are_the_same_and_facts_are_plain_json(name):
 
 @pytest.mark.parametrize("name", SOUNDING)
 def test_listeners_hear_different_orders(name):
-    orders = {json.dumps([[s.facts["item"], s.facts["sounds"]] for s in made(name, number)]) for number in range(8)}
+    orders = {
+        json.dumps([[s.facts["item"], s.facts["sounds"]] for s in made(name, number)]) for number in range(8)
+    }
     assert len(orders) == 8
 
 
@@ -93,7 +110,11 @@ def test_a_latin_square_has_every_number_in_every_place_and_after_every_other_eq
 
 def test_a_latin_order_puts_every_item_once_in_every_place_over_as_many_listeners():
     orders = [
-        [s.facts["item"] for s in made("transcription", number, order="latin", conditions=["SECRETCONDITION_adv"])] for number in range(12)
+        [
+            s.facts["item"]
+            for s in made("transcription", number, order="latin", conditions=["SECRETCONDITION_adv"])
+        ]
+        for number in range(12)
     ]
     places = Counter((place, item) for order in orders for place, item in enumerate(order))
     assert len(places) == 144
@@ -128,7 +149,10 @@ def test_a_catch_trial_has_three_equal_clips_no_right_answer_and_looks_like_any_
     assert len({s.stimulus for s in catch.sounds}) == 1
     assert catch.correct({"answer": "A", "confidence": "high"}) is None
     assert catch.public() == trials[0].public()
-    anywhere = {[s.role for s in made("abx", number, catch=1, catch_place="random")].index("catch") for number in range(20)}
+    anywhere = {
+        [s.role for s in made("abx", number, catch=1, catch_place="random")].index("catch")
+        for number in range(20)
+    }
     assert len(anywhere) > 5
 
 
@@ -144,10 +168,17 @@ def test_sounds_that_are_compared_can_be_switched_unless_the_study_says_no():
     assert not made("preference", switch=False)[0].switch
 
 
-@pytest.mark.parametrize(("switch", "plays", "over"), [
-    (False, [2, 2, 2], 0), (False, [3, 0, 1], 1), (False, [4, 3, 0], 3),
-    (True, [6, 0, 0], 0), (True, [3, 2, 1], 0), (True, [3, 3, 1], 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("switch", "plays", "over"),
+    [
+        (False, [2, 2, 2], 0),
+        (False, [3, 0, 1], 1),
+        (False, [4, 3, 0], 3),
+        (True, [6, 0, 0], 0),
+        (True, [3, 2, 1], 0),
+        (True, [3, 3, 1], 1),
+    ],
+)
 def test_plays_of_sounds_that_can_be_switched_belong_to_all_of_them_together(switch, plays, over):
     assert made("abx", plays=2, switch=switch)[0].over_limit(plays) == over
     assert made("abx", switch=switch)[0].over_limit(plays) == 0
@@ -160,16 +191,23 @@ def test_fewer_trials_than_items_go_on_where_the_last_listener_ended():
 
 
 def test_sentinel_items_are_mixed_in_and_left_out_of_the_trials():
-    marked = [i.model_copy(update={"factors": {"part": "sentinel"}}) if k < 3 else i for k, i in enumerate(ITEMS)]
+    marked = [
+        i.model_copy(update={"factors": {"part": "sentinel"}}) if k < 3 else i for k, i in enumerate(ITEMS)
+    ]
     screens = made("abx", items=marked, sentinels={"part": "sentinel"})
     assert {s.facts["item"] for s in screens if s.role == "sentinel"} == {i.id for i in marked[:3]}
     assert {s.facts["item"] for s in screens if s.role == "trial"} == {i.id for i in marked[3:]}
     assert {s.public()["role"] for s in screens} == {"trial"}
-    assert all(s.correct(s.truth) and s.correct({"answer": "A"}) == (s.truth["answer"] == "A") for s in screens)
+    assert all(
+        s.correct(s.truth) and s.correct({"answer": "A"}) == (s.truth["answer"] == "A") for s in screens
+    )
 
 
 def test_a_study_without_fitting_items_is_told_what_is_missing():
-    with pytest.raises(UserError, match=r"abx: no item of this study serves it\. It needs files of the conditions clean, other"):
+    with pytest.raises(
+        UserError,
+        match=r"abx: no item of this study serves it\. It needs files of the conditions clean, other",
+    ):
         made("abx", conditions=["clean", "other"])
     with pytest.raises(UserError, match="and the factors"):
         made("naturalness", where={"part": 1})
@@ -184,11 +222,17 @@ def test_factors_of_a_table_are_text_and_still_match_numbers():
 
 
 def test_every_item_comes_in_every_condition_or_in_one_of_them_in_turn():
-    assert Counter(s.facts["condition"] for s in made("naturalness")) == {"SECRETCONDITION_clean": 12, "SECRETCONDITION_adv": 12}
+    assert Counter(s.facts["condition"] for s in made("naturalness")) == {
+        "SECRETCONDITION_clean": 12,
+        "SECRETCONDITION_adv": 12,
+    }
     both = Counter()
     for number in range(2):
         screens = made("naturalness", number, each="one")
-        assert Counter(s.facts["condition"] for s in screens) == {"SECRETCONDITION_clean": 6, "SECRETCONDITION_adv": 6}
+        assert Counter(s.facts["condition"] for s in screens) == {
+            "SECRETCONDITION_clean": 6,
+            "SECRETCONDITION_adv": 6,
+        }
         both.update((s.facts["item"], s.facts["condition"]) for s in screens)
     assert len(both) == 24
 
@@ -244,7 +288,13 @@ def test_mushra_hides_the_reference_and_its_anchors_among_the_conditions():
     assert by["low-pass 3.5 kHz"].effects == (Effect({"name": "low_pass", "cutoff_hz": 3500.0}, 100.0),)
     assert by["low-pass 7 kHz"].file == "r.wav"
     (widget,) = screen.widgets
-    assert (widget.kind, widget.each_sound, widget.low, widget.high, len(widget.anchors)) == ("slide", True, 0, 100, 5)
+    assert (widget.kind, widget.each_sound, widget.low, widget.high, len(widget.anchors)) == (
+        "slide",
+        True,
+        0,
+        100,
+        5,
+    )
 
 
 def test_no_sound_of_mushra_has_the_letter_of_the_loop_or_of_the_reference():
@@ -272,7 +322,11 @@ SEED_002 = {
 def test_the_task_of_manocha_et_al_has_thirty_comparisons_in_three_tracks_with_six_sentinels():
     screens = made("same_different", **SEED_002)
     assert Counter(s.role for s in screens) == {"teaching": 2, "trial": 24, "sentinel": 6}
-    assert Counter(s.track for s in screens if s.role == "trial") == {"track 0": 8, "track 1": 8, "track 2": 8}
+    assert Counter(s.track for s in screens if s.role == "trial") == {
+        "track 0": 8,
+        "track 1": 8,
+        "track 2": 8,
+    }
     for s in screens:
         by = {sound.condition: sound.stimulus for sound in s.sounds}
         assert by["test"].file == by["reference"].file
@@ -292,7 +346,12 @@ def test_the_task_of_manocha_et_al_has_thirty_comparisons_in_three_tracks_with_s
 
 
 def test_axes_of_a_combination_come_in_both_orders_and_one_of_each_category():
-    seen = {s.facts["axis"] for number in range(100) for s in made("same_different", number, **SEED_002) if s.track}
+    seen = {
+        s.facts["axis"]
+        for number in range(100)
+        for s in made("same_different", number, **SEED_002)
+        if s.track
+    }
     categories = [["noise", "noise colour=pink"], ["drr", "rt60"], ["mu_law", "mp3"]]
     assert seen == {f"{a} + {b}" for one, other in permutations(categories, 2) for a in one for b in other}
 
@@ -300,8 +359,14 @@ def test_axes_of_a_combination_come_in_both_orders_and_one_of_each_category():
 def test_every_axis_is_measured_by_every_listener_and_meets_all_items_over_listeners():
     met = Counter()
     for number in range(48):
-        tracks = {s.track: (s.facts["axis"], s.facts["item"]) for s in made("same_different", number) if s.track}
-        assert sorted(axis for axis, _ in tracks.values()) == ["adversarial condition=SECRETCONDITION_adv", "mp3", "noise"]
+        tracks = {
+            s.track: (s.facts["axis"], s.facts["item"]) for s in made("same_different", number) if s.track
+        }
+        assert sorted(axis for axis, _ in tracks.values()) == [
+            "adversarial condition=SECRETCONDITION_adv",
+            "mp3",
+            "noise",
+        ]
         met.update(tracks.values())
     assert len(met) == 3 * 12
     assert {sum(n for (_, item), n in met.items() if item == i.id) for i in ITEMS} == {12}
@@ -311,7 +376,10 @@ def test_equal_pairs_are_equal_and_the_places_of_reference_and_test_are_random()
     screens = made("same_different", same=8)
     equal = [s for s in screens if s.truth.get("answer") == "same"]
     assert len(equal) == 24
-    assert all(len({x.stimulus for x in s.sounds}) == 1 and s.facts["strength"] == 0 and s.track is None for s in equal)
+    assert all(
+        len({x.stimulus for x in s.sounds}) == 1 and s.facts["strength"] == 0 and s.track is None
+        for s in equal
+    )
     assert {s.sounds[0].condition for s in equal} == {"reference", "test"}
 
 
@@ -359,7 +427,9 @@ def test_consent_has_no_other_answer_than_to_agree():
 
 
 def test_only_consent_can_be_declined():
-    assert {name: screen.decline for name in names("trials") for screen in made(name) if screen.decline} == {"consent": "I do not agree"}
+    assert {name: screen.decline for name in names("trials") for screen in made(name) if screen.decline} == {
+        "consent": "I do not agree"
+    }
     assert made("consent", decline="No")[0].public()["decline"] == "No"
 
 

@@ -1,10 +1,11 @@
-r"""Attacks that survive what happens between the file and the model. Athalye et al. 2018, https://arxiv.org/abs/1707.07397:
+r"""Attacks that survive what happens between the file and the model. Athalye et al. 2018,
+https://arxiv.org/abs/1707.07397:
 
     gradient of  E_t [ L( f( t(x_adv) ) ) ]    as the mean over draws of t (EOT)
 
-`through` names transforms (components of limen/defenses) that the search sees in front of the model, in the order in which a sample meets
-them; `draws` says how many of their draws a gradient averages. Success is judged on the victim as it is, and, where asked, under fresh
-draws of the transforms (`over_the_air`).
+`through` names transforms (components of limen/defenses) that the search sees in front of the model, in the
+order in which a sample meets them; `draws` says how many of their draws a gradient averages. Success is
+judged on the victim as it is, and, where asked, under fresh draws of the transforms (`over_the_air`).
 """
 
 import copy
@@ -59,8 +60,11 @@ def behind(model: Model, transforms: list[Any]) -> Model:
 
 
 @torch.no_grad()
-def over_the_air(model: Model, batch: Batch, x: Tensor, goal: Goal, options: OverTheAir, *, seed: int = 0) -> Tensor:
-    """(B,) the share of fresh draws in which x, clean or adversarial, reaches the goal. The same draws whatever x is."""
+def over_the_air(
+    model: Model, batch: Batch, x: Tensor, goal: Goal, options: OverTheAir, *, seed: int = 0
+) -> Tensor:
+    """(B,) the share of fresh draws in which x, clean or adversarial, reaches the goal. The same draws
+    whatever x is."""
     heard = behind(model, options.through)
     streams = seeds.generators(seed, batch.ids, "over_the_air")
     with evaluating(heard):

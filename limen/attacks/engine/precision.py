@@ -1,13 +1,15 @@
 """In which precision a search computes.
 
-The path of a search on a recogniser multiplies rounding errors a hundred thousand times in 20 steps, and rounding errors hang on the size
-of the batch. So that a clip gets alone what it gets beside others, such searches run in double precision ("auto"). A recogniser that
-gives a clip the very same bits in any batch (`Model.batch_invariant`) is itself asked in single precision, which takes half the time: on points of
-a grid 128 times finer than 16-bit audio, so that the last digits of the search, in which a clip alone and beside others differs, are not
-seen. `import limen` asks MKL for matrix products whose rows do not depend on how many there are (MKL_CBWR); it is too late if torch has
-multiplied before, and not every processor obeys. So whether a recogniser is steady is measured (`alike`): all of the zoo but
-wav2vec2_small are, Whisper by taking clip after clip. In one padded batch Whisper's gradients differed by up to 7e-5 of their norm from
-those alone, and with another number of threads by up to 8e-4, so a single clip too is searched in one thread.
+The path of a search on a recogniser multiplies rounding errors a hundred thousand times in 20 steps, and
+rounding errors hang on the size of the batch. So that a clip gets alone what it gets beside others, such
+searches run in double precision ("auto"). A recogniser that gives a clip the very same bits in any batch
+(`Model.batch_invariant`) is itself asked in single precision, which takes half the time: on points of a grid
+128 times finer than 16-bit audio, so that the last digits of the search, in which a clip alone and beside
+others differs, are not seen. `import limen` asks MKL for matrix products whose rows do not depend on how many
+there are (MKL_CBWR); it is too late if torch has multiplied before, and not every processor obeys. So whether
+a recogniser is steady is measured (`alike`): all of the zoo but wav2vec2_small are, Whisper by taking clip
+after clip. In one padded batch Whisper's gradients differed by up to 7e-5 of their norm from those alone, and
+with another number of threads by up to 8e-4, so a single clip too is searched in one thread.
 """
 
 import copy
@@ -69,21 +71,32 @@ class _Grid(torch.autograd.Function):
 
 
 def alike(model: Model) -> bool:
-    """True if this machine gives clips the same gradients, bit for bit, together and alone. That hangs on the sizes of the network and on
-    the library of matrix products, not on the weights, so it is tried once."""
+    """True if this machine gives clips the same gradients, bit for bit, together and alone. That hangs on the
+    sizes of the network and on the library of matrix products, not on the weights, so it is tried once."""
     threads = torch.get_num_threads()
-    sizes, kinds = tuple((p.shape, p.device) for p in model.parameters()), tuple(type(m) for m in model.modules())
+    sizes, kinds = (
+        tuple((p.shape, p.device) for p in model.parameters()),
+        tuple(type(m) for m in model.modules()),
+    )
     key = sizes, kinds
     if key not in _ALIKE:
         lengths = [7001, 16000, 4321, 12345]
         clips = [0.1 * torch.randn(1, n, generator=torch.Generator().manual_seed(n)) for n in lengths]
         torch.set_num_threads(1)  # in which every share of a batch, and every single clip, is searched
         try:
-            alone = [_gradient(model, clip, torch.tensor([n]))[0] for clip, n in zip(clips, lengths, strict=True)]
-            together = _gradient(model, nn.utils.rnn.pad_sequence([clip[0] for clip in clips], batch_first=True), torch.tensor(lengths))
+            alone = [
+                _gradient(model, clip, torch.tensor([n]))[0] for clip, n in zip(clips, lengths, strict=True)
+            ]
+            together = _gradient(
+                model,
+                nn.utils.rnn.pad_sequence([clip[0] for clip in clips], batch_first=True),
+                torch.tensor(lengths),
+            )
         finally:
             torch.set_num_threads(threads)
-        _ALIKE[key] = all(torch.equal(one, row[:n]) for one, row, n in zip(alone, together, lengths, strict=True))
+        _ALIKE[key] = all(
+            torch.equal(one, row[:n]) for one, row, n in zip(alone, together, lengths, strict=True)
+        )
     return _ALIKE[key]
 
 

@@ -1,7 +1,8 @@
-"""What an attack is asked: samples of a model, a goal and a budget. Attack = goal x budget x search; this is all the search sees.
+"""What an attack is asked: samples of a model, a goal and a budget. Attack = goal x budget x search; this is
+all the search sees.
 
-Autograd is on in `Problem`, and in the clean pass kept for it (`_asking.py`), and nowhere else. Rows can be taken out (`rows`), so finished
-samples leave the batch.
+Autograd is on in `Problem`, and in the clean pass kept for it (`_asking.py`), and nowhere else. Rows can be
+taken out (`rows`), so finished samples leave the batch.
 """
 
 import math
@@ -23,12 +24,20 @@ from limen.goals.base.goal import Goal
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model
 
-NO_BUDGET = "needs a budget and has none. Add one, for example budget: {name: linf, eps: 0.03}; `limen list budgets` shows all."
+NO_BUDGET = (
+    "needs a budget and has none. Add one, for example budget: {name: linf, eps: 0.03}; `limen list "
+    "budgets` shows all."
+)
 
 
 def needs_budget(options: Options) -> bool:
-    """True unless a search seeks the smallest change (`minimal`) or keeps a limit of its own (`own_limit`)."""
-    return getattr(options, "needs_budget", not (getattr(options, "minimal", False) or getattr(options, "own_limit", False)))
+    """True unless a search seeks the smallest change (`minimal`) or keeps a limit of its own
+    (`own_limit`)."""
+    return getattr(
+        options,
+        "needs_budget",
+        not (getattr(options, "minimal", False) or getattr(options, "own_limit", False)),
+    )
 
 
 @dataclass
@@ -47,8 +56,8 @@ class Calls:
 
 @dataclass
 class Watch:
-    """A model that the attack does not differentiate looks on and keeps the points it likes best: a perturbation that has begun to overfit
-    the proxies is not taken. Section 6.3.1 of Olivier 2023."""
+    """A model that the attack does not differentiate looks on and keeps the points it likes best: a
+    perturbation that has begun to overfit the proxies is not taken. Section 6.3.1 of Olivier 2023."""
 
     model: Model
     x: Tensor
@@ -70,7 +79,9 @@ class Watch:
         self.asked += 1
         if not last and (self.asked - 1) % self.every:
             return
-        score = problem.goal.score(ask(self.model, x_adv.to(self.dtype), problem.lengths, problem.generators)).to(self.best)
+        score = problem.goal.score(
+            ask(self.model, x_adv.to(self.dtype), problem.lengths, problem.generators)
+        ).to(self.best)
         rows = problem.index.to(self.x.device)
         i = (score > self.best[rows]).nonzero().squeeze(1)
         self.best[rows[i]], self.x[rows[i]] = score[i], x_adv[i].detach()
@@ -127,15 +138,26 @@ class Problem:
     def rows(self, keep: Tensor) -> "Problem":
         """The problem of some samples; `keep` holds row numbers (a row may come more than once) or a mask."""
         i = keep.nonzero().squeeze(1) if keep.dtype == torch.bool else keep
-        return replace(self, x=select(self.x, i), goal=self.goal.rows(i), budget=None if self.budget is None else self.budget.rows(i),
-                       generators=_streams(self.generators, i.tolist()),
-                       y=None if self.y is None else select(self.y, i),
-                       lengths=None if self.lengths is None else select(self.lengths, i), index=self.index[i.cpu()],
-                       ids=select(self.ids, i) if self.ids else [])  # fmt: skip
+        return replace(
+            self,
+            x=select(self.x, i),
+            goal=self.goal.rows(i),
+            budget=None if self.budget is None else self.budget.rows(i),
+            generators=_streams(self.generators, i.tolist()),
+            y=None if self.y is None else select(self.y, i),
+            lengths=None if self.lengths is None else select(self.lengths, i),
+            index=self.index[i.cpu()],
+            ids=select(self.ids, i) if self.ids else [],
+        )
 
     def trimmed(self) -> "Problem":
         """The same clips without the padding that none of them needs."""
-        if self.lengths is None or self.goal.framed or isinstance(self.low, Tensor) or isinstance(self.high, Tensor):
+        if (
+            self.lengths is None
+            or self.goal.framed
+            or isinstance(self.low, Tensor)
+            or isinstance(self.high, Tensor)
+        ):
             return self
         return replace(self, x=self.x[:, : int(self.lengths.max())])
 
@@ -146,7 +168,10 @@ class Problem:
     def clip(self, x_adv: Tensor) -> Tensor:
         """Into the range of samples. Clean samples lie in it, so this never makes a change larger."""
         if isinstance(self.low, Tensor) or isinstance(self.high, Tensor):
-            return torch.minimum(torch.maximum(x_adv, torch.as_tensor(self.low).to(x_adv)), torch.as_tensor(self.high).to(x_adv))
+            return torch.minimum(
+                torch.maximum(x_adv, torch.as_tensor(self.low).to(x_adv)),
+                torch.as_tensor(self.high).to(x_adv),
+            )
         return x_adv.clamp(self.low, self.high)
 
     def project(self, x_adv: Tensor) -> Tensor:
@@ -156,23 +181,33 @@ class Problem:
     def step(self, x_adv: Tensor, gradient: Tensor, size: Tensor) -> Tensor:
         """One steepest step of norm `size` (B,), projected."""
         if self.ball.sparse:
-            # a coordinate at the edge of the range cannot go further: without this the steepest one would be chosen for ever
+            # a coordinate at the edge of the range cannot go further: without this the steepest one would be
+            # chosen for ever
             gradient = self.movable(x_adv, gradient)
         return self._allowed(self.ball.step(gradient, size).add_(x_adv).sub_(self.x))
 
     def movable(self, x_adv: Tensor, gradient: Tensor) -> Tensor:
         """The gradient without what the range stops: a value at an end of it that would be pushed further."""
-        free = torch.empty_like(gradient)  # 1 or 0, not a mask: filling by a mask takes five times as long as multiplying
+        free = torch.empty_like(
+            gradient
+        )  # 1 or 0, not a mask: filling by a mask takes five times as long as multiplying
         return torch.ne(self.clip(gradient.sign().add_(x_adv)), x_adv, out=free).mul_(gradient)
 
     def _allowed(self, delta: Tensor) -> Tensor:
-        """x + delta within budget and range. In place where it can be: fresh memory is most of what a step costs beside the model."""
+        """x + delta within budget and range. In place where it can be: fresh memory is most of what a step
+        costs beside the model."""
         x_adv = self.ball.project(delta).add_(self.x)
-        return self.clip(x_adv) if isinstance(self.low, Tensor) or isinstance(self.high, Tensor) else x_adv.clamp_(self.low, self.high)
+        return (
+            self.clip(x_adv)
+            if isinstance(self.low, Tensor) or isinstance(self.high, Tensor)
+            else x_adv.clamp_(self.low, self.high)
+        )
 
     def start(self) -> Tensor:
         """A random allowed point; padding is left alone."""
-        return self.clip(self.x + self.ball.start(self.x, self.generators, None if self.mask is None else self.lengths))
+        return self.clip(
+            self.x + self.ball.start(self.x, self.generators, None if self.mask is None else self.lengths)
+        )
 
     def outputs(self, x_adv: Tensor) -> Outputs:
         if self.halt is not None and self.halt.is_set():
@@ -191,9 +226,12 @@ class Problem:
         return self.evaluate(x_adv)[1]
 
     @torch.no_grad()
-    def evaluate(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, confirm: bool = True) -> tuple[Tensor, Tensor]:
-        """(B,) loss (`loss` replaces the goal's own) and (B,) reached, without gradients. Of a model that draws at random: mean loss, and
-        whether all draws agree. `confirm` as in `gradient`, but for pauses."""
+    def evaluate(
+        self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, confirm: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """(B,) loss (`loss` replaces the goal's own) and (B,) reached, without gradients. Of a model that
+        draws at random: mean loss, and whether all draws agree. `confirm` as in `gradient`, but for
+        pauses."""
         measure = loss or self.goal.loss
         losses, votes = [], []
         for _ in range(self.draws):
@@ -202,16 +240,24 @@ class Problem:
             votes.append(self.confirmed(outputs, x_adv) if confirm else self._claimed(outputs))
         return _mean(losses), _all(votes)
 
-    def gradient(self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, through: Callable[[Tensor], Tensor] | None = None,
-                 confirm: bool = True) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        """d loss_i / d x_i for every row, the losses, and which rows have already reached the goal. One forward pass serves all three.
+    def gradient(
+        self,
+        x_adv: Tensor,
+        loss: Callable[[Outputs], Tensor] | None = None,
+        through: Callable[[Tensor], Tensor] | None = None,
+        confirm: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """d loss_i / d x_i for every row, the losses, and which rows have already reached the goal. One
+        forward pass serves all three.
 
-        `loss` replaces the goal's own; `through` maps what is varied to samples, which then need not be samples (a sticker, a filter).
-        Of a model that draws at random: the mean over its draws (EOT, Athalye et al. 2018), reached if all draws agree.
+        `loss` replaces the goal's own; `through` maps what is varied to samples, which then need not be
+        samples (a sticker, a filter). Of a model that draws at random: the mean over its draws (EOT, Athalye
+        et al. 2018), reached if all draws agree.
 
-        A success that must be confirmed (see `confirmed`) and was rejected is asked about again some gradients later: a search may leave
-        a few steps after its first success, never without one. `confirm=False`, for gradients whose third answer nothing depends on, asks
-        about none and takes the claims as they are.
+        A success that must be confirmed (see `confirmed`) and was rejected is asked about again some
+        gradients later: a search may leave a few steps after its first success, never without one.
+        `confirm=False`, for gradients whose third answer nothing depends on, asks about none and takes the
+        claims as they are.
         """
         if self.watch is not None and through is None:
             self.watch.observe(self, x_adv)
@@ -222,10 +268,14 @@ class Problem:
             with torch.enable_grad():
                 leaf, samples, outputs = self._passed(x_adv, through)
                 values = self._measured(measure, outputs)
-                gradient = _slope(values.sum(), leaf)  # sum, not mean: each row its own gradient whatever the batch
+                gradient = _slope(
+                    values.sum(), leaf
+                )  # sum, not mean: each row its own gradient whatever the batch
             gradients.append(self._cleaned(gradient if len(leaf) == len(x_adv) else gradient[self.index]))
             losses.append(values.detach().to(self.x.dtype))
-            votes.append(self.confirmed(outputs, samples.detach(), due) if confirm else self._claimed(outputs))
+            votes.append(
+                self.confirmed(outputs, samples.detach(), due) if confirm else self._claimed(outputs)
+            )
         return _mean(gradients), _mean(losses), _all(votes)
 
     def _measured(self, loss: Callable[[Outputs], Tensor], outputs: Outputs) -> Tensor:
@@ -235,9 +285,11 @@ class Problem:
         except SampleError as error:
             raise error.named(self.ids) from None
 
-    def _passed(self, x_adv: Tensor, through: Callable[[Tensor], Tensor] | None) -> tuple[Tensor, Tensor, Outputs]:
-        """What is varied, the samples it gives, and what the model says of them; at the clean samples the pass over them may be at hand,
-        whose leaf holds all."""
+    def _passed(
+        self, x_adv: Tensor, through: Callable[[Tensor], Tensor] | None
+    ) -> tuple[Tensor, Tensor, Outputs]:
+        """What is varied, the samples it gives, and what the model says of them; at the clean samples the
+        pass over them may be at hand, whose leaf holds all."""
         known = None if self.clean is None or through is not None else self.clean.take(x_adv, self.index)
         if known is not None:
             leaf, outputs = known
@@ -246,10 +298,14 @@ class Problem:
         samples = leaf if through is None else through(leaf)
         return leaf, samples, self.outputs(samples)
 
-    def input_gradients(self, x_adv: Tensor, pick: Tensor, base: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Logits (B, K) and the gradients (B, k, ...) of the logits whose numbers `pick` (B, k) holds. Classifiers only.
+    def input_gradients(
+        self, x_adv: Tensor, pick: Tensor, base: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Logits (B, K) and the gradients (B, k, ...) of the logits whose numbers `pick` (B, k) holds.
+        Classifiers only.
 
-        With `base` (B,), gradients of the differences to that logit. Of a model that draws at random: means over its draws.
+        With `base` (B,), gradients of the differences to that logit. Of a model that draws at random: means
+        over its draws.
         """
         all_logits, all_gradients = [], []
         for _ in range(self.draws):
@@ -267,14 +323,15 @@ class Problem:
 
     @property
     def certain(self) -> bool:
-        """False where the model draws at random: one lucky draw settles nothing, so no sample leaves early."""
+        """False where the model draws at random: one lucky draw settles nothing, so no sample leaves
+        early."""
         return not self.model.random
 
     @torch.no_grad()
     def confirmed(self, outputs: Outputs, x_adv: Tensor, due: Tensor | None = None) -> Tensor:
-        """(B,) bool: which samples reach the goal, `outputs` being what the model says of them. What only decoding can tell is decoded,
-        and what a stand-in claims is asked of the model as it is judged. With `due` (B,), only claims of these rows are settled in this
-        way, and those of others do not count."""
+        """(B,) bool: which samples reach the goal, `outputs` being what the model says of them. What only
+        decoding can tell is decoded, and what a stand-in claims is asked of the model as it is judged. With
+        `due` (B,), only claims of these rows are settled in this way, and those of others do not count."""
         reached, doubtful = self._claimed(outputs), self.goal.doubtful(outputs)
         if self.full is not None:
             claims = reached.cpu()
@@ -286,7 +343,9 @@ class Problem:
         reached = reached & ~claims.to(reached.device)
         if len(asked):
             rows = self.rows(asked)
-            said = rows._settled(outputs[asked] if isinstance(outputs, Tensor) else outputs.rows(asked), select(x_adv, asked))
+            said = rows._settled(
+                outputs[asked] if isinstance(outputs, Tensor) else outputs.rows(asked), select(x_adv, asked)
+            )
             self.doubts.settled(rows.index, said, pauses=due is not None)
             reached[asked] = said.to(reached.device)
         return reached
@@ -294,12 +353,18 @@ class Problem:
     def _settled(self, outputs: Outputs, x_adv: Tensor) -> Tensor:
         """(B,) bool, the outputs being those of the model that the search asks."""
         # a text of the stand-in costs less than a pass over the full path, so it comes first
-        reached = self.goal.judged(outputs).cpu() if self.goal.doubtful(outputs) is not None else torch.ones(len(self), dtype=torch.bool)
+        reached = (
+            self.goal.judged(outputs).cpu()
+            if self.goal.doubtful(outputs) is not None
+            else torch.ones(len(self), dtype=torch.bool)
+        )
         i = reached.nonzero().squeeze(1)
         if self.full is not None and len(i):
             left = self.rows(i)
             self.calls.forward.index_add_(0, left.index, left._one)
-            reached[i] = self.full.confirms(left.goal, select(x_adv, i), left.index, left.lengths, left.generators).cpu()
+            reached[i] = self.full.confirms(
+                left.goal, select(x_adv, i), left.index, left.lengths, left.generators
+            ).cpu()
         return reached
 
     @torch.no_grad()
@@ -309,7 +374,9 @@ class Problem:
     def _cleaned(self, gradient: Tensor) -> Tensor:
         """Counts dead gradients, makes non-finite entries zero and leaves padding alone."""
         flat = gradient.flatten(1)
-        largest = flat.amax(1).maximum(-flat.amin(1))  # no copy of the magnitudes; ten times faster than vector_norm of ord inf
+        largest = flat.amax(1).maximum(
+            -flat.amin(1)
+        )  # no copy of the magnitudes; ten times faster than vector_norm of ord inf
         self.calls.backward.index_add_(0, self.index, self._one)
         if not math.isfinite(largest.log().sum()):  # one is 0, infinite or no number
             alive = (largest > 0) & (largest < torch.inf)
@@ -319,12 +386,17 @@ class Problem:
 
 
 def searched(problem: Problem, search: Callable[[Problem], Tensor]) -> Tensor:
-    """What the search finds. Searches of classifiers also read logits, and may end by themselves where only a stand-in is fooled: these
-    samples are searched on the model itself."""
+    """What the search finds. Searches of classifiers also read logits, and may end by themselves where only a
+    stand-in is fooled: these samples are searched on the model itself."""
     x_adv = search(problem)
     if problem.full is None or problem.model.output != "class":
         return x_adv
-    left = (~problem.reached(x_adv).cpu() & problem.doubts.rejected[problem.index]).nonzero().squeeze(1).to(x_adv.device)
+    left = (
+        (~problem.reached(x_adv).cpu() & problem.doubts.rejected[problem.index])
+        .nonzero()
+        .squeeze(1)
+        .to(x_adv.device)
+    )
     if not len(left):
         return x_adv
     return x_adv.index_copy(0, left, search(replace(problem.rows(left), model=problem.full.model, full=None)))
@@ -335,11 +407,14 @@ def _streams(generators: Sequence[torch.Generator], rows: list[int]) -> Sequence
 
 
 def _slope(value: Tensor, leaf: Tensor, again: bool = False) -> Tensor:
-    """d value / d leaf; zero where the value does not hang on it: a model may answer always the same, or cut the graph."""
+    """d value / d leaf; zero where the value does not hang on it: a model may answer always the same, or cut
+    the graph."""
     if not value.requires_grad:
         return torch.zeros_like(leaf)
     (slope,) = torch.autograd.grad(value, leaf, retain_graph=again, allow_unused=True, materialize_grads=True)
-    return slope.contiguous()  # it comes as the network likes pictures to lie (`ask`); the search likes them as they came
+    return (
+        slope.contiguous()
+    )  # it comes as the network likes pictures to lie (`ask`); the search likes them as they came
 
 
 def _mean(values: list[Tensor]) -> Tensor:
@@ -354,5 +429,7 @@ def _all(votes: list[Tensor]) -> Tensor:
 def need_classes(problem: Problem, who: str) -> None:
     """For attacks that look at the logits of single classes."""
     if problem.model.output != "class" or any(isinstance(m, Ensemble) for m in problem.model.modules()):
-        raise UserError(f"The attack {who} needs one classifier, but this model gives transcripts, or there are several. "
-                        "Use pgd, fgsm, bim, mi_fgsm, cw_l2 or uap, which only need a loss.")  # fmt: skip
+        raise UserError(
+            f"The attack {who} needs one classifier, but this model gives transcripts, or there are several. "
+            "Use pgd, fgsm, bim, mi_fgsm, cw_l2 or uap, which only need a loss."
+        )

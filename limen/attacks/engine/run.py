@@ -1,6 +1,7 @@
 """Goal x budget x search, put together and judged.
 
-One success flag per sample, by a fresh forward pass on the exact tensor that is stored; what comes back as it was has had its pass.
+One success flag per sample, by a fresh forward pass on the exact tensor that is stored; what comes back as it
+was has had its pass.
 """
 
 import math
@@ -37,7 +38,8 @@ SHARED = ("goal", "budget", "precision", *Through.model_fields)
 
 @dataclass
 class Attacked:
-    """What an attack leaves: the stored samples, what the model says of them, and the goal they were judged by."""
+    """What an attack leaves: the stored samples, what the model says of them, and the goal they were judged
+    by."""
 
     x_adv: Tensor
     reached: Tensor
@@ -81,22 +83,38 @@ def stored_as(store: str, kind: Kind) -> Store:
 
 
 def credited(reached: Tensor, already: Tensor) -> Tensor:
-    """(B,) bool: the goal holds now and did not hold before. A sample that was wrong anyway is no success of the attack."""
+    """(B,) bool: the goal holds now and did not hold before. A sample that was wrong anyway is no success of
+    the attack."""
     return reached & ~already
 
 
 class Attack:
     """A configured attack. Universal attacks keep what they crafted."""
 
-    def __init__(self, search: Component, options: Options, goal: tuple[Component, Options], budget: tuple[Component, Options] | None,
-                 precision: Precision = "auto", through: Through = Through()):  # noqa: B008  # fmt: skip
-        self.search, self.options, self.goal, self.budget, self.precision, self.through = search, options, goal, budget, precision, through
+    def __init__(
+        self,
+        search: Component,
+        options: Options,
+        goal: tuple[Component, Options],
+        budget: tuple[Component, Options] | None,
+        precision: Precision = "auto",
+        through: Through = Through(),
+    ):  # noqa: B008
+        self.search, self.options, self.goal, self.budget, self.precision, self.through = (
+            search,
+            options,
+            goal,
+            budget,
+            precision,
+            through,
+        )
         self.crafted: Any = None
         """What a universal attack found: tensors by name; None before."""
 
     @classmethod
     def parse(cls, spec: Any) -> "Attack":
-        """{"name": "pgd", "steps": 40, "goal": {"name": "untargeted"}, "budget": {"name": "linf", "eps": 0.03}}."""
+        """{"name": "pgd", "steps": 40, "goal": {"name": "untargeted"}, "budget": {"name": "linf", "eps":
+        0.03}}."""
         spec = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
         goal, budget, given_precision = (spec.pop(key, None) for key in ("goal", "budget", "precision"))
         precision: Any = "auto" if given_precision is None else given_precision
@@ -104,21 +122,36 @@ class Attack:
             raise UserError(f"The precision of a search is auto, single or double, got {shown(precision)}.")
         given = {key: spec.pop(key) for key in Through.model_fields if key in spec}
         search, options = parse("attacks", spec)
-        through = parse_options(Through, {k: v for k, v in given.items() if v is not None}, f"attack {search.name}")
-        wanted, allowed = parse("goals", "untargeted" if goal is None else goal), None if budget is None else parse("budgets", budget)
+        through = parse_options(
+            Through, {k: v for k, v in given.items() if v is not None}, f"attack {search.name}"
+        )
+        wanted, allowed = (
+            parse("goals", "untargeted" if goal is None else goal),
+            None if budget is None else parse("budgets", budget),
+        )
         return cls(search, options, wanted, allowed, precision, through)
 
     def under(self, budget: str | Mapping[str, Any]) -> "Attack":
         """The same search for the same goal under another budget."""
-        return Attack(self.search, self.options, self.goal, parse("budgets", budget), self.precision, self.through)
+        return Attack(
+            self.search, self.options, self.goal, parse("budgets", budget), self.precision, self.through
+        )
 
     @property
     def universal(self) -> bool:
         """True if the attack must first be crafted on other samples."""
         return hasattr(self.search.module, "craft")
 
-    def pose(self, model: Model, batch: Batch, *, seed: int = 0, clean: Outputs | None = None, store: Store = "float",
-             bounds: tuple[Tensor | float, Tensor | float] | None = None) -> Problem:  # fmt: skip
+    def pose(
+        self,
+        model: Model,
+        batch: Batch,
+        *,
+        seed: int = 0,
+        clean: Outputs | None = None,
+        store: Store = "float",
+        bounds: tuple[Tensor | float, Tensor | float] | None = None,
+    ) -> Problem:
         """The problem a search sees."""
         if clean is None:
             with torch.no_grad(), evaluating(model):
@@ -126,59 +159,123 @@ class Attack:
         fast = model.for_attack
         seen, x = prepared(fast, batch.x, self.precision)
         make_goal, goal_options = self.goal[0].function, self.goal[1]
-        goal = make_goal(GoalContext(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen), goal_options)
+        goal = make_goal(
+            GoalContext(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen),
+            goal_options,
+        )
         low, high = bounds or BOUNDS[batch.kind]
         asks = goal.view(self.through.before(seen))
-        full = None if fast is model else FullPath(goal.view(self.through.before(model)), partial(self._stored_rows, batch, store))
-        return Problem(asks, x, goal, self._ball(x, batch), seeds.generators(seed, batch.ids, "attack", self.search.name), low, high,
-                       y=batch.y, lengths=batch.lengths, ids=batch.ids, full=full)  # fmt: skip
+        full = (
+            None
+            if fast is model
+            else FullPath(goal.view(self.through.before(model)), partial(self._stored_rows, batch, store))
+        )
+        return Problem(
+            asks,
+            x,
+            goal,
+            self._ball(x, batch),
+            seeds.generators(seed, batch.ids, "attack", self.search.name),
+            low,
+            high,
+            y=batch.y,
+            lengths=batch.lengths,
+            ids=batch.ids,
+            full=full,
+        )
 
     def _ball(self, x: Tensor, batch: Batch) -> Ball | None:
         return self.budget[0].function(x, batch.lengths, self.budget[1]) if self.budget else None
 
     def _stored_rows(self, batch: Batch, store: Store, x_adv: Tensor, index: Tensor) -> Tensor:
-        """Points of a search as they are stored; they are those of the rows `index`, whose padding the search may have cut."""
+        """Points of a search as they are stored; they are those of the rows `index`, whose padding the search
+        may have cut."""
         part = batch.rows(index)
-        return stored(x_adv, part.x[..., : x_adv.shape[-1]], store, lambda x: self._ball(x, part)).to(batch.x.dtype)
+        return stored(x_adv, part.x[..., : x_adv.shape[-1]], store, lambda x: self._ball(x, part)).to(
+            batch.x.dtype
+        )
 
-    def craft(self, model: Model, batch: Batch, *, seed: int = 0, bounds: tuple[Tensor | float, Tensor | float] | None = None) -> None:
+    def craft(
+        self,
+        model: Model,
+        batch: Batch,
+        *,
+        seed: int = 0,
+        bounds: tuple[Tensor | float, Tensor | float] | None = None,
+    ) -> None:
         """Universal attacks: find the one perturbation on these samples; other attacks have nothing to do."""
         if self.universal:
             with torch.no_grad(), evaluating(model):
-                self.crafted = self.search.module.craft(self.pose(model, batch, seed=seed, bounds=bounds), self.options)
+                self.crafted = self.search.module.craft(
+                    self.pose(model, batch, seed=seed, bounds=bounds), self.options
+                )
 
-    def __call__(self, model: Model, batch: Batch, *, seed: int = 0, victim: Model | None = None, store: Store = "float",
-                 bounds: tuple[Tensor | float, Tensor | float] | None = None, stop: Model | None = None, stop_every: int = 1
-                 ) -> Attacked:  # fmt: skip
-        """Attack `model`; judge on `victim` (the same model unless the attack is transferred or does not know the defence).
+    def __call__(
+        self,
+        model: Model,
+        batch: Batch,
+        *,
+        seed: int = 0,
+        victim: Model | None = None,
+        store: Store = "float",
+        bounds: tuple[Tensor | float, Tensor | float] | None = None,
+        stop: Model | None = None,
+        stop_every: int = 1,
+    ) -> Attacked:
+        """Attack `model`; judge on `victim` (the same model unless the attack is transferred or does not know
+        the defence).
 
-        With `stop`, that model looks on every `stop_every` gradients, and the point of the search that it finds best is what is taken."""
+        With `stop`, that model looks on every `stop_every` gradients, and the point of the search that it
+        finds best is what is taken."""
         victim = victim or model
         check_samples(batch.kind, batch.x, batch.lengths, batch.ids)
         check_range(batch, bounds)
         if self.universal and self.crafted is None:
             raise UserError(
-                f"The attack {self.search.name} is universal: craft its perturbation first, with craft(model, batch) on other samples."
+                f"The attack {self.search.name} is universal: craft its perturbation first, with "
+                "craft(model, batch) on other samples."
             )
         with torch.no_grad(), evaluating(model), evaluating(victim), evaluating(stop or victim):
             streams = seeds.generators(seed, batch.ids, "clean")
-            kept = CleanPass.of(model, batch.x, batch.lengths, streams) if self._starts_clean(model, victim) else None
-            clean = ask(victim, batch.x, batch.lengths, streams) if kept is None or kept.outputs is None else kept.outputs.detach()
-            problem = self.pose(model, batch, seed=seed, clean=clean if victim is model else None, store=store, bounds=bounds)
+            kept = (
+                CleanPass.of(model, batch.x, batch.lengths, streams)
+                if self._starts_clean(model, victim)
+                else None
+            )
+            clean = (
+                ask(victim, batch.x, batch.lengths, streams)
+                if kept is None or kept.outputs is None
+                else kept.outputs.detach()
+            )
+            problem = self.pose(
+                model, batch, seed=seed, clean=clean if victim is model else None, store=store, bounds=bounds
+            )
             if problem.model is model and problem.x is batch.x:
                 problem.clean = kept
             del kept  # the search lets go of it when it can
             if stop is not None:
                 problem.watch = Watch.over(stop, problem.x, batch.x.dtype, stop_every)
-            x_adv = self._searched(problem, clean if victim is model and stop is None and not self.through.through else None)
+            x_adv = self._searched(
+                problem, clean if victim is model and stop is None and not self.through.through else None
+            )
             if problem.watch is not None:
                 problem.watch.observe(problem, x_adv, last=True)
                 x_adv = problem.watch.x
             x_adv = stored(x_adv, batch.x, store, lambda x: self._ball(x, batch)).to(batch.x.dtype)
             adversarial = _answers(victim, batch, x_adv, clean, seeds.generators(seed, batch.ids, "judge"))
             notes = problem.goal.notes(problem.model, x_adv.to(problem.x))
-            return Attacked(x_adv, problem.goal.judged(adversarial), clean, adversarial, problem.goal, problem.calls, notes,
-                            batch, victim.rate_hz, victim.classes)  # fmt: skip
+            return Attacked(
+                x_adv,
+                problem.goal.judged(adversarial),
+                clean,
+                adversarial,
+                problem.goal,
+                problem.calls,
+                notes,
+                batch,
+                victim.rate_hz,
+                victim.classes,
+            )
 
     def _starts_clean(self, model: Model, victim: Model) -> bool:
         """True if the pass over the clean samples may also give the search its first gradient."""
@@ -186,22 +283,36 @@ class Attack:
         return getattr(self.options, "starts_clean", False) and victim is model and alone and not model.random
 
     def _searched(self, problem: Problem, clean: Outputs | None) -> Tensor:
-        """What the search finds. Samples that reach the goal as they are, by the `clean` answers of a classifier, are not searched: that
-        saves the passes, and a random start could lose what is there."""
+        """What the search finds. Samples that reach the goal as they are, by the `clean` answers of a
+        classifier, are not searched: that saves the passes, and a random start could lose what is there."""
         extra = (self.crafted,) if self.universal else ()
 
         def alone(part: Problem) -> Tensor:
             return self.search.function(part, self.options, *extra)
 
         def search(part: Problem) -> Tensor:
-            return alone(part) if self.universal or getattr(self.options, "everyone", False) else searched(part, alone)
+            return (
+                alone(part)
+                if self.universal or getattr(self.options, "everyone", False)
+                else searched(part, alone)
+            )
 
-        if not isinstance(clean, Tensor) or not problem.certain or self.universal or _goes_beyond(self.options):
+        if (
+            not isinstance(clean, Tensor)
+            or not problem.certain
+            or self.universal
+            or _goes_beyond(self.options)
+        ):
             return in_threads(problem, search)
-        x_adv, left = problem.x.clone(), (~problem.goal.reached(clean)).nonzero().squeeze(1).to(problem.x.device)
+        x_adv, left = (
+            problem.x.clone(),
+            (~problem.goal.reached(clean)).nonzero().squeeze(1).to(problem.x.device),
+        )
         if len(left):
             x_adv[left] = in_threads(problem.rows(left), search)
-        else:  # a search that refuses its options or samples must do so whoever is fooled: it gets as far as its first call of the model
+        # a search that refuses its options or samples must do so whoever is fooled: it gets as far as its
+        # first call of the model
+        else:
             halt = Event()
             halt.set()
             with suppress(CancelledError):
@@ -210,8 +321,11 @@ class Attack:
 
 
 def _answers(victim: Model, batch: Batch, x_adv: Tensor, clean: Outputs, streams: seeds.Streams) -> Outputs:
-    """What the victim says of the stored samples. Of those that came back as they were a classifier has just said it, in `clean`."""
-    changed = (x_adv - batch.x).flatten(1).abs_().amax(1).nonzero().squeeze(1)  # three times faster than x_adv != batch.x; NaN is not 0
+    """What the victim says of the stored samples. Of those that came back as they were a classifier has just
+    said it, in `clean`."""
+    changed = (
+        (x_adv - batch.x).flatten(1).abs_().amax(1).nonzero().squeeze(1)
+    )  # three times faster than x_adv != batch.x; NaN is not 0
     if victim.random or not isinstance(clean, Tensor) or len(changed) == len(x_adv):
         return ask(victim, x_adv, batch.lengths, streams)
     if not len(changed):
@@ -223,14 +337,25 @@ def _answers(victim: Model, batch: Batch, x_adv: Tensor, clean: Outputs, streams
 
 
 def _goes_beyond(options: Options) -> bool:
-    """True if a search has work to do on samples that reach the goal as they are: it changes everyone, or seeks more than the goal."""
-    return getattr(options, "everyone", False) or not getattr(options, "early_stop", True) or getattr(options, "confidence", 0.0) > 0
+    """True if a search has work to do on samples that reach the goal as they are: it changes everyone, or
+    seeks more than the goal."""
+    return (
+        getattr(options, "everyone", False)
+        or not getattr(options, "early_stop", True)
+        or getattr(options, "confidence", 0.0) > 0
+    )
 
 
 def check_range(batch: Batch, bounds: tuple[Tensor | float, Tensor | float] | None) -> None:
     low, high = bounds or BOUNDS[batch.kind]
     # the ends over the batch first: comparing every value takes ten times as long
     if bool((batch.x.amin(0) < low - 1e-6).any()) or bool((batch.x.amax(0) > high + 1e-6).any()):
-        ways = {"picture": "If x is already normalised, pass raw x and let the model normalise: load_model(net, mean=..., std=...).",
-                "clip": "If it holds 16-bit values, pass x / 32768."}  # fmt: skip
-        raise UserError(f"x must lie in [{low}, {high}], but spans [{batch.x.min():.3g}, {batch.x.max():.3g}]. {ways[batch.kind]}")
+        ways = {
+            "picture": "If x is already normalised, pass raw x and let the model normalise: load_model(net, "
+            "mean=..., std=...).",
+            "clip": "If it holds 16-bit values, pass x / 32768.",
+        }
+        raise UserError(
+            f"x must lie in [{low}, {high}], but spans [{batch.x.min():.3g}, {batch.x.max():.3g}]. "
+            f"{ways[batch.kind]}"
+        )

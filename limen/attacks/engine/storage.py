@@ -1,15 +1,19 @@
 r"""How adversarial samples are stored: on the grid of the file format, and inside the budget as stored.
 
-    s_i = round(x'_i)                       the nearest point of the grid (steps of 1/32768 in clips, of 1/255 in pictures)
-    s_i = s_i - step * sign(s_i - x_i)      for as few i as bring ||s - x|| to the radius or below it, if rounding led outside
+    s_i = round(x'_i)                       the nearest point of the grid (steps of 1/32768 in clips,
+        of 1/255 in pictures)
+    s_i = s_i - step * sign(s_i - x_i)
+        for as few i as bring ||s - x|| to the radius or below it, if rounding led outside
 
-Values that alone are outside are taken back first (all there is to do under linf), then those whose nearest point lies furthest out: for
-them both points are about as near, so that the search's point is changed least. Sizes are compared in double precision with the exact
-values of the files. A sample never depends on its neighbours or its padding.
+Values that alone are outside are taken back first (all there is to do under linf), then those whose nearest
+point lies furthest out: for them both points are about as near, so that the search's point is changed least.
+Sizes are compared in double precision with the exact values of the files. A sample never depends on its
+neighbours or its padding.
 
-A clean sample need not lie on the grid (MP3, resampled clips, resized pictures). What the search left alone is then stored as the file of
-the clean sample holds it, and that rounding counts as change, too. Where it alone is more than the budget allows (always, under l0), the
-budget is kept between the two files instead: ||s - round(x)||.
+A clean sample need not lie on the grid (MP3, resampled clips, resized pictures). What the search left alone
+is then stored as the file of the clean sample holds it, and that rounding counts as change, too. Where it
+alone is more than the budget allows (always, under l0), the budget is kept between the two files instead: ||s
+- round(x)||.
 """
 
 from collections.abc import Callable
@@ -33,7 +37,9 @@ def quantise(x: Tensor, store: Store) -> Tensor:
     return (x * 255).round_().clamp_(0, 255).div_(255) if store == "uint8" else x
 
 
-def stored(x_adv: Tensor, clean: Tensor, store: Store, ball_around: Callable[[Tensor], Ball | None]) -> Tensor:
+def stored(
+    x_adv: Tensor, clean: Tensor, store: Store, ball_around: Callable[[Tensor], Ball | None]
+) -> Tensor:
     """x_adv on the grid and inside the ball around the clean samples; without a ball, the nearest point."""
     rounded = quantise(x_adv, store)
     if store == "float":
@@ -55,12 +61,18 @@ def stored(x_adv: Tensor, clean: Tensor, store: Store, ball_around: Callable[[Te
 
 
 def _exact(x: Tensor, store: Store) -> Tensor:
-    """In double precision; a value of a picture that a byte holds is that byte's 1/255, not the float next to it."""
-    return torch.where(quantise(x, store) == x, quantise(x.double(), store), x.double()) if store == "uint8" else x.double()
+    """In double precision; a value of a picture that a byte holds is that byte's 1/255, not the float next to
+    it."""
+    return (
+        torch.where(quantise(x, store) == x, quantise(x.double(), store), x.double())
+        if store == "uint8"
+        else x.double()
+    )
 
 
 def _taken_back(base: Tensor, way: Tensor, file: Tensor, store: Store, ball: Ball) -> Tensor:
-    """(1, ...) the grid's nearest point to base + way, as few values as possible taken back towards the clean file until it is inside."""
+    """(1, ...) the grid's nearest point to base + way, as few values as possible taken back towards the clean
+    file until it is inside."""
     point = quantise(base + way, store)
     while bool(_outside(ball, point - base)):
         movable = point != file
@@ -68,7 +80,11 @@ def _taken_back(base: Tensor, way: Tensor, file: Tensor, store: Store, ball: Bal
         size = (point - base).abs()
         first = size - way.abs() + (size > ball.radius.double() * (1 + SLACK)).to(size)
         order = torch.where(movable, first, -torch.inf).flatten().argsort(descending=True, stable=True)
-        rank = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device)).view_as(base)
+        rank = (
+            torch.empty_like(order)
+            .scatter_(0, order, torch.arange(len(order), device=order.device))
+            .view_as(base)
+        )
         low, high = 1, int(movable.sum())
         while low < high:
             middle = (low + high) // 2

@@ -1,9 +1,9 @@
 """Clips of a recogniser searched side by side, a share of the batch in each thread.
 
-A recurrent layer goes through hundreds of small steps, which do not gain from a second core; two batches in two threads do. Clips of like
-length go together, so that less padding is computed. Rows of a problem never look at each other: a clip gets what it gets alone. A single
-clip of a steady recogniser takes one thread too: a second one gains nothing there, and on a busy machine the two wait for each other
-at every step.
+A recurrent layer goes through hundreds of small steps, which do not gain from a second core; two batches in
+two threads do. Clips of like length go together, so that less padding is computed. Rows of a problem never
+look at each other: a clip gets what it gets alone. A single clip of a steady recogniser takes one thread too:
+a second one gains nothing there, and on a busy machine the two wait for each other at every step.
 """
 
 from bisect import bisect_left
@@ -23,9 +23,20 @@ Search = Callable[[Problem], Tensor]
 def in_threads(problem: Problem, search: Search) -> Tensor:
     """What the search finds, computed in as many threads as torch has."""
     threads = torch.get_num_threads()
-    # dropout that is left on hangs on hooks of the one model, and a model that looks on keeps one account: nothing for threads
-    apart = problem.model.output == "transcript" and not problem.model.random and problem.watch is None and problem.x.device.type == "cpu"
-    if problem.lengths is None or not apart or threads < 2 or (len(problem) < 2 and not problem.model.batch_invariant):
+    # dropout that is left on hangs on hooks of the one model, and a model that looks on keeps one account:
+    # nothing for threads
+    apart = (
+        problem.model.output == "transcript"
+        and not problem.model.random
+        and problem.watch is None
+        and problem.x.device.type == "cpu"
+    )
+    if (
+        problem.lengths is None
+        or not apart
+        or threads < 2
+        or (len(problem) < 2 and not problem.model.batch_invariant)
+    ):
         return search(problem)
     parts, x_adv, halt = shares(problem.lengths.tolist(), threads), problem.x.clone(), Event()
 
@@ -38,7 +49,9 @@ def in_threads(problem: Problem, search: Search) -> Tensor:
         with ThreadPoolExecutor(len(parts), initializer=torch.set_num_threads, initargs=(1,)) as pool:
             try:
                 found = list(pool.map(searched, parts))
-            except BaseException:  # Ctrl-C among them: the other threads end with their next call of the model
+            except (
+                BaseException
+            ):  # Ctrl-C among them: the other threads end with their next call of the model
                 halt.set()
                 raise
     finally:
@@ -49,7 +62,8 @@ def in_threads(problem: Problem, search: Search) -> Tensor:
 
 
 def shares(lengths: list[int], threads: int) -> list[list[int]]:
-    """Row numbers of at most `threads` runs of clips, longest first, so cut that the largest run, padded, is as small as it can be."""
+    """Row numbers of at most `threads` runs of clips, longest first, so cut that the largest run, padded, is
+    as small as it can be."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     sizes = sorted({n * count for n in lengths for count in range(1, len(lengths) + 1)})
     largest = sizes[bisect_left(sizes, True, key=lambda size: len(_runs(order, lengths, size)) <= threads)]

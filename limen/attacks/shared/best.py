@@ -18,7 +18,11 @@ class Best:
     @staticmethod
     def none(problem: Problem) -> "Best":
         n = len(problem)
-        return Best(problem.x.clone(), problem.x.new_full((n,), -torch.inf), torch.zeros(n, dtype=torch.bool, device=problem.x.device))
+        return Best(
+            problem.x.clone(),
+            problem.x.new_full((n,), -torch.inf),
+            torch.zeros(n, dtype=torch.bool, device=problem.x.device),
+        )
 
     def take(self, rows: Tensor, x: Tensor, loss: Tensor, reached: Tensor) -> None:
         """A point that reaches the goal beats any that does not; of two alike, the higher loss wins."""

@@ -1,4 +1,5 @@
-"""What attacks share that see nothing but whether the goal is reached: where to start, and the way back to the boundary."""
+"""What attacks share that see nothing but whether the goal is reached: where to start, and the way back to
+the boundary."""
 
 from typing import Literal
 
@@ -13,7 +14,8 @@ Norm = Literal["l2", "linf"]
 BLENDS = 10
 """Tries with more and more noise, up to nothing but noise, before pictures of coarser noise are tried."""
 GRAINS = (1, 2, 4, 7)
-"""Pixels or samples that are alike, in coarser noise: a network that calls fine noise a class of its own may call coarse noise another."""
+"""Pixels or samples that are alike, in coarser noise: a network that calls fine noise a class of its own may
+call coarse noise another."""
 BISECTIONS = 10
 """Halvings on the way back to the clean sample: to a thousandth of the distance."""
 AT_ONCE = 256
@@ -21,10 +23,12 @@ AT_ONCE = 256
 
 
 def started(problem: Problem, tries: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, ...) a point that reaches the goal, (B,) whether one was found, (B,) how often the goal was looked at.
+    """(B, ...) a point that reaches the goal, (B,) whether one was found, (B,) how often the goal was looked
+    at.
 
-    Each sample is looked at as it is, then blended with uniform noise, more in each try; then come its negative and black and white noise
-    of random brightness and grain. Nobody else's sample is ever a start: rows do not look at each other.
+    Each sample is looked at as it is, then blended with uniform noise, more in each try; then come its
+    negative and black and white noise of random brightness and grain. Nobody else's sample is ever a start:
+    rows do not look at each other.
     """
     x_adv, found = problem.x.clone(), problem.reached(problem.x)
     spent = torch.ones(len(problem), dtype=torch.long, device=x_adv.device)
@@ -43,9 +47,12 @@ def started(problem: Problem, tries: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def on_boundary(problem: Problem, tries: int, norm: Norm, queries: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, ...) a start moved to the boundary, the rows that have one and may be moved further, and (B,) how often each was looked at."""
+    """(B, ...) a start moved to the boundary, the rows that have one and may be moved further, and (B,) how
+    often each was looked at."""
     x_adv, found, spent = started(problem, min(tries, queries - 1))
-    left = (found & (distance(problem, x_adv, norm) > 0) & (spent + BISECTIONS <= queries)).nonzero().squeeze(1)
+    left = (
+        (found & (distance(problem, x_adv, norm) > 0) & (spent + BISECTIONS <= queries)).nonzero().squeeze(1)
+    )
     if len(left):
         x_adv[left] = nearer(problem.rows(left), x_adv[left], norm)
         spent[left] += BISECTIONS
@@ -74,7 +81,8 @@ def _coarse(u: Tensor, grain: int) -> Tensor:
 
 
 def between(problem: Problem, x_adv: Tensor, t: Tensor, norm: Norm) -> Tensor:
-    """The point from which a change is left that is t (B,) times as large: all of it shrunk (l2), or its peaks cut off (linf)."""
+    """The point from which a change is left that is t (B,) times as large: all of it shrunk (l2), or its
+    peaks cut off (linf)."""
     delta = x_adv - problem.x
     if norm == "l2":
         return problem.x + expand(t, delta) * delta
@@ -83,7 +91,8 @@ def between(problem: Problem, x_adv: Tensor, t: Tensor, norm: Norm) -> Tensor:
 
 
 def nearer(problem: Problem, x_adv: Tensor, norm: Norm) -> Tensor:
-    """The boundary between each clean sample and `x_adv`, which reaches the goal, by bisection; what comes back reaches it too."""
+    """The boundary between each clean sample and `x_adv`, which reaches the goal, by bisection; what comes
+    back reaches it too."""
     low, high = x_adv.new_zeros(len(x_adv)), x_adv.new_ones(len(x_adv))
     for _ in range(BISECTIONS):
         middle = (low + high) / 2

@@ -2,24 +2,29 @@ r"""The smallest change within the range that meets a hyperplane, in closed form
 
     minimise ||d||_p    subject to    <w, d> = r,    low <= t + d <= high
 
-Every coordinate moves along sign(r * w), by m_i of the room_i it has, and gains |w_i| * m_i. Optimality leaves one unknown:
+Every coordinate moves along sign(r * w), by m_i of the room_i it has, and gains |w_i| * m_i. Optimality
+leaves one unknown:
 
     m_i = min( lambda * |w_i|, room_i )     l2
     m_i = min( lambda, room_i )             linf
     m_i = room_i in the order of falling |w_i|, the last one partly    l1
 
-What is gained is a concave, piecewise linear function of lambda, so that Newton's method from lambda = 0 climbs to the exact answer in a
-few rounds, and no sort is needed; l1 has a sort and a running sum. Where all the room does not suffice, all of it is used.
+What is gained is a concave, piecewise linear function of lambda, so that Newton's method from lambda = 0
+climbs to the exact answer in a few rounds, and no sort is needed; l1 has a sort and a running sum. Where all
+the room does not suffice, all of it is used.
 """
 
 import torch
 from torch import Tensor
 
 
-def onto_hyperplane(t: Tensor, w: Tensor, r: Tensor, low: Tensor | float, high: Tensor | float, norm: str) -> Tensor:
+def onto_hyperplane(
+    t: Tensor, w: Tensor, r: Tensor, low: Tensor | float, high: Tensor | float, norm: str
+) -> Tensor:
     """(..., n) points, normals, lower and upper ends, (...) what <w, d> must be -> (..., n) d."""
     direction = w.sign() * r.sign()[..., None]
-    # sums and products throughout: choosing between two tensors (torch.where) takes twenty times as long as multiplying them
+    # sums and products throughout: choosing between two tensors (torch.where) takes twenty times as long as
+    # multiplying them
     room = ((low + high) / 2 - t).mul_(direction).add_((high - low) / 2)
     slope, need = w.abs(), r.abs()[..., None]
     if norm == "l1":
@@ -28,11 +33,14 @@ def onto_hyperplane(t: Tensor, w: Tensor, r: Tensor, low: Tensor | float, high: 
 
 
 def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str) -> Tensor:
-    """Writes over `room`, and all else into one piece of memory: fresh memory would cost more than the sums."""
+    """Writes over `room`, and all else into one piece of memory: fresh memory would cost more than the
+    sums."""
     l2, largest = norm == "l2", torch.finfo(slope.dtype).max  # not infinity, which times 0 is no number
     rounding = 64 * torch.finfo(slope.dtype).eps  # of a sum, as a share of it
     rate, work = slope.square() if l2 else slope, torch.empty_like(room)
-    scale = (need / rate.sum(-1, keepdim=True)).nan_to_num_(0.0, largest)  # as if all had room without end: never beyond the answer
+    scale = (need / rate.sum(-1, keepdim=True)).nan_to_num_(
+        0.0, largest
+    )  # as if all had room without end: never beyond the answer
 
     def moved() -> Tensor:
         """Without regard to the room."""
@@ -53,5 +61,7 @@ def _greedily(slope: Tensor, room: Tensor, need: Tensor) -> Tensor:
     steepest, order = slope.sort(dim=-1, descending=True)
     gains = steepest * room.gather(-1, order)
     before = gains.cumsum(-1) - gains
-    moves = torch.where(steepest > 0, (need - before).clamp_min(0) / torch.where(steepest > 0, steepest, 1), 0)
+    moves = torch.where(
+        steepest > 0, (need - before).clamp_min(0) / torch.where(steepest > 0, steepest, 1), 0
+    )
     return torch.zeros_like(room).scatter_(-1, order, torch.minimum(moves, room.gather(-1, order)))

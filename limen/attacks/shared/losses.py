@@ -1,19 +1,23 @@
 r"""What attacks on classifiers raise: each loss takes (logits, goal) and gives one value per sample.
 
-z_(1) >= z_(2) >= ... are the logits in falling order, y the class to leave, t the class to reach; margin is the goal's own, positive where
-it is reached. Difference of logits ratio, Croce & Hein 2020, https://arxiv.org/abs/2003.01690:
+z_(1) >= z_(2) >= ... are the logits in falling order, y the class to leave, t the class to reach; margin is
+the goal's own, positive where it is reached. Difference of logits ratio, Croce & Hein 2020,
+https://arxiv.org/abs/2003.01690:
 
-    dlr                 ( max_{i != y} z_i - z_y ) / ( z_(1) - z_(3) )                  untargeted: margin / ...
+    dlr                 ( max_{i != y} z_i - z_y ) / ( z_(1) - z_(3) )
+        untargeted: margin / ...
                         ( z_t - max_{i != t} z_i ) / ( z_(1) - (z_(3) + z_(4)) / 2 )    targeted: margin / ...
-    dlr_towards(t)      ( z_t - z_y ) / ( z_(1) - (z_(3) + z_(4)) / 2 )                 untargeted, led towards the class t
+    dlr_towards(t)      ( z_t - z_y ) / ( z_(1) - (z_(3) + z_(4)) / 2 )
+        untargeted, led towards the class t
 
-It knows no saturation: logits twice as large give the same loss. With three classes (z_(2) + z_(3)) / 2 takes the place of
-(z_(3) + z_(4)) / 2. With two, any such ratio is constant, so there the numerator stands alone.
+It knows no saturation: logits twice as large give the same loss. With three classes (z_(2) + z_(3)) / 2 takes
+the place of (z_(3) + z_(4)) / 2. With two, any such ratio is constant, so there the numerator stands alone.
 
-    soft                margin, with the gradient of T log sum_{i != y} exp(z_i / T) for that of max_{i != y} z_i,    T = 0.4 |margin|
+    soft                margin,
+        with the gradient of T log sum_{i != y} exp(z_i / T) for that of max_{i != y} z_i,    T = 0.4 |margin|
 
-T = 1 would be the direction of the cross-entropy's gradient. A T that follows the margin treats logits of any scale alike, looks at all
-classes while the boundary is far, and at the nearest one when it is near.
+T = 1 would be the direction of the cross-entropy's gradient. A T that follows the margin treats logits of any
+scale alike, looks at all classes while the boundary is far, and at the nearest one when it is near.
 """
 
 import torch
@@ -28,7 +32,8 @@ SOFTNESS = 0.4
 
 
 def ce(outputs: Outputs, goal: Goal) -> Tensor:
-    """Cross-entropy, or whatever loss the goal has; the one loss that recognisers and several models have too."""
+    """Cross-entropy, or whatever loss the goal has; the one loss that recognisers and several models have
+    too."""
     return goal.loss(outputs)
 
 
@@ -41,12 +46,16 @@ def soft(outputs: Outputs, goal: Goal) -> Tensor:
 
 
 def softened(logits: Tensor, goal: Goal, margin: Tensor, temperature: Tensor) -> Tensor:
-    """The margin with a gradient over all other classes: which of them leads may change from step to step, and the gradient should not
-    jump. `temperature` holds one T per sample."""
+    """The margin with a gradient over all other classes: which of them leads may change from step to step,
+    and the gradient should not jump. `temperature` holds one T per sample."""
     own = goal.reference[:, None]
     others = logits.scatter(1, own, -torch.inf)
     top = others.detach().amax(1, keepdim=True)  # subtracted first: logits over a small T would overflow
-    behind = top.squeeze(1) + temperature * ((others - top) / temperature[:, None]).logsumexp(1) - logits.gather(1, own).squeeze(1)
+    behind = (
+        top.squeeze(1)
+        + temperature * ((others - top) / temperature[:, None]).logsumexp(1)
+        - logits.gather(1, own).squeeze(1)
+    )
     value = -behind if goal.targeted else behind
     return value + (margin - value).detach()
 

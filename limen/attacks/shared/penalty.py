@@ -1,4 +1,5 @@
-"""What attacks share that lower the size of a change plus c times what it falls short of the goal: the search over c, Adam, the end."""
+"""What attacks share that lower the size of a change plus c times what it falls short of the goal: the search
+over c, Adam, the end."""
 
 from dataclasses import dataclass
 
@@ -10,13 +11,15 @@ from limen.attacks.shared.smallest_change import Smallest, shares, sizes
 from limen.budgets.families.balls import expand
 
 FLOOR = 1e-4
-"""Share of the largest root mean square slope of a sample that is added to all of them. With next to nothing in its place Adam moves a
-value whose slope is a rounding error as far as any other, and the sign of that error hangs on the size of the batch."""
+"""Share of the largest root mean square slope of a sample that is added to all of them. With next to nothing
+in its place Adam moves a value whose slope is a rounding error as far as any other, and the sign of that
+error hangs on the size of the batch."""
 
 
 @dataclass
 class Weights:
-    """One c per sample: ten times more after a failure, halfway between the last failure and the last success afterwards."""
+    """One c per sample: ten times more after a failure, halfway between the last failure and the last success
+    afterwards."""
 
     c: Tensor
     low: Tensor
@@ -40,13 +43,19 @@ class Weights:
 
 
 class Adam:
-    """Kingma & Ba 2015, https://arxiv.org/abs/1412.6980, with a count of steps per sample, so that each can start anew."""
+    """Kingma & Ba 2015, https://arxiv.org/abs/1412.6980, with a count of steps per sample, so that each can
+    start anew."""
 
     def __init__(self, like: Tensor):
-        self.first, self.second, self.made = torch.zeros_like(like), torch.zeros_like(like), like.new_zeros(len(like))
+        self.first, self.second, self.made = (
+            torch.zeros_like(like),
+            torch.zeros_like(like),
+            like.new_zeros(len(like)),
+        )
 
     def means(self, slope: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, ...) the mean slope and the root of the mean square one, this one included; a step is the one over the other."""
+        """(B, ...) the mean slope and the root of the mean square one, this one included; a step is the one
+        over the other."""
         self.made += 1
         self.first.mul_(0.9).add_(slope, alpha=0.1)
         self.second.mul_(0.999).addcmul_(slope, slope, value=0.001)
@@ -64,7 +73,8 @@ class Adam:
 
 
 def way(active: Problem, gradient: Tensor, margin: Tensor) -> Tensor:
-    """(B,) times the gradient at the clean samples: the shortest way to the boundary if the model were linear, in L2."""
+    """(B,) times the gradient at the clean samples: the shortest way to the boundary if the model were
+    linear, in L2."""
     norm = sizes(active.movable(active.x, gradient), "l2")
     return shares(shares(-margin, norm), norm)  # the square of a small norm would vanish
 
@@ -73,4 +83,6 @@ def inside(active: Problem, best: Smallest, rows: Tensor) -> Tensor:
     """(B,) bool: who has come inside the budget, if there is one, and need not go on."""
     if active.budget is None or not active.certain:
         return torch.zeros(len(rows), dtype=torch.bool, device=active.x.device)
-    return (best.size[rows] < torch.inf) & (active.budget.norm(best.x[rows] - active.x) <= active.budget.radius)
+    return (best.size[rows] < torch.inf) & (
+        active.budget.norm(best.x[rows] - active.x) <= active.budget.radius
+    )

@@ -1,7 +1,8 @@
 """One perturbation for many samples: how it is laid on them, and how it is projected.
 
-The budget of a universal perturbation may differ from sample to sample (an SNR, a peak in dB). The perturbation is then one shape, laid on
-every sample as loud as that sample's radius allows; with one radius for all, as in the papers, it is simply added.
+The budget of a universal perturbation may differ from sample to sample (an SNR, a peak in dB). The
+perturbation is then one shape, laid on every sample as loud as that sample's radius allows; with one radius
+for all, as in the papers, it is simply added.
 """
 
 from dataclasses import dataclass, replace
@@ -55,7 +56,8 @@ def shuffled(problem: Problem) -> Tensor:
 
 
 def fooled(problem: Problem, shape: Shape, more_than: int = -1) -> Tensor | None:
-    """(B,) which samples the perturbation fools; None as soon as it cannot be more than `more_than` any more."""
+    """(B,) which samples the perturbation fools; None as soon as it cannot be more than `more_than` any
+    more."""
     parts: list[Tensor] = []
     count = 0
     for chunk in torch.arange(len(problem), device=problem.x.device).split(CHUNK):
@@ -73,15 +75,19 @@ def single(problem: Problem, shape: Shape, inner: dict[str, Any]) -> tuple[Tenso
     component, options = parse("attacks", inner)
     if hasattr(component.module, "craft"):
         raise UserError(
-            f"The inner attack must work on single samples, but {component.name} is universal itself. Use deepfool, cw_l2 or pgd."
+            f"The inner attack must work on single samples, but {component.name} is universal itself. Use "
+            "deepfool, cw_l2 or pgd."
         )
     x = shape.on(problem)
-    # an attack that seeks the smallest change does so, and is of no use where it fails; any other gets the same budget around the
-    # perturbed sample, and what it changed points the right way even where it did not arrive
+    # an attack that seeks the smallest change does so, and is of no use where it fails; any other gets the
+    # same budget around the perturbed sample, and what it changed points the right way even where it did not
+    # arrive
     minimal = getattr(options, "minimal", False)
     posed = problem.around(x, None if minimal else problem.budget)
     x_adv = searched(posed, lambda part: component.function(part, options))
-    return x_adv - x, posed.reached(x_adv) if minimal else torch.ones(len(x), dtype=torch.bool, device=x.device)
+    return x_adv - x, posed.reached(x_adv) if minimal else torch.ones(
+        len(x), dtype=torch.bool, device=x.device
+    )
 
 
 def _fitted(v: Tensor, length: int) -> Tensor:

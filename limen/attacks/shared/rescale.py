@@ -10,8 +10,11 @@ from limen.core.types import valid
 NORMS = ("l2", "linf", "dissimilarity", "peak_db", "snr_db")
 
 
-def rescale(x: Tensor, x_adv: Tensor, norm_name: str, value: float | Tensor, lengths: Tensor | None = None) -> Tensor:
-    r"""x + s * (x_adv - x), with the one s >= 0 per sample for which the change has exactly this size; no change stays none.
+def rescale(
+    x: Tensor, x_adv: Tensor, norm_name: str, value: float | Tensor, lengths: Tensor | None = None
+) -> Tensor:
+    r"""x + s * (x_adv - x), with the one s >= 0 per sample for which the change has exactly this size; no
+    change stays none.
 
     norm_name   size of delta
     l2          ||delta||_2
@@ -20,8 +23,8 @@ def rescale(x: Tensor, x_adv: Tensor, norm_name: str, value: float | Tensor, len
     peak_db     20 log10( max |delta| / max |x| )
     snr_db      20 log10( ||x||_2 / ||delta||_2 )
 
-    Padding is neither changed nor measured. The range of samples is not enforced: clipping would undo the exactness, so it is the
-    caller's to do and to report.
+    Padding is neither changed nor measured. The range of samples is not enforced: clipping would undo the
+    exactness, so it is the caller's to do and to report.
     """
     if norm_name not in NORMS:
         raise UserError(f'Perturbations can be scaled by {", ".join(NORMS)}, but "{norm_name}" came.')
@@ -37,7 +40,9 @@ def rescale(x: Tensor, x_adv: Tensor, norm_name: str, value: float | Tensor, len
     elif norm_name == "dissimilarity":
         value = _size(clean, peak) * value
     largest = _size(delta, peak=True)
-    unit = delta / expand(torch.where(largest > 0, largest, 1), delta)  # squares of small changes would vanish
+    unit = delta / expand(
+        torch.where(largest > 0, largest, 1), delta
+    )  # squares of small changes would vanish
     size = _size(unit, peak)
     return x + unit * expand(value / torch.where(size > 0, size, 1), x)
 

@@ -1,4 +1,5 @@
-"""What attacks share that see the model's scores but not its gradients: scores of many points, and slopes along probes."""
+"""What attacks share that see the model's scores but not its gradients: scores of many points, and slopes
+along probes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,12 +20,16 @@ BLOCK = 10
 
 
 def scored(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, n, ...) points of every sample -> (B, n) values, which the attacker raises, and (B, n) whether each reaches the goal.
+    """(B, n, ...) points of every sample -> (B, n) values, which the attacker raises, and (B, n) whether each
+    reaches the goal.
 
     The value is the margin of a classifier, which does not flatten out where the model is sure, or
     the goal's loss. Of a model that draws at random: mean value, reached if all draws agree."""
     who = torch.arange(len(points), device=points.device).repeat_interleave(points.shape[1])
-    parts = [_look(problem.rows(i), x) for i, x in zip(who.split(AT_ONCE), points.flatten(0, 1).split(AT_ONCE), strict=True)]
+    parts = [
+        _look(problem.rows(i), x)
+        for i, x in zip(who.split(AT_ONCE), points.flatten(0, 1).split(AT_ONCE), strict=True)
+    ]
     value, reached = (torch.cat(part).view(points.shape[:2]) for part in zip(*parts, strict=True))
     return value.nan_to_num(-torch.inf), reached
 
@@ -50,18 +55,19 @@ class Probed:
 
 
 def planned(problem: Problem, queries: int, directions: int) -> tuple[int, int]:
-    """How many directions a step probes and how many steps there are, when one look has gone to the clean sample. Few looks make a step
-    smaller rather than being exceeded."""
+    """How many directions a step probes and how many steps there are, when one look has gone to the clean
+    sample. Few looks make a step smaller rather than being exceeded."""
     pairs = (queries // problem.draws - 1) // 2
     directions = max(1, min(directions, pairs))
     return directions, pairs // directions
 
 
 def probed(problem: Problem, x: Tensor, draw: Draw, directions: int, size: float) -> Probed:
-    r"""Pairs of probes along random directions u_j:   1/n sum_j ( f(x + size u_j) - f(x - size u_j) ) / (2 size) * u_j
+    r"""Pairs of probes along random directions u_j:   1/n sum_j ( f(x + size u_j) - f(x - size u_j) ) / (2
+    size) * u_j
 
-    Probes are kept within budget and range: one that reaches the goal is a find, after which a sample is probed no more, and u_j is what
-    is left of the way between the two.
+    Probes are kept within budget and range: one that reaches the goal is a find, after which a sample is
+    probed no more, and u_j is what is left of the way between the two.
     """
     out = Probed(torch.zeros_like(x), torch.zeros(len(x), dtype=torch.bool, device=x.device), x.clone())
     left = torch.arange(len(x), device=x.device)
@@ -69,7 +75,9 @@ def probed(problem: Problem, x: Tensor, draw: Draw, directions: int, size: float
         active, n = problem.rows(left), min(BLOCK, directions - start)
         ends = _pair(active, x[left], draw(active, n), size)
         value, reached = scored(active, ends)
-        slope = (value[:, :n] - value[:, n:]).nan_to_num(0.0, 0.0, 0.0).view(len(left), n, *[1] * (x.dim() - 1))
+        slope = (
+            (value[:, :n] - value[:, n:]).nan_to_num(0.0, 0.0, 0.0).view(len(left), n, *[1] * (x.dim() - 1))
+        )
         out.gradient[left] += (slope * (ends[:, :n] - ends[:, n:])).sum(1) / (4 * size * size * directions)
         hit = reached.any(1)
         if problem.certain and bool(hit.any()):
@@ -90,12 +98,16 @@ def _pair(problem: Problem, x: Tensor, u: Tensor, size: float) -> Tensor:
 
 def gaussian(problem: Problem, n: int) -> Tensor:
     """(B, n, ...) standard normal numbers, none on padding."""
-    return normal_like(_many(problem, n), problem.generators, None if problem.mask is None else problem.lengths)
+    return normal_like(
+        _many(problem, n), problem.generators, None if problem.mask is None else problem.lengths
+    )
 
 
 def signs(problem: Problem, n: int) -> Tensor:
     """(B, n, ...) of +1 and -1 with even odds, none on padding."""
-    drawn = uniform_like(_many(problem, n), problem.generators, None if problem.mask is None else problem.lengths)
+    drawn = uniform_like(
+        _many(problem, n), problem.generators, None if problem.mask is None else problem.lengths
+    )
     ones = torch.where(drawn < 0.5, -1.0, 1.0).to(drawn)
     return ones if problem.mask is None else ones * problem.mask[:, None]
 

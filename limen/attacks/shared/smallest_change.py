@@ -1,4 +1,5 @@
-"""What minimal-norm attacks share: the smallest change found so far, and a margin that rounding cannot turn over."""
+"""What minimal-norm attacks share: the smallest change found so far, and a margin that rounding cannot turn
+over."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +18,8 @@ BALLS: dict[str, type[Ball]] = {"l0": L0Ball, "l1": L1Ball, "l2": L2Ball, "linf"
 DUALS = {"l0": torch.inf, "l1": torch.inf, "l2": 2.0, "linf": 1.0}
 """Norm of the change -> the p of the norm of a gradient that says how fast such a change can act."""
 ROUNDING = 64
-"""Logits of one sample in batches of different sizes differ by less than this many times the float's eps times the largest of them."""
+"""Logits of one sample in batches of different sizes differ by less than this many times the float's eps
+times the largest of them."""
 
 
 def rounding_margin(logits: Tensor) -> Tensor:
@@ -26,7 +28,8 @@ def rounding_margin(logits: Tensor) -> Tensor:
 
 
 def clear_margin(goal: Goal) -> Callable[[Outputs], Tensor]:
-    """The goal's margin less a hair: positive only where a pass in a batch of another size cannot turn the answer over."""
+    """The goal's margin less a hair: positive only where a pass in a batch of another size cannot turn the
+    answer over."""
 
     def measure(logits: Outputs) -> Tensor:
         assert isinstance(logits, Tensor)
@@ -48,12 +51,15 @@ def smooth_margin(goal: Goal, temperature: Tensor) -> Callable[[Outputs], Tensor
 
 
 SOFTNESS = 0.2
-"""First temperature, as a share of the clean sample's margin: logits of any scale are treated alike. It falls to a thirtieth."""
+"""First temperature, as a share of the clean sample's margin: logits of any scale are treated alike. It falls
+to a thirtieth."""
 
 
 def temperatures(margin: Tensor, step: int, steps: int) -> Tensor:
     """(B,) of clean margins -> (B,) for `smooth_margin`."""
-    return annealed(step, steps, SOFTNESS, SOFTNESS / 30) * margin.abs().clamp_min(torch.finfo(margin.dtype).tiny ** 0.5)
+    return annealed(step, steps, SOFTNESS, SOFTNESS / 30) * margin.abs().clamp_min(
+        torch.finfo(margin.dtype).tiny ** 0.5
+    )
 
 
 @torch.no_grad()
@@ -81,7 +87,8 @@ class Smallest:
         return Smallest(problem.x.clone(), problem.x.new_full((len(problem),), torch.inf))
 
     def take(self, rows: Tensor, x_adv: Tensor, size: Tensor, success: Tensor) -> None:
-        """Of the samples `rows`: what succeeds and is smaller than before, or anything while nothing has succeeded."""
+        """Of the samples `rows`: what succeeds and is smaller than before, or anything while nothing has
+        succeeded."""
         tie = 1 - ROUNDING * torch.finfo(size.dtype).eps  # of two points of one size rounding must not choose
         smaller = success & (size < tie * self.size[rows])
         i = (smaller | (self.size[rows] == torch.inf)).nonzero().squeeze(1)
@@ -90,8 +97,8 @@ class Smallest:
 
 
 def first_look(problem: Problem) -> tuple[Smallest, Problem, Tensor, Tensor, Tensor]:
-    """One pass at the clean samples. Those that reach the goal are finished, at distance 0; of the others: the problem, their row numbers,
-    the gradients of the margin and the margins."""
+    """One pass at the clean samples. Those that reach the goal are finished, at distance 0; of the others:
+    the problem, their row numbers, the gradients of the margin and the margins."""
     best = Smallest.of(problem)
     gradient, margin, reached = problem.gradient(problem.x, loss=clear_margin(problem.goal))
     best.size[reached] = 0

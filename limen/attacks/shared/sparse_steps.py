@@ -1,10 +1,12 @@
-r"""Steps and projection for L1 budgets in a bounded range. Croce & Hein 2021, https://arxiv.org/abs/2103.01208:
+r"""Steps and projection for L1 budgets in a bounded range. Croce & Hein 2021,
+https://arxiv.org/abs/2103.01208:
 
     x + delta projected onto { ||delta||_1 <= eps } and { low <= x + delta <= high } at once:
-        delta_i = sign(d_i) * min( max( |d_i| - theta, 0 ), room_i ),    theta >= 0 the smallest with ||delta||_1 <= eps
+        delta_i = sign(d_i) * min( max( |d_i| - theta, 0 ), room_i ),
+            theta >= 0 the smallest with ||delta||_1 <= eps
 
-room_i is how far coordinate i can go before it leaves the range. Projecting onto the one and then onto the other ends well inside both:
-what the range cuts off is lost instead of being given to other coordinates.
+room_i is how far coordinate i can go before it leaves the range. Projecting onto the one and then onto the
+other ends well inside both: what the range cuts off is lost instead of being given to other coordinates.
 """
 
 import itertools
@@ -27,9 +29,10 @@ def project_l1(active: Problem, x_adv: Tensor) -> Tensor:
 
 
 def _threshold(size: Tensor, room: Tensor, radius: Tensor) -> Tensor:
-    """(B, 1) theta. The norm falls with it in straight pieces, as fast as there are coordinates between 0 and their room: Newton's steps
-    meet the radius in a few rounds, without a sort. They stay between a theta that is too small and one that is not; where a step would
-    leave these, and in every eighth round, the middle of the two is next, so that the end is never far."""
+    """(B, 1) theta. The norm falls with it in straight pieces, as fast as there are coordinates between 0 and
+    their room: Newton's steps meet the radius in a few rounds, without a sort. They stay between a theta that
+    is too small and one that is not; where a step would leave these, and in every eighth round, the middle of
+    the two is next, so that the end is never far."""
     low, high = torch.zeros_like(radius), size.amax(1, keepdim=True)
     theta, close = low, 8 * torch.finfo(size.dtype).eps * radius
     shrunk, kept, moving = (torch.empty_like(size) for _ in range(3))

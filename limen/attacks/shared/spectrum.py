@@ -1,8 +1,8 @@
 """Attacks that take energy out of a clip's spectrum without asking a model: what the spectral attacks share.
 
-Every clip is transformed alone, over its valid samples and in double precision, so it gives the same in any batch. With X = rfft(x) of n
-samples, the energies |X_k|^2 / n (twice that but for DC and, of even n, Nyquist) add up to ||x||^2 (Parseval): what is taken out is counted
-exactly.
+Every clip is transformed alone, over its valid samples and in double precision, so it gives the same in any
+batch. With X = rfft(x) of n samples, the energies |X_k|^2 / n (twice that but for DC and, of even n, Nyquist)
+add up to ||x||^2 (Parseval): what is taken out is counted exactly.
 """
 
 from collections.abc import Callable
@@ -54,21 +54,26 @@ class Spectrum:
 
 
 def decimated(spectrum: Spectrum, energy: float) -> Spectrum:
-    """Without its weakest bins: the change has exactly this energy, for which the last bin it touches is only made weaker."""
+    """Without its weakest bins: the change has exactly this energy, for which the last bin it touches is only
+    made weaker."""
     e, total, order = spectrum.ascending
     gone = int((total <= energy).sum())
     gain = torch.ones_like(e)
     gain[:gone] = 0
     if gone < len(e):
         left = energy - (float(total[gone - 1]) if gone else 0.0)
-        gain[gone] = 1 - (left / e[gone]).clamp(0, 1).sqrt()  # energy of the change of one bin: (1 - gain)^2 e
+        gain[gone] = (
+            1 - (left / e[gone]).clamp(0, 1).sqrt()
+        )  # energy of the change of one bin: (1 - gain)^2 e
     return spectrum.scaled(torch.empty_like(gain).scatter_(0, order, gain))
 
 
 def solved(size: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """The s in [low, high] with size(s) = wanted, of a continuous size that grows; the end that comes closest if there is none.
+    """The s in [low, high] with size(s) = wanted, of a continuous size that grows; the end that comes closest
+    if there is none.
 
-    False position, where an end that stays gets half its weight (the Illinois rule): a transform per step is dear, and halving needs many.
+    False position, where an end that stays gets half its weight (the Illinois rule): a transform per step is
+    dear, and halving needs many.
     """
     below, above = size(low) - wanted, size(high) - wanted
     if below >= 0 or above <= 0:
@@ -91,10 +96,15 @@ def solved(size: Callable[[float], float], wanted: float, low: float, high: floa
 def energies(problem: Problem, who: str) -> list[float]:
     """What each clip may lose: the square of its L2 radius. Refuses what these attacks are not made for."""
     if problem.model.kind != "clip":
-        raise UserError(f"The attack {who} is for clips, but this model takes {problem.model.kind}s. Use pgd or random_noise.")
+        raise UserError(
+            f"The attack {who} is for clips, but this model takes {problem.model.kind}s. Use pgd or "
+            "random_noise."
+        )
     if not isinstance(problem.ball, L2Ball):
-        raise UserError(f"The attack {who} takes energy out of a clip, so its budget must be one of energy: "
-                        "budget: {name: snr, snr_db: 30} or {name: l2, eps: 0.5}.")  # fmt: skip
+        raise UserError(
+            f"The attack {who} takes energy out of a clip, so its budget must be one of energy: "
+            "budget: {name: snr, snr_db: 30} or {name: l2, eps: 0.5}."
+        )
     return problem.ball.radius.double().square().tolist()
 
 
@@ -105,8 +115,8 @@ def samples(problem: Problem, row: int) -> Tensor:
 
 
 def without(problem: Problem, row: int, energy: float, remove: Callable[[float], Tensor]) -> Tensor:
-    """(T,) the clip of this row as `remove(energy)` gives it, in range and changed by exactly this energy, or by all that it holds if that
-    is less. Padding is left alone."""
+    """(T,) the clip of this row as `remove(energy)` gives it, in range and changed by exactly this energy, or
+    by all that it holds if that is less. Padding is left alone."""
     x, out = samples(problem, row), problem.x[row].clone()
     whole = float(x.square().sum())
     if whole == 0:
@@ -119,8 +129,9 @@ def without(problem: Problem, row: int, energy: float, remove: Callable[[float],
     y = remove(energy)
     allowed = problem.clip(y)
     if size(allowed) < (1 - TOLERANCE) * size(y):
-        # the range takes some of the change back: more is removed until what stays of it has the energy. There is such a change, for it
-        # grows continuously with what is removed, and at the end stands silence, which is in range
+        # the range takes some of the change back: more is removed until what stays of it has the energy.
+        # There is such a change, for it grows continuously with what is removed, and at the end stands
+        # silence, which is in range
         allowed = problem.clip(remove(solved(lambda e: size(problem.clip(remove(e))), energy, energy, whole)))
     out[: len(x)] = allowed
     return out

@@ -1,4 +1,5 @@
-"""What cw and imperceptible share: steps that do not hang on rounding errors, the best point so far, and clips as they will be stored."""
+"""What cw and imperceptible share: steps that do not hang on rounding errors, the best point so far, and
+clips as they will be stored."""
 
 from dataclasses import dataclass
 
@@ -13,11 +14,13 @@ DAMPING = 0.1
 
 
 class Steps:
-    """Adam (Kingma & Ba 2015, https://arxiv.org/abs/1412.6980) or the gradient itself; steps are about 1 high whatever the loss's scale.
+    """Adam (Kingma & Ba 2015, https://arxiv.org/abs/1412.6980) or the gradient itself; steps are about 1 high
+    whatever the loss's scale.
 
-    Departs from Adam: what is added to the root of the second moment is not 1e-8 but a tenth of its root mean square over the sample.
-    Adam moves a coordinate whose gradient is a rounding error as far as any other; the sign of that error hangs on the size of the batch,
-    and a clip must get alone what it gets beside others.
+    Departs from Adam: what is added to the root of the second moment is not 1e-8 but a tenth of its root mean
+    square over the sample. Adam moves a coordinate whose gradient is a rounding error as far as any other;
+    the sign of that error hangs on the size of the batch, and a clip must get alone what it gets beside
+    others.
     """
 
     def __init__(self, optimiser: str, problem: Problem):
@@ -32,18 +35,27 @@ class Steps:
         self.first.lerp_(slope, 0.1)
         self.second.mul_(0.999).addcmul_(slope, slope, value=0.001)
         root = self.second.sqrt()
-        # both moments begin at zero: their bias, of which the root and its scale have the same share, is one factor of all
+        # both moments begin at zero: their bias, of which the root and its scale have the same share, is one
+        # factor of all
         bias = (1 - 0.9**self.made) / (1 - 0.999**self.made) ** 0.5
         return torch.div(self.first, root.add_(DAMPING * self._scale(root)), out=root).mul_(-1 / bias)
 
     def _scale(self, values: Tensor) -> Tensor:
-        """(B, 1, ...) root mean square over each sample, its padding left out; never 0. In double precision: small squares would vanish."""
+        """(B, 1, ...) root mean square over each sample, its padding left out; never 0. In double precision:
+        small squares would vanish."""
         count = values[0].numel() if self.mask is None else self.mask.sum(1).clamp_min(1)
-        return expand((length(values.double()) / count**0.5).to(values.dtype).clamp_min(torch.finfo(values.dtype).tiny), values)
+        return expand(
+            (length(values.double()) / count**0.5).to(values.dtype).clamp_min(torch.finfo(values.dtype).tiny),
+            values,
+        )
 
     def rows(self, keep: Tensor) -> None:
         """Goes on with some of the samples."""
-        self.first, self.second, self.mask = self.first[keep], self.second[keep], None if self.mask is None else self.mask[keep]
+        self.first, self.second, self.mask = (
+            self.first[keep],
+            self.second[keep],
+            None if self.mask is None else self.mask[keep],
+        )
 
 
 @dataclass
@@ -64,4 +76,8 @@ class Best:
 
 def stored(problem: Problem, x_adv: Tensor) -> Tensor:
     """Clips as 16-bit audio inside the budget, pictures as they are."""
-    return storage.stored(x_adv, problem.x, "int16", lambda _: problem.budget) if problem.model.kind == "clip" else x_adv
+    return (
+        storage.stored(x_adv, problem.x, "int16", lambda _: problem.budget)
+        if problem.model.kind == "clip"
+        else x_adv
+    )

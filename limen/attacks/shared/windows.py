@@ -1,6 +1,8 @@
-r"""Square windows of pictures, and windows of time of clips, one per sample, for random searches. Clips count as pictures one pixel high.
+r"""Square windows of pictures, and windows of time of clips, one per sample, for random searches. Clips count
+as pictures one pixel high.
 
-Pyramids, of Andriushchenko et al. 2020 (https://arxiv.org/abs/1912.00049): at distance r of its centre, in the maximum norm, one is
+Pyramids, of Andriushchenko et al. 2020 (https://arxiv.org/abs/1912.00049): at distance r of its centre, in
+the maximum norm, one is
     sum_{k=r}^{n} (k + 1)^-q
 high, n being the largest r.
 """
@@ -15,7 +17,8 @@ from limen.attacks.engine.problem import Problem
 
 @dataclass(frozen=True)
 class Windows:
-    """n windows of each sample, of the sizes `tall` x `side` (B, 1); the cells of smaller ones come more than once."""
+    """n windows of each sample, of the sizes `tall` x `side` (B, 1); the cells of smaller ones come more than
+    once."""
 
     corners: Tensor
     """(B, n) number of the first pixel; they are counted row after row."""
@@ -37,7 +40,9 @@ class Windows:
         return ((self.i < self.tall) & (self.j < self.side))[:, None]
 
     def rows(self, keep: Tensor) -> "Windows":
-        return Windows(self.corners[keep], self.offsets[keep], self.i, self.j, self.tall[keep], self.side[keep])
+        return Windows(
+            self.corners[keep], self.offsets[keep], self.i, self.j, self.tall[keep], self.side[keep]
+        )
 
 
 def grid(x: Tensor) -> Tensor:
@@ -52,7 +57,8 @@ def widths(active: Problem) -> Tensor:
 
 
 def windows(u: Tensor, tall: Tensor, side: Tensor, high: int, width: Tensor, wide: int) -> Windows:
-    """Where the pairs of random numbers u (B, n, 2) put windows in samples of `high` rows and `width` (B, 1) of `wide` columns."""
+    """Where the pairs of random numbers u (B, n, 2) put windows in samples of `high` rows and `width` (B, 1)
+    of `wide` columns."""
     top, left = (_place(u[:, :, k], room) for k, room in enumerate((high - tall, width - side)))
     rows, columns = (torch.arange(int(size.max()), device=u.device) for size in (tall, side))
     i, j = rows.repeat_interleave(len(columns))[None], columns.repeat(len(rows))[None]
@@ -63,10 +69,15 @@ def _place(u: Tensor, room: Tensor) -> Tensor:
     return (u * (room + 1)).long().minimum(room)
 
 
-def pyramids(i: Tensor, j: Tensor, tall: Tensor, side: Tensor, turned: Tensor, q: int, dtype: torch.dtype) -> Tensor:
-    """(B, k) two pyramids of opposite sign, one above the other, or side by side where `turned` (B, 1) or where there is one row."""
+def pyramids(
+    i: Tensor, j: Tensor, tall: Tensor, side: Tensor, turned: Tensor, q: int, dtype: torch.dtype
+) -> Tensor:
+    """(B, k) two pyramids of opposite sign, one above the other, or side by side where `turned` (B, 1) or
+    where there is one row."""
     turned = turned | (tall == 1)
-    along, across, length, width = (torch.where(turned, *pair) for pair in ((j, i), (i, j), (side, tall), (tall, side)))
+    along, across, length, width = (
+        torch.where(turned, *pair) for pair in ((j, i), (i, j), (side, tall), (tall, side))
+    )
     half = length // 2
     second = along >= half
     centre = torch.where(second, half + (length - half) // 2, half // 2)

@@ -1,7 +1,7 @@
 """What the attacker may change: balls around each clean sample, one radius per sample.
 
-A ball gives an exact projection, the steepest step and a random start. Rows never look at each other. A projection never
-creates change where there was none, so padding that is not perturbed stays untouched.
+A ball gives an exact projection, the steepest step and a random start. Rows never look at each other. A
+projection never creates change where there was none, so padding that is not perturbed stays untouched.
 """
 
 from collections.abc import Sequence
@@ -26,15 +26,17 @@ BLOCK = 4096
 
 
 def length(x: Tensor) -> Tensor:
-    """(B, ...) -> (B,) Euclidean norms. Of clips (B, T) block by block: the same to the last bit however much padding follows a clip, and
-    ten digits more precise than one sum over a hundred thousand samples."""
+    """(B, ...) -> (B,) Euclidean norms. Of clips (B, T) block by block: the same to the last bit however much
+    padding follows a clip, and ten digits more precise than one sum over a hundred thousand samples."""
     if x.dim() > 2:
         return x.flatten(1).norm(dim=1)
     whole = x.shape[1] - x.shape[1] % BLOCK
     rest = torch.nn.functional.pad(x[:, whole:], (0, whole + BLOCK - x.shape[1]))[:, None]
     parts = [x.unfold(1, BLOCK, BLOCK), rest] if whole else [rest]
     norms = torch.cat([part.norm(dim=2) for part in parts], 1)
-    return norms.square_().cumsum(1)[:, -1].sqrt_()  # one after another: blocks of padding at the end add nothing
+    return (
+        norms.square_().cumsum(1)[:, -1].sqrt_()
+    )  # one after another: blocks of padding at the end add nothing
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Ball:
     radius: Tensor
     """(B,)."""
     sparse: ClassVar[bool] = False
-    """True if the steepest step moves few coordinates; one that the range stops must then make way for the next steepest."""
+    """True if the steepest step moves few coordinates; one that the range stops must then make way for the
+    next steepest."""
 
     def norm(self, delta: Tensor) -> Tensor:
         """(B, ...) -> (B,)."""
@@ -55,17 +58,22 @@ class Ball:
         raise NotImplementedError
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
-        """The change of norm `size` (B,) that raises a linear function with this gradient most, as a new tensor."""
+        """The change of norm `size` (B,) that raises a linear function with this gradient most, as a new
+        tensor."""
         raise NotImplementedError
 
-    def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+    def start(
+        self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None
+    ) -> Tensor:
         """A random point of the ball; padding (beyond `lengths`) stays 0."""
         raise NotImplementedError
 
     def fill(self, delta: Tensor) -> Tensor:
         """The change in the same direction whose norm is exactly the radius; no change stays none."""
         largest = delta.flatten(1).abs().amax(1)
-        scaled = delta / expand(torch.where(largest > 0, largest, 1), delta)  # squares of small changes would vanish
+        scaled = delta / expand(
+            torch.where(largest > 0, largest, 1), delta
+        )  # squares of small changes would vanish
         norm = self.norm(scaled)
         return scaled * expand(self.radius / torch.where(norm > 0, norm, 1), delta)
 
@@ -84,7 +92,9 @@ class LinfBall(Ball):
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
         return gradient.sign().mul_(expand(size, gradient))
 
-    def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+    def start(
+        self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None
+    ) -> Tensor:
         return _signed(like, generators, lengths) * expand(self.radius, like)
 
 
@@ -98,16 +108,22 @@ class L2Ball(Ball):
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
         norm = self.norm(gradient)
-        if not bool((norm > 1e-15).all()):  # squares of gradients below 1e-19 vanish in single precision: scale by the largest entry first
+        if not bool(
+            (norm > 1e-15).all()
+        ):  # squares of gradients below 1e-19 vanish in single precision: scale by the largest entry first
             largest = gradient.flatten(1).abs().amax(1)
             gradient = gradient / expand(torch.where(largest > 0, largest, 1), gradient)
             norm = self.norm(gradient)
         return gradient * expand(size / torch.where(norm > 0, norm, 1), gradient)
 
-    def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+    def start(
+        self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None
+    ) -> Tensor:
         """Uniform in the ball: a normal direction, and the d-th root of a uniform number as its length."""
         direction = normal_like(like, generators, lengths)
-        dimensions = like[0].numel() if lengths is None else lengths.to(like) * (like[0].numel() // like.shape[-1])
+        dimensions = (
+            like[0].numel() if lengths is None else lengths.to(like) * (like[0].numel() // like.shape[-1])
+        )
         length = uniform_like(like.flatten(1)[:, :1], generators).squeeze(1) ** (1 / dimensions)
         return self.fill(direction) * expand(length, like)
 
@@ -119,9 +135,10 @@ class L1Ball(Ball):
         return delta.flatten(1).abs().sum(1)
 
     def project(self, delta: Tensor) -> Tensor:
-        r"""Soft threshold with the one theta for which the norm is the radius. Duchi et al. 2008, https://doi.org/10.1145/1390156.1390191:
-        theta = (sum_{i in S} |d_i| - radius) / |S|, S those larger than theta. From S = all of them, whoever falls below leaves, until none
-        does (Michelot 1986, https://doi.org/10.1007/BF00938486): theta only rises, and no sort is needed."""
+        r"""Soft threshold with the one theta for which the norm is the radius. Duchi et al. 2008,
+        https://doi.org/10.1145/1390156.1390191: theta = (sum_{i in S} |d_i| - radius) / |S|, S those larger
+        than theta. From S = all of them, whoever falls below leaves, until none does (Michelot 1986,
+        https://doi.org/10.1007/BF00938486): theta only rises, and no sort is needed."""
         flat = delta.flatten(1)
         size = flat.abs()
         above, left = self._above(size.detach())
@@ -129,7 +146,11 @@ class L1Ball(Ball):
 
     def _above(self, size: Tensor) -> tuple[Tensor, Tensor]:
         """(B, n) 1 for what is larger than the threshold, else 0, and (B, 1) how many those are."""
-        theta, above, before = torch.zeros_like(size[:, :1]), torch.empty_like(size), torch.full_like(size[:, :1], -1)
+        theta, above, before = (
+            torch.zeros_like(size[:, :1]),
+            torch.empty_like(size),
+            torch.full_like(size[:, :1], -1),
+        )
         while True:
             left = torch.gt(size, theta, out=above).sum(1, keepdim=True)
             if bool((left == before).all()):
@@ -137,16 +158,23 @@ class L1Ball(Ball):
             theta, before = theta.maximum(self._threshold(above.mul_(size), left)), left
 
     def _threshold(self, kept: Tensor, count: Tensor) -> Tensor:
-        """(B, 1) what `count` (B, 1) magnitudes, the others being 0, must lose each for their sum to be the radius."""
+        """(B, 1) what `count` (B, 1) magnitudes, the others being 0, must lose each for their sum to be the
+        radius."""
         return ((kept.sum(1, keepdim=True) - self.radius[:, None]) / count.clamp_min(1)).clamp_min(0)
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
         """All of the change on the one steepest coordinate."""
         flat = gradient.flatten(1)
         where = flat.abs().argmax(1, keepdim=True)
-        return torch.zeros_like(flat).scatter_(1, where, flat.gather(1, where).sign() * size[:, None]).view_as(gradient)
+        return (
+            torch.zeros_like(flat)
+            .scatter_(1, where, flat.gather(1, where).sign() * size[:, None])
+            .view_as(gradient)
+        )
 
-    def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+    def start(
+        self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None
+    ) -> Tensor:
         """Laplace direction, which is uniform on the sphere of this norm, with a uniform length."""
         u = _signed(like, generators, lengths)
         laplace = -u.sign() * torch.log1p(-u.abs().clamp_max(1 - 1e-7))
@@ -180,7 +208,9 @@ class L0Ball(Ball):
         pushed = replace(self, radius=size.floor().clamp_min(1)).project(gradient)
         return pushed.sign() * self.reach
 
-    def start(self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None) -> Tensor:
+    def start(
+        self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None
+    ) -> Tensor:
         return self.project(_signed(like, generators, lengths) * self.reach)
 
     def fill(self, delta: Tensor) -> Tensor:

@@ -1,4 +1,5 @@
-"""What the synthesised corpora share: who speaks in which split, how noise and loudness are drawn, and where finished clips are kept.
+"""What the synthesised corpora share: who speaks in which split, how noise and loudness are drawn, and where
+finished clips are kept.
 
 Everything is numpy on one thread: a clip has the same bits on every run, whatever the number of threads.
 """
@@ -31,15 +32,63 @@ RATE_HZ = 16_000
 SPEAKERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "train": (
         ("Alicia", "Andrea", "anika", "f1", "f3", "linda"),
-        ("Alex", "Andy", "Diogo", "Gene", "Gene2", "Henrique", "Hugo", "Lee", "Marco", "Mario", "Michael", "Nguyen", "Reed", "adam",
-         "announcer", "benjamin", "david", "ed", "fast", "grandpa", "gustave", "ian", "iven2", "iven3", "iven4", "john", "kaukovalta",
-         "klatt", "klatt2", "klatt4", "m1", "m2", "m4", "m6", "m8", "marcelo", "miguel", "pablo", "paul", "pedro", "quincy", "robert",
-         "sandro", "shelby", "travis", "victor"),
+        (
+            "Alex",
+            "Andy",
+            "Diogo",
+            "Gene",
+            "Gene2",
+            "Henrique",
+            "Hugo",
+            "Lee",
+            "Marco",
+            "Mario",
+            "Michael",
+            "Nguyen",
+            "Reed",
+            "adam",
+            "announcer",
+            "benjamin",
+            "david",
+            "ed",
+            "fast",
+            "grandpa",
+            "gustave",
+            "ian",
+            "iven2",
+            "iven3",
+            "iven4",
+            "john",
+            "kaukovalta",
+            "klatt",
+            "klatt2",
+            "klatt4",
+            "m1",
+            "m2",
+            "m4",
+            "m6",
+            "m8",
+            "marcelo",
+            "miguel",
+            "pablo",
+            "paul",
+            "pedro",
+            "quincy",
+            "robert",
+            "sandro",
+            "shelby",
+            "travis",
+            "victor",
+        ),
     ),
     "valid": (("Annie", "aunty", "f4"), ("Denis", "m5", "michel", "norbert", "rob")),
-    "test": (("belinda", "f2", "f5", "grandma"), ("Mike", "boris", "edward", "edward2", "m3", "m7", "max", "zac")),
-}  # fmt: skip
-"""Women and men of each split; nobody speaks in two, and variants made from one another stay together. Robots and whispers stay out."""
+    "test": (
+        ("belinda", "f2", "f5", "grandma"),
+        ("Mike", "boris", "edward", "edward2", "m3", "m7", "max", "zac"),
+    ),
+}
+"""Women and men of each split; nobody speaks in two, and variants made from one another stay together. Robots
+and whispers stay out."""
 
 CHATTER = (
     "the weather turned colder towards the evening and the streets were almost empty",
@@ -61,8 +110,14 @@ def stream(seed: int, *words: object) -> np.random.Generator:
 def say(text: str, split: str, rng: np.random.Generator, word_gap: int = 0) -> np.ndarray:
     """The text by a speaker of the split, drawn with accent, speed and pitch; silence around it cut off."""
     speaker = rng.choice(SPEAKERS[split][int(rng.integers(2))])
-    x = speak(text, f"{rng.choice(ACCENTS)}+{speaker}", speed_wpm=int(rng.integers(110, 191)), pitch=int(rng.integers(25, 76)),
-              pitch_range=int(rng.integers(20, 81)), word_gap=word_gap).astype(np.float64)  # fmt: skip
+    x = speak(
+        text,
+        f"{rng.choice(ACCENTS)}+{speaker}",
+        speed_wpm=int(rng.integers(110, 191)),
+        pitch=int(rng.integers(25, 76)),
+        pitch_range=int(rng.integers(20, 81)),
+        word_gap=word_gap,
+    ).astype(np.float64)
     loud = np.flatnonzero(np.abs(x) > 0.005 * np.abs(x).max())
     return x[loud[0] : loud[-1] + 1]
 
@@ -75,7 +130,9 @@ def noise(kind: str, n: int, seed: int, split: str, rng: np.random.Generator) ->
     elif kind == "hum":  # mains at 50 or 60 Hz with falling harmonics, and some pink noise
         t = np.arange(n) / RATE_HZ
         base = rng.choice((50.0, 60.0))
-        x = sum(np.sin(2 * np.pi * (base * k * t + rng.random())) / k for k in range(1, 9)) + 0.2 * _coloured(1, n, rng)
+        x = sum(np.sin(2 * np.pi * (base * k * t + rng.random())) / k for k in range(1, 9)) + 0.2 * _coloured(
+            1, n, rng
+        )
     else:
         x = _coloured({"white": 0, "pink": 1, "brown": 2}[kind], n, rng)
     return x / np.sqrt(np.mean(x**2))
@@ -83,7 +140,9 @@ def noise(kind: str, n: int, seed: int, split: str, rng: np.random.Generator) ->
 
 def _coloured(slope: int, n: int, rng: np.random.Generator) -> np.ndarray:
     """Noise whose power falls with frequency to the power of the slope, flat below 40 Hz."""
-    size = -(-n // 1600) * 1600  # a length with small factors: the transform of a prime length takes ten times as long
+    size = (
+        -(-n // 1600) * 1600
+    )  # a length with small factors: the transform of a prime length takes ten times as long
     f = np.fft.rfftfreq(size, 1 / RATE_HZ).clip(40) / 40
     x = np.fft.irfft(np.fft.rfft(rng.standard_normal(size)) * f ** (-slope / 2), size)[:n]
     return x / np.sqrt(np.mean(x**2))
@@ -110,7 +169,8 @@ def mix(speech: np.ndarray, at: int, n: int, seed: int, split: str, rng: np.rand
 
 
 def loudness_db(rng: np.random.Generator) -> float:
-    """A mean level as recordings have it: a quarter low (below 50 dB), half medium, a quarter high (above 70 dB)."""
+    """A mean level as recordings have it: a quarter low (below 50 dB), half medium, a quarter high (above 70
+    dB)."""
     low, high = ((32, 49.5), (50.5, 69.5), (50.5, 69.5), (70.5, 75))[int(rng.integers(4))]
     return float(rng.uniform(low, high))
 
@@ -118,7 +178,8 @@ def loudness_db(rng: np.random.Generator) -> float:
 def at_level(x: np.ndarray, mean_db: float) -> np.ndarray:
     """int16 samples whose mean magnitude is so many decibels.
 
-    Peaks that would not fit are pressed in softly, s tanh(g x / s), as a microphone too close to a mouth does; the gain g is bisected.
+    Peaks that would not fit are pressed in softly, s tanh(g x / s), as a microphone too close to a mouth
+    does; the gain g is bisected.
     """
     target, limit = 10 ** (mean_db / 20), 32_000.0
     g = target / np.abs(x).mean()
@@ -145,7 +206,8 @@ def waveform(samples: np.ndarray, rate_hz: int) -> Tensor:
 class Clips:
     """The clips of one split, made on demand by `make(key)`, or all at once and kept in the cache folder.
 
-    A stored clip carries a checksum; one that does not match is made again, so a damaged file costs time and never a wrong sample.
+    A stored clip carries a checksum; one that does not match is made again, so a damaged file costs time and
+    never a wrong sample.
     """
 
     name: str
@@ -170,7 +232,8 @@ class Clips:
         return self.made[key]
 
     def prepare(self, wanted: int) -> None:
-        """Open the stored clips; store all of them first if a good part is wanted, and leave it at single clips if only a few are."""
+        """Open the stored clips; store all of them first if a good part is wanted, and leave it at single
+        clips if only a few are."""
         folder = cache_folder() / self.name / self._hash()
         self.stored = self._open(folder)
         if self.stored is None and 4 * wanted >= len(self.keys):
@@ -186,21 +249,33 @@ class Clips:
             index = json.loads((folder / "index.json").read_text())
             samples = np.load(folder / "samples.npy", mmap_mode="r", allow_pickle=False)
             starts, checksums = index["starts"], index["crc32"]
-            whole = samples.dtype == np.int16 and samples.shape == (starts[-1],) and len(checksums) == len(starts) - 1 == len(self.keys)
+            whole = (
+                samples.dtype == np.int16
+                and samples.shape == (starts[-1],)
+                and len(checksums) == len(starts) - 1 == len(self.keys)
+            )
         except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
             return None
         return (samples, starts, checksums) if whole and index["recipe"] == self.recipe else None
 
     def _store(self, folder: Path) -> None:
-        """Written beside and renamed into place: two processes at once do the work twice and one of the two results stays."""
+        """Written beside and renamed into place: two processes at once do the work twice and one of the two
+        results stays."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = folder.parent / f".making-{uuid.uuid4().hex}"
         beside.mkdir()
         try:
-            clips = [self.made[key] if key in self.made else self.make(key) for key in _progress(self.keys, self.name)]
+            clips = [
+                self.made[key] if key in self.made else self.make(key)
+                for key in _progress(self.keys, self.name)
+            ]
             np.save(beside / "samples.npy", np.concatenate(clips))
             starts = np.cumsum([0, *map(len, clips)]).tolist()
-            index = {"recipe": self.recipe, "starts": starts, "crc32": [zlib.crc32(c.tobytes()) for c in clips]}
+            index = {
+                "recipe": self.recipe,
+                "starts": starts,
+                "crc32": [zlib.crc32(c.tobytes()) for c in clips],
+            }
             (beside / "index.json").write_text(json.dumps(index))
             if folder.exists() and self._open(folder) is None:  # damaged
                 os.replace(folder, beside / "damaged")

@@ -21,7 +21,8 @@ class DataOptions(Options):
     limit: int | None = Field(default=None, ge=1)
     """Take only the first so many samples of the order; null takes all."""
     order: Literal["shuffled", "file"] = "shuffled"
-    """"shuffled": by a hash of seed and id, so a limit is a fair draw and adding samples moves nobody; "file": as the files have it."""
+    """"shuffled": by a hash of seed and id, so a limit is a fair draw and adding samples moves nobody;
+    "file": as the files have it."""
     order_seed: int = 0
     """Seed of the shuffled order."""
 
@@ -35,7 +36,8 @@ class FileOptions(DataOptions):
 
 @dataclass
 class Dataset:
-    """Samples by number. `load(key)` reads the sample whose key stands in `keys`; nothing is read before it is asked for."""
+    """Samples by number. `load(key)` reads the sample whose key stands in `keys`; nothing is read before it
+    is asked for."""
 
     name: str
     kind: Kind
@@ -81,7 +83,10 @@ class Dataset:
         """The first n samples in one batch, or as many as there are."""
         samples = list(islice(self, n))
         if not samples:
-            raise UserError(f"The data set {self.name} has no readable sample. Skipped: {'; '.join(self.skipped[:3]) or 'none'}.")
+            raise UserError(
+                f"The data set {self.name} has no readable sample. Skipped: "
+                f"{'; '.join(self.skipped[:3]) or 'none'}."
+            )
         return collate(self.kind, samples)
 
     def all(self) -> Batch:

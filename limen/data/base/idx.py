@@ -1,6 +1,7 @@
 """Pictures and labels in IDX files, the format of MNIST and of the data sets made in its image.
 
-Big-endian: two zero bytes, 0x08 for unsigned bytes, the number of dimensions, their sizes (4 bytes each), then the bytes.
+Big-endian: two zero bytes, 0x08 for unsigned bytes, the number of dimensions, their sizes (4 bytes each),
+then the bytes.
 """
 
 import gzip
@@ -19,7 +20,8 @@ from limen.data.base.dataset import DataOptions, Dataset, ordered
 from limen.data.fetch.cache import fetched
 
 HELD_OUT = 5000
-"""The last so many training pictures are the valid split (at most a tenth, for small copies of a data set)."""
+"""The last so many training pictures are the valid split (at most a tenth, for small copies of a data
+set)."""
 
 LARGEST = 640 * 2**20
 """Bytes of a file, unpacked: the largest data set in this format (EMNIST by class) has 547,171,888."""
@@ -36,15 +38,26 @@ def idx_dataset(name: str, classes: list[str], options: IdxOptions) -> Dataset:
     """Samples (1, H, W) in [0, 1] with ids like "test/00042"."""
     folder = Path(options.path).expanduser() if options.path else fetched(name)
     if not folder.is_dir():
-        raise UserError(f"{name}: {folder} is {'a file' if folder.exists() else 'not there'}; a folder with IDX files was expected. "
-                        f"Name it with the option path, or fetch the data: limen data get {name}")  # fmt: skip
+        raise UserError(
+            f"{name}: {folder} is {'a file' if folder.exists() else 'not there'}; a folder with IDX files "
+            "was expected. "
+            f"Name it with the option path, or fetch the data: limen data get {name}"
+        )
     part = "t10k" if options.split == "test" else "train"
-    images_path, labels_path = _find(folder, f"{part}-images", "idx3-ubyte", name), _find(folder, f"{part}-labels", "idx1-ubyte", name)
+    images_path, labels_path = (
+        _find(folder, f"{part}-images", "idx3-ubyte", name),
+        _find(folder, f"{part}-labels", "idx1-ubyte", name),
+    )
     images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
     if len(images) != len(labels):
-        raise UserError(f"{name}: {images_path} holds {len(images)} pictures, but {labels_path} holds {len(labels)} labels.")
+        raise UserError(
+            f"{name}: {images_path} holds {len(images)} pictures, but {labels_path} holds {len(labels)} "
+            "labels."
+        )
     if len(labels) and int(labels.max()) >= len(classes):
-        raise UserError(f"{labels_path}: labels must lie in 0..{len(classes) - 1}, but {int(labels.max())} came.")
+        raise UserError(
+            f"{labels_path}: labels must lie in 0..{len(classes) - 1}, but {int(labels.max())} came."
+        )
     numbers = list(range(len(labels)))
     if options.split != "test":
         cut = len(labels) - min(HELD_OUT, len(labels) // 10)
@@ -54,9 +67,13 @@ def idx_dataset(name: str, classes: list[str], options: IdxOptions) -> Dataset:
     ids = [f"{part}/{i:05d}" for i in numbers]
 
     def load(i: int) -> Sample:
-        return Sample(f"{part}/{i:05d}", torch.from_numpy(images[i].astype(np.float32) / 255)[None], int(labels[i]))
+        return Sample(
+            f"{part}/{i:05d}", torch.from_numpy(images[i].astype(np.float32) / 255)[None], int(labels[i])
+        )
 
-    return Dataset(name, "picture", ordered(numbers, ids, options), load, classes=classes, shape=(1, *images.shape[1:]))
+    return Dataset(
+        name, "picture", ordered(numbers, ids, options), load, classes=classes, shape=(1, *images.shape[1:])
+    )
 
 
 @lru_cache(maxsize=4)
@@ -67,8 +84,11 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             head = file.read(start)
             if len(head) < start or head[:4] != bytes([0, 0, 8, dimensions]):
-                raise UserError(f"{path}: is no IDX file of bytes in {dimensions} dimension{'s' if dimensions > 1 else ''}: "
-                                f"it must begin 0000080{dimensions}, but begins {head[:4].hex() or 'nowhere (empty)'}.")  # fmt: skip
+                raise UserError(
+                    f"{path}: is no IDX file of bytes in {dimensions} "
+                    f"dimension{'s' if dimensions > 1 else ''}: "
+                    f"it must begin 0000080{dimensions}, but begins {head[:4].hex() or 'nowhere (empty)'}."
+                )
             shape = struct.unpack(f">{dimensions}I", head[4:])
             promised = f"{path}: its header promises {prod(shape):,} bytes ({' x '.join(map(str, shape))})"
             if prod(shape) > LARGEST:
@@ -87,5 +107,8 @@ def _find(folder: Path, stem: str, suffix: str, name: str) -> Path:
     for path in tries:
         if path.is_file():
             return path
-    raise UserError(f"{name}: {folder} holds no {stem}-{suffix} (looked also for {', '.join(p.name for p in tries[1:])}). "
-                    f"Name the folder with the option path, or fetch the data: limen data get {name}")  # fmt: skip
+    raise UserError(
+        f"{name}: {folder} holds no {stem}-{suffix} (looked also for "
+        f"{', '.join(p.name for p in tries[1:])}). "
+        f"Name the folder with the option path, or fetch the data: limen data get {name}"
+    )

@@ -1,4 +1,5 @@
-"""Which split a sample belongs to when the files do not say: a hash of its name decides, so adding samples moves nobody."""
+"""Which split a sample belongs to when the files do not say: a hash of its name decides, so adding samples
+moves nobody."""
 
 import hashlib
 from typing import Literal

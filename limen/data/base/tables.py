@@ -12,7 +12,10 @@ def read_rows(table: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
     """The columns, and each row with the number of its line."""
     text = read_text(table)
     if not text.strip():
-        raise UserError(f"{table}: the file is empty ({table.stat().st_size} bytes); a CSV or TSV table with a header line was expected.")
+        raise UserError(
+            f"{table}: the file is empty ({table.stat().st_size} bytes); a CSV or TSV table with a header "
+            "line was expected."
+        )
     first = text.partition("\n")[0]
     delimiter = "\t" if table.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
     # in TSV files quotation marks are part of the text (Common Voice), in CSV they enclose it
@@ -21,12 +24,17 @@ def read_rows(table: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
         columns = [name.strip() for name in reader.fieldnames or []]
         reader.fieldnames = columns
-        return columns, [(reader.line_num, {k: (v or "").strip() for k, v in row.items() if isinstance(k, str)}) for row in reader]
+        return columns, [
+            (reader.line_num, {k: (v or "").strip() for k, v in row.items() if isinstance(k, str)})
+            for row in reader
+        ]
     except csv.Error as error:
         raise UserError(f"{table}: cannot be read as a table ({error}).") from None
 
 
-def find_column(table: Path, columns: list[str], asked: str | None, usual: tuple[str, ...], option: str) -> str:
+def find_column(
+    table: Path, columns: list[str], asked: str | None, usual: tuple[str, ...], option: str
+) -> str:
     """The column asked for, or the first of the usual ones; upper and lower case are the same."""
     lower = {name.lower(): name for name in reversed(columns)}
     for name in (asked,) if asked else usual:
@@ -34,7 +42,8 @@ def find_column(table: Path, columns: list[str], asked: str | None, usual: tuple
             return lower[name.lower()]
     wanted = f'the column "{asked}"' if asked else f"any of the columns {', '.join(usual)}"
     raise UserError(
-        f"{table}: has the columns {', '.join(columns) or 'none'}, but not {wanted}. Name the right one with the option {option}."
+        f"{table}: has the columns {', '.join(columns) or 'none'}, but not {wanted}. Name the right one "
+        f"with the option {option}."
     )
 
 

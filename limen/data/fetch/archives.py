@@ -14,13 +14,23 @@ from typing import IO
 
 from limen.core.errors import UserError
 
-BROKEN = (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, ValueError, RuntimeError)
+BROKEN = (
+    OSError,
+    EOFError,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    ValueError,
+    RuntimeError,
+)
 """What the standard library raises on a damaged archive."""
 
 
 def members(path: Path, inner: str | None = None) -> Iterator[tuple[str, IO[bytes]]]:
-    """(path inside, open file) of each file in a folder, .zip, .whl, .tar.*, .tgz or .deb, or of a single file; `inner` names a zip
-    inside that is opened too. A file that ends in .gz comes uncompressed and without the ending."""
+    """(path inside, open file) of each file in a folder, .zip, .whl, .tar.*, .tgz or .deb, or of a single
+    file; `inner` names a zip inside that is opened too. A file that ends in .gz comes uncompressed and
+    without the ending."""
     try:
         for name, file in _raw_members(path):
             if inner and name.rsplit("/", 1)[-1] == inner:
@@ -31,7 +41,9 @@ def members(path: Path, inner: str | None = None) -> Iterator[tuple[str, IO[byte
             else:
                 yield name, file
     except BROKEN as error:
-        raise UserError(f"{path}: the archive cannot be read ({error}). It may be cut short: fetch it again.") from None
+        raise UserError(
+            f"{path}: the archive cannot be read ({error}). It may be cut short: fetch it again."
+        ) from None
 
 
 def _raw_members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -67,8 +79,8 @@ def _tar(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _deb(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """A .deb is an `ar` archive: an 8-byte magic, then members with a 60-byte header (name 16, ..., size in decimal at 48) padded to even
-    length. One of them, data.tar.*, holds the files."""
+    """A .deb is an `ar` archive: an 8-byte magic, then members with a 60-byte header (name 16, ..., size in
+    decimal at 48) padded to even length. One of them, data.tar.*, holds the files."""
     with path.open("rb") as file:
         if file.read(8) != b"!<arch>\n":
             raise ValueError("it does not begin as a Debian package does")
@@ -91,7 +103,9 @@ def _deb(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _through_dpkg(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     if not shutil.which("dpkg-deb"):
-        raise UserError(f"{path}: is packed with zstd, which needs the program dpkg-deb, and it is not on this machine.")
+        raise UserError(
+            f"{path}: is packed with zstd, which needs the program dpkg-deb, and it is not on this machine."
+        )
     unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(path)], capture_output=True, check=False)
     if unpacked.returncode:
         raise ValueError(unpacked.stderr.decode(errors="replace").strip())

@@ -18,5 +18,7 @@ def fetched(name: str) -> Path:
     """The folder of what was fetched under this name; a UserError with the command if it was not."""
     folder = cache_folder() / name
     if not (folder / RECORD).is_file():
-        raise UserError(f"{name} is not on this machine yet (looked in {folder}). Fetch it: limen data get {name}")
+        raise UserError(
+            f"{name} is not on this machine yet (looked in {folder}). Fetch it: limen data get {name}"
+        )
     return folder

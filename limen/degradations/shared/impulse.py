@@ -1,6 +1,7 @@
 """Impulse responses to be modified: what comes after the direct sound, relative to it.
 
-The direct sound is taken as a single impulse of its energy, so that without anything after it a clip stays as it was.
+The direct sound is taken as a single impulse of its energy, so that without anything after it a clip stays as
+it was.
 """
 
 import math
@@ -17,25 +18,36 @@ from limen.core.seeds import generator
 DIRECT_S = 0.0025
 """What arrives within this time of the strongest arrival is direct sound: no wall is nearer than 40 cm."""
 ROOM_S = 0.5
-"""RT60 of the room that is used where no impulse response is given: 6 x 4.5 x 3 m, one metre from the source."""
+"""RT60 of the room that is used where no impulse response is given: 6 x 4.5 x 3 m, one metre from the
+source."""
 GRAIN_S = 0.01
 
 
 @lru_cache(maxsize=32)
 def after_direct(file: str, rate_hz: int) -> tuple[Tensor, float]:
-    """(T,) what comes after the direct sound, which counts as an impulse of 1 at time 0, and its RT60 in seconds."""
+    """(T,) what comes after the direct sound, which counts as an impulse of 1 at time 0, and its RT60 in
+    seconds."""
     if file:
         h = read_clip(file, rate_hz).double()
     else:
-        size, source, microphone = (torch.tensor([v], dtype=torch.float64) for v in ([6.0, 4.5, 3.0], [2.0, 1.5, 1.6], [2.8, 2.1, 1.5]))
-        noise = torch.randn(1, round(1.1 * ROOM_S * rate_hz), generator=generator(0, "impulse response"), dtype=torch.float64)
-        h = response(Rooms(size, source, microphone, torch.tensor([ROOM_S], dtype=torch.float64)), rate_hz, noise)[0]
+        size, source, microphone = (
+            torch.tensor([v], dtype=torch.float64)
+            for v in ([6.0, 4.5, 3.0], [2.0, 1.5, 1.6], [2.8, 2.1, 1.5])
+        )
+        noise = torch.randn(
+            1, round(1.1 * ROOM_S * rate_hz), generator=generator(0, "impulse response"), dtype=torch.float64
+        )
+        h = response(
+            Rooms(size, source, microphone, torch.tensor([ROOM_S], dtype=torch.float64)), rate_hz, noise
+        )[0]
     peak, window = int(h.abs().argmax()), round(DIRECT_S * rate_hz)
     direct = h[max(0, peak - window) : peak + window + 1].square().sum().sqrt()
     rest = h[peak:].clone()
     rest[: window + 1] = 0
     if not float(rest.abs().max()):
-        raise UserError(f"{file}: holds nothing after its direct sound; an impulse response of a room was expected.")
+        raise UserError(
+            f"{file}: holds nothing after its direct sound; an impulse response of a room was expected."
+        )
     seconds = float(measured_rt60_s(rest[None], rate_hz))
     if not math.isfinite(seconds) or seconds <= 0:
         raise UserError(f"{file}: does not decay like a room; an impulse response of a room was expected.")
@@ -48,11 +60,11 @@ def reverberant(x: Tensor, rest: Tensor) -> Tensor:
 
 
 def stretched(rest: Tensor, factor: float, rate_hz: int) -> Tensor:
-    """The same decay over `factor` times the time, without a change of pitch: grains of 10 ms, shorter where time is squeezed, each from
-    where it would have been.
+    """The same decay over `factor` times the time, without a change of pitch: grains of 10 ms, shorter where
+    time is squeezed, each from where it would have been.
 
-    Its energy is `factor` times what it was. Windows are sines, whose squares add up to 1: neighbouring grains of a reverberant tail are as
-    good as independent, unless the factor is near 1.
+    Its energy is `factor` times what it was. Windows are sines, whose squares add up to 1: neighbouring
+    grains of a reverberant tail are as good as independent, unless the factor is near 1.
     """
     hop = max(1, round(min(factor, 1.0) * GRAIN_S * rate_hz / 2))
     window = torch.sin((torch.arange(2 * hop, dtype=rest.dtype) + 0.5) / (2 * hop) * math.pi)

@@ -17,7 +17,8 @@ def geometric(weakest: float, strongest: float, strength: float) -> float:
 
 
 def at_snr(x: Tensor, noise: Tensor, snr_db: float) -> Tensor:
-    """x with the noise added so that mean powers are this far apart. To silence, or from silent noise, nothing is added."""
+    """x with the noise added so that mean powers are this far apart. To silence, or from silent noise,
+    nothing is added."""
     power, unwanted = x.square().mean(), noise.square().mean()
     if not float(power) or not float(unwanted):
         return x
@@ -25,6 +26,7 @@ def at_snr(x: Tensor, noise: Tensor, snr_db: float) -> Tensor:
 
 
 def within_full_scale(x: Tensor, code: Callable[[Tensor], Tensor]) -> Tensor:
-    """Through a coder that clips at 1: what is louder (noise added before) is turned down for it, and up again afterwards."""
+    """Through a coder that clips at 1: what is louder (noise added before) is turned down for it, and up
+    again afterwards."""
     peak = torch.clamp(x.abs().amax(), min=1.0)
     return code(x / peak) * peak

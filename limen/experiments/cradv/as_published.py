@@ -1,7 +1,9 @@
-"""`cradv_exact`: CrAdv's own searches and counting, its mistakes included, for numbers that can be laid beside those it published.
+"""`cradv_exact`: CrAdv's own searches and counting, its mistakes included, for numbers that can be laid
+beside those it published.
 
-Facts from https://github.com/diegoirigaray/CrAdv at commit 8424744 (src/custom/attacks, src/custom/tasks). What each changes stands in
-docs/cradv.md. Searches work in normalised space; a sample never depends on its neighbours, which changes none of CrAdv's numbers.
+Facts from https://github.com/diegoirigaray/CrAdv at commit 8424744 (src/custom/attacks, src/custom/tasks).
+What each changes stands in docs/cradv.md. Searches work in normalised space; a sample never depends on its
+neighbours, which changes none of CrAdv's numbers.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,8 +19,8 @@ from limen.experiments.cradv.nets import Space
 
 
 def fgsm(problem: Problem, params: schema.Fgsm, space: Space) -> Tensor:
-    """Away from the predicted class, until the *label* is lost: what is wrong already is moved by the first size, out of the wrong class.
-    What no size fools goes one size further, out of range."""
+    """Away from the predicted class, until the *label* is lost: what is wrong already is moved by the first
+    size, out of the wrong class. What no size fools goes one size further, out of range."""
     sign, x_adv = problem.gradient(problem.x)[0].sign(), problem.x.clone()
     if params.eps is not None:
         return problem.clip(problem.x + params.eps * sign)
@@ -34,17 +36,21 @@ def fgsm(problem: Problem, params: schema.Fgsm, space: Space) -> Tensor:
 
 
 def mi_fgsm(problem: Problem, params: schema.MiFgsm, space: Space) -> Tensor:
-    """Signs are taken before the gradient is scaled, so that all steps weigh alike; `max_2_norm` is read by nothing."""
+    """Signs are taken before the gradient is scaled, so that all steps weigh alike; `max_2_norm` is read by
+    nothing."""
     change, velocity = torch.zeros_like(problem.x), torch.zeros_like(problem.x)
     for _ in range(params.iterations):
         sign = problem.gradient(problem.clip(problem.x + change))[0].sign()
-        velocity = velocity * params.decay_factor + sign / expand(sign.flatten(1).abs().sum(1).clamp_min(1), sign)
+        velocity = velocity * params.decay_factor + sign / expand(
+            sign.flatten(1).abs().sum(1).clamp_min(1), sign
+        )
         change = change + params.eps / params.iterations * velocity.sign()
     return problem.clip(problem.x + change)
 
 
 def deepfool(problem: Problem, params: schema.DeepFool, space: Space) -> Tensor:
-    """At least one step, of what is wrong already, too; none if the label is not among the likeliest classes; limits hold at each step."""
+    """At least one step, of what is wrong already, too; none if the label is not among the likeliest classes;
+    limits hold at each step."""
     assert isinstance(problem.y, Tensor)
     logits = problem.outputs(problem.x)
     assert isinstance(logits, Tensor)
@@ -72,11 +78,19 @@ def _limited(total: Tensor, x: Tensor, params: schema.DeepFool, space: Space) ->
     if not (params.max_2_norm or params.dissimilarity):
         return (1 + params.eps) * total
     pixels = space.pixels(x).flatten(1).norm(dim=1)
-    limit = torch.full_like(pixels, params.max_2_norm) if params.max_2_norm else pixels * (params.dissimilarity or 0)
+    limit = (
+        torch.full_like(pixels, params.max_2_norm)
+        if params.max_2_norm
+        else pixels * (params.dissimilarity or 0)
+    )
     return total * expand((limit / (total * space.std).flatten(1).norm(dim=1)).clamp_max(1), total)
 
 
-SEARCHES: dict[str, Callable[[Problem, Any, Space], Tensor]] = {"fgsm": fgsm, "mi_fgsm": mi_fgsm, "deepfool": deepfool}
+SEARCHES: dict[str, Callable[[Problem, Any, Space], Tensor]] = {
+    "fgsm": fgsm,
+    "mi_fgsm": mi_fgsm,
+    "deepfool": deepfool,
+}
 """Where CrAdv's search gives other numbers than Limen's."""
 
 
@@ -92,10 +106,11 @@ def whole_batches(limit: int | None, size: int, there: int) -> int:
 
 
 def mixed_up(clean_right: Tensor, right: Tensor) -> tuple[Tensor, int]:
-    """The pictures of a batch whose norms and confidence accuracy adds up, and how many it counts as right before the attack.
+    """The pictures of a batch whose norms and confidence accuracy adds up, and how many it counts as right
+    before the attack.
 
-    Positions are those *among the wrong ones*, but taken of the whole batch; a batch without a wrong one is not counted, and what is right
-    after the attack is counted as right before."""
+    Positions are those *among the wrong ones*, but taken of the whole batch; a batch without a wrong one is
+    not counted, and what is right after the attack is counted as right before."""
     wrong = (~right).nonzero().squeeze(1)
     before = clean_right[wrong]
     return before.nonzero().squeeze(1), len(right) - int((~before).sum()) if len(wrong) else 0

@@ -17,7 +17,7 @@ from limen.budgets.families.balls import LinfBall, expand
 from limen.core import seeds
 from limen.core.components import parse
 from limen.core.types import Batch
-from limen.experiments.cradv import plan, schema
+from limen.experiments.cradv import as_published, plan, schema
 from limen.experiments.cradv.nets import Space, View
 from limen.experiments.cradv.schema import Loose
 from limen.goals.base.goal import GoalContext
@@ -26,8 +26,8 @@ from limen.models.base.model import evaluating
 
 @dataclass(frozen=True)
 class Size(LinfBall):
-    """Steps go by sign and are `radius` long. The change keeps within `radius` or, where there is one, within the Euclidean `limit`
-    of [0, 1] units instead: CrAdv takes one or the other."""
+    """Steps go by sign and are `radius` long. The change keeps within `radius` or, where there is one, within
+    the Euclidean `limit` of [0, 1] units instead: CrAdv takes one or the other."""
 
     std: Tensor = field(default_factory=lambda: torch.ones(1))
     limit: Tensor | None = None
@@ -39,7 +39,9 @@ class Size(LinfBall):
     def project(self, delta: Tensor) -> Tensor:
         if self.limit is None:
             return super().project(delta)
-        return delta * expand((self.limit / self.norm(delta).clamp_min(torch.finfo(delta.dtype).tiny)).clamp_max(1), delta)
+        return delta * expand(
+            (self.limit / self.norm(delta).clamp_min(torch.finfo(delta.dtype).tiny)).clamp_max(1), delta
+        )
 
     def fill(self, delta: Tensor) -> Tensor:
         """Noise in [-1, 1] -> eps times it, or of exactly the Euclidean limit."""
@@ -48,7 +50,9 @@ class Size(LinfBall):
         return delta * expand(self.limit / self.norm(delta).clamp_min(torch.finfo(delta.dtype).tiny), delta)
 
     def rows(self, index: Tensor) -> "Size":
-        return replace(self, radius=self.radius[index], limit=None if self.limit is None else self.limit[index])
+        return replace(
+            self, radius=self.radius[index], limit=None if self.limit is None else self.limit[index]
+        )
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,11 @@ def _fgsm(p: schema.Fgsm) -> Search:
     low = low or step
     count = max(0, int((high - low) / step)) + 1
     last = low + (count - 1) * step
-    # until the label is lost, as CrAdv's search: what is wrong already stays as it is, and of the rest the prediction is the label
-    return Search("fgsm", {"search": count, "search_from": float(low / last)} if count > 1 else {}, LABEL, float(last))
+    # until the label is lost, as CrAdv's search: what is wrong already stays as it is, and of the rest the
+    # prediction is the label
+    return Search(
+        "fgsm", {"search": count, "search_from": float(low / last)} if count > 1 else {}, LABEL, float(last)
+    )
 
 
 def _i_fgsm(p: schema.IFgsm) -> Search:
@@ -102,8 +109,14 @@ def _deepfool(p: schema.DeepFool) -> Search:
 
 
 def _carlini_wagner(p: schema.CarliniWagner) -> Search:
-    options = {"steps": p.max_iterations, "search_steps": 1 if p.c_const else p.bin_search_steps, "c_init": p.c_const or p.c_init,
-               "learning_rate": p.learning_rate, "confidence": p.confidence, "abort_early": p.abort_early}  # fmt: skip
+    options = {
+        "steps": p.max_iterations,
+        "search_steps": 1 if p.c_const else p.bin_search_steps,
+        "c_init": p.c_const or p.c_init,
+        "learning_rate": p.learning_rate,
+        "confidence": p.confidence,
+        "abort_early": p.abort_early,
+    }
     if p.target_class is None:
         return Search("cw_l2", options, LABEL)
     if p.target_class == "least_likely":
@@ -117,17 +130,38 @@ def _random_noise(p: schema.RandomNoise) -> Search:
 
 
 def _adversarial_sticker(p: schema.AdversarialSticker) -> Search:
-    # CrAdv's sticker has 300 pixels and is shrunk to 0.2 to 0.3 of that on pictures of 224; with at_once 1 pictures come in its order
-    options = {"base_image": p.base_img_path, "sticker": p.adv_sticker_path, "save_path": None if p.adv_sticker_path else p.save_path,
-               "limit_samples": p.limit_samples or sys.maxsize, "transforms_per_img": p.transforms_per_img, "iter_per_img": p.iter_per_img,
-               "alpha": p.alpha, "decay_factor": p.decay_factor, "gradient_noise": p.gradient_noise, "random_noise": p.random_noise,
-               "resolution": 300, "min_scale": 60 / 224, "max_scale": 90 / 224, "at_once": 1}  # fmt: skip
-    return Search("patch", options, LABEL if p.adv_target is None else {"name": "target_class", "target": p.adv_target})
+    # CrAdv's sticker has 300 pixels and is shrunk to 0.2 to 0.3 of that on pictures of 224; with at_once 1
+    # pictures come in its order
+    options = {
+        "base_image": p.base_img_path,
+        "sticker": p.adv_sticker_path,
+        "save_path": None if p.adv_sticker_path else p.save_path,
+        "limit_samples": p.limit_samples or sys.maxsize,
+        "transforms_per_img": p.transforms_per_img,
+        "iter_per_img": p.iter_per_img,
+        "alpha": p.alpha,
+        "decay_factor": p.decay_factor,
+        "gradient_noise": p.gradient_noise,
+        "random_noise": p.random_noise,
+        "resolution": 300,
+        "min_scale": 60 / 224,
+        "max_scale": 90 / 224,
+        "at_once": 1,
+    }
+    return Search(
+        "patch", options, LABEL if p.adv_target is None else {"name": "target_class", "target": p.adv_target}
+    )
 
 
-SEARCHES: dict[str, Callable[[Any], Search]] = {"fgsm": _fgsm, "i_fgsm": _i_fgsm, "mi_fgsm": _mi_fgsm, "deepfool": _deepfool,
-                                                "carlini_wagner": _carlini_wagner, "random_noise": _random_noise,
-                                                "adversarial_sticker": _adversarial_sticker}  # fmt: skip
+SEARCHES: dict[str, Callable[[Any], Search]] = {
+    "fgsm": _fgsm,
+    "i_fgsm": _i_fgsm,
+    "mi_fgsm": _mi_fgsm,
+    "deepfool": _deepfool,
+    "carlini_wagner": _carlini_wagner,
+    "random_noise": _random_noise,
+    "adversarial_sticker": _adversarial_sticker,
+}
 
 
 def craft(attack: plan.Attack, seen: View, space: Space, batch: Batch, seed: int) -> dict[str, Tensor]:
@@ -138,13 +172,22 @@ def craft(attack: plan.Attack, seen: View, space: Space, batch: Batch, seed: int
         return component.module.craft(_problem(attack, search, seen, space, batch, seed), options)
 
 
-def adversarial(attack: plan.Attack, seen: View, space: Space, batch: Batch, seed: int, crafted: dict[str, Tensor] | None = None,
-                exact: bool = False) -> Tensor:  # fmt: skip
+def adversarial(
+    attack: plan.Attack,
+    seen: View,
+    space: Space,
+    batch: Batch,
+    seed: int,
+    crafted: dict[str, Tensor] | None = None,
+    exact: bool = False,
+) -> Tensor:
     """The normalised batch after the attack on `seen`; `exact`: by CrAdv's own search."""
     if exact and attack.name in as_published.SEARCHES:
         search = Search(attack.name, {}, FROM_PREDICTION if attack.name == "fgsm" else LABEL)
         with torch.no_grad(), evaluating(seen):
-            return as_published.SEARCHES[attack.name](_problem(attack, search, seen, space, batch, seed), attack.params, space)
+            return as_published.SEARCHES[attack.name](
+                _problem(attack, search, seen, space, batch, seed), attack.params, space
+            )
     search = SEARCHES[attack.name](attack.params)
     if search.radius == 0 and not search.limited:
         return batch.x.clone()
@@ -154,12 +197,21 @@ def adversarial(attack: plan.Attack, seen: View, space: Space, batch: Batch, see
         return component.function(problem, options, *([] if crafted is None else [crafted]))
 
 
-def _problem(attack: plan.Attack, search: Search, seen: View, space: Space, batch: Batch, seed: int) -> Problem:
+def _problem(
+    attack: plan.Attack, search: Search, seen: View, space: Space, batch: Batch, seed: int
+) -> Problem:
     goal, options = parse("goals", search.goal)
     clean = seen(batch.x, None, seeds.generators(seed, batch.ids, "clean"))
     asked = GoalContext(batch.y, clean, seeds.generators(seed, batch.ids, "goal"))
-    return Problem(seen, batch.x, goal.function(asked, options), _size(search, attack.params, space, batch),
-                   seeds.generators(seed, batch.ids, "attack", attack.name), *space.bounds, y=batch.y)  # fmt: skip
+    return Problem(
+        seen,
+        batch.x,
+        goal.function(asked, options),
+        _size(search, attack.params, space, batch),
+        seeds.generators(seed, batch.ids, "attack", attack.name),
+        *space.bounds,
+        y=batch.y,
+    )
 
 
 def _size(search: Search, params: Loose, space: Space, batch: Batch) -> Size | None:
@@ -168,5 +220,9 @@ def _size(search: Search, params: Loose, space: Space, batch: Batch) -> Size | N
     radius, limit = batch.x.new_full((len(batch),), search.radius or 0.0), None
     if search.limited:
         norm = getattr(params, "max_2_norm", None)  # CrAdv takes it first where both are given
-        limit = torch.full_like(radius, norm) if norm else params.dissimilarity * space.pixels(batch.x).flatten(1).norm(dim=1)  # type: ignore[attr-defined]
+        limit = (
+            torch.full_like(radius, norm)
+            if norm
+            else params.dissimilarity * space.pixels(batch.x).flatten(1).norm(dim=1)
+        )  # type: ignore[attr-defined]
     return Size(radius, space.std, limit)

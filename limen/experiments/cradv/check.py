@@ -1,4 +1,5 @@
-"""What a CrAdv file asks for is checked before the first cell: all that is missing or does not fit is told at once."""
+"""What a CrAdv file asks for is checked before the first cell: all that is missing or does not fit is told at
+once."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ from limen.models.base.model import Model
 
 
 def check(cells: Sequence[plan.CradvCell], opener: Opener) -> None:
-    """Opens every net with its data, and asks each of two pictures, behind every defence. A UserError lists whatever goes wrong."""
+    """Opens every net with its data, and asks each of two pictures, behind every defence. A UserError lists
+    whatever goes wrong."""
     made = {getattr(attack.params, "save_path", None) for cell in cells for attack in cell.attacks if attack}
     check_each(cells, _Checker(opener, made).cell)
 
@@ -34,9 +36,14 @@ class _Checker:
             self.opener.data(cell.net, "train")
         for defense in cell.defenses:
             if defense is not None:
-                component, options = parse("defenses", {"name": defense.name, **schema.declared(defense.params)})
+                component, options = parse(
+                    "defenses", {"name": defense.name, **schema.declared(defense.params)}
+                )
                 self._asked(
-                    component.function(net.model, options), net, f"the defense {defense.name} before {cell.net.model}", defense.data
+                    component.function(net.model, options),
+                    net,
+                    f"the defense {defense.name} before {cell.net.model}",
+                    defense.data,
                 )
         for attack in cell.attacks:
             if attack is not None:
@@ -46,14 +53,24 @@ class _Checker:
                     _check_targets(one, net, known)
 
     def _net(self, cell: plan.CradvCell, net: Opened) -> int:
-        known, there = self._asked(net.model, net, f"the model {cell.net.model}", None), len(net.data.classes or [])
+        known, there = (
+            self._asked(net.model, net, f"the model {cell.net.model}", None),
+            len(net.data.classes or []),
+        )
         if there > known:
-            raise UserError(f"net {cell.net.id}: the data source {cell.net.datasource} has {there} classes, but the model "
-                            f"{cell.net.model} tells only {known} apart. Give it model_params.num_classes and weights for them, or "
-                            "other data.")  # fmt: skip
+            raise UserError(
+                f"net {cell.net.id}: the data source {cell.net.datasource} has {there} classes, but the "
+                "model "
+                f"{cell.net.model} tells only {known} apart. Give it model_params.num_classes and weights "
+                "for them, or "
+                "other data."
+            )
         if there < known:
-            self.opener.say(f"net {cell.net.id}: the model tells {known} classes apart, the data has {there}: class k is the k-th folder, "
-                            "as in CrAdv.")  # fmt: skip
+            self.opener.say(
+                f"net {cell.net.id}: the model tells {known} classes apart, the data has {there}: class k "
+                "is the k-th folder, "
+                "as in CrAdv."
+            )
         top_k = getattr(cell.params, "top_k", None)
         if top_k is not None and top_k > known:
             raise UserError(f"top_k is {top_k}, but the net {cell.net.id} tells only {known} classes apart.")
@@ -62,11 +79,17 @@ class _Checker:
     def _attack(self, attack: plan.Attack, net: Opened, known: int) -> None:
         if attack.surrogate is not None:
             other = self.opener.net(attack.surrogate)
-            theirs = self._asked(other.model, net, f"the surrogate {other.spec.id} ({other.spec.model})", other.spec.data)
+            theirs = self._asked(
+                other.model, net, f"the surrogate {other.spec.id} ({other.spec.model})", other.spec.data
+            )
             if theirs != known:
-                raise UserError(f"The attack {attack.name} is computed on the net {other.spec.id}, which tells {theirs} classes apart, "
-                                f"but the net {net.spec.id} tells {known}. A surrogate must have the classes of the net that is "
-                                "judged.")  # fmt: skip
+                raise UserError(
+                    f"The attack {attack.name} is computed on the net {other.spec.id}, which tells {theirs} "
+                    "classes apart, "
+                    f"but the net {net.spec.id} tells {known}. A surrogate must have the classes of the net "
+                    "that is "
+                    "judged."
+                )
         for key in ("base_img_path", "adv_sticker_path"):
             path = getattr(attack.params, key, None)
             if path is not None and path not in self.made and not Path(path).expanduser().is_file():
@@ -89,5 +112,8 @@ def _check_targets(attack: plan.Attack, net: Opened, known: int) -> None:
         wanted["random_classes"] = [int(c) for c in params.random_classes.split()]
     for key, classes in wanted.items():
         if (most := max(classes)) >= known:
-            raise UserError(f"The attack {attack.name}: {key} has class {most}, but the net {net.spec.id} tells only {known} classes "
-                            f"apart, 0 to {known - 1}.")  # fmt: skip
+            raise UserError(
+                f"The attack {attack.name}: {key} has class {most}, but the net {net.spec.id} tells only "
+                f"{known} classes "
+                f"apart, 0 to {known - 1}."
+            )

@@ -1,4 +1,5 @@
-"""`limen plan` of a CrAdv file: its cells, how many pictures and gradients each takes, and about how long that is on this machine."""
+"""`limen plan` of a CrAdv file: its cells, how many pictures and gradients each takes, and about how long
+that is on this machine."""
 
 import time
 from dataclasses import dataclass
@@ -34,9 +35,18 @@ class Cost:
     seconds: float
 
 
-def show(content: dict[str, Any], file: Path, *, mapping: dict[str, str], limit: int | None, device: str, quick: bool, console: Console
-         ) -> None:  # fmt: skip
-    """Prints every cell in order. Unless `quick`, nets and data are opened as `run` would, so that all that is missing is told."""
+def show(
+    content: dict[str, Any],
+    file: Path,
+    *,
+    mapping: dict[str, str],
+    limit: int | None,
+    device: str,
+    quick: bool,
+    console: Console,
+) -> None:
+    """Prints every cell in order. Unless `quick`, nets and data are opened as `run` would, so that all that
+    is missing is told."""
     config, cells = plan.read_plan(mapped(content, mapping), str(file), _printed(console))
     table = Table("cell", box=None, header_style="bold")
     if quick:
@@ -54,7 +64,8 @@ def show(content: dict[str, Any], file: Path, *, mapping: dict[str, str], limit:
         table.add_row(cell.words, str(cost.pictures), f"{cost.passes:,.0f}", duration(cost.seconds))
     console.print(table)
     console.print(
-        f"{len(cells)} cells, at most about {duration(sum(c.seconds for c in costs))} on this machine (fooled pictures leave early)"
+        f"{len(cells)} cells, at most about {duration(sum(c.seconds for c in costs))} on this machine "
+        "(fooled pictures leave early)"
     )
 
 
@@ -74,7 +85,9 @@ def _cost(cell: plan.CradvCell, opener: Opener, limit: int | None, pace: dict[st
     if cell.net.id not in pace:
         pace[cell.net.id] = _seconds_per_pass(net)
     data = opener.data(cell.net, "train") if cell.task.task_name == "train" else net.data
-    pictures = min(n for n in (getattr(cell.params, "limit_samples", None), limit, len(data)) if n is not None)
+    pictures = min(
+        n for n in (getattr(cell.params, "limit_samples", None), limit, len(data)) if n is not None
+    )
     classes = len(net.model.classes or [])
     passes = pictures * sum(_passes(cell, attack, classes) for attack in cell.attacks) * len(cell.defenses)
     return Cost(pictures, passes, passes * pace[cell.net.id])
@@ -100,7 +113,11 @@ def _search(attack: plan.Attack | None, classes: int) -> float:
     cost = getattr(component.module, "cost", None)
     each = min(getattr(options, "k_classes", 2), classes) - 1  # deepfool asks for a gradient per class
     tried = getattr(options, "search", 1) / 3  # sizes of fgsm: a forward pass is a third of both
-    return cost(options) if cost else getattr(options, "steps", 1) * each * getattr(options, "search_steps", 1) + tried
+    return (
+        cost(options)
+        if cost
+        else getattr(options, "steps", 1) * each * getattr(options, "search_steps", 1) + tried
+    )
 
 
 def _seconds_per_pass(net: Opened) -> float:
@@ -109,7 +126,15 @@ def _seconds_per_pass(net: Opened) -> float:
     view = View(net.model, net.space)
     assert isinstance(batch.y, torch.Tensor)
     with torch.no_grad(), evaluating(view):
-        problem = Problem(view, batch.x, Goal(batch.y, False), None, seeds.generators(0, batch.ids, "plan"), *net.space.bounds, y=batch.y)
+        problem = Problem(
+            view,
+            batch.x,
+            Goal(batch.y, False),
+            None,
+            seeds.generators(0, batch.ids, "plan"),
+            *net.space.bounds,
+            y=batch.y,
+        )
         problem.gradient(batch.x)
         begun = time.perf_counter()
         problem.gradient(batch.x)

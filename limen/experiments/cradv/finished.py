@@ -1,8 +1,9 @@
-"""Which results of a folder belong to which cells: <results_path>/limen.json, so that a killed run goes on at the next cell.
+"""Which results of a folder belong to which cells: <results_path>/limen.json, so that a killed run goes on at
+the next cell.
 
-A cell is known by the hash of all that decides its result: its part of the file as resolved, the content of its weights, the limit, and
-whether CrAdv's own counting was asked for. Its result's path is written down before the cell begins; results are written last and whole, so
-what is there is finished.
+A cell is known by the hash of all that decides its result: its part of the file as resolved, the content of
+its weights, the limit, and whether CrAdv's own counting was asked for. Its result's path is written down
+before the cell begins; results are written last and whole, so what is there is finished.
 """
 
 import hashlib
@@ -35,9 +36,13 @@ class Kept:
     def of(root: Path, file: Path) -> "Kept":
         path = root / INDEX
         content = _json(path).get("results") if path.is_file() else {}
-        if not isinstance(content, dict) or not all(isinstance(e, dict) and isinstance(e.get("result"), str) for e in content.values()):
-            raise UserError(f"{path} cannot be read, so it is not known which results belong to which cells. "
-                            "Move it away to run every cell again; results stay.") from None  # fmt: skip
+        if not isinstance(content, dict) or not all(
+            isinstance(e, dict) and isinstance(e.get("result"), str) for e in content.values()
+        ):
+            raise UserError(
+                f"{path} cannot be read, so it is not known which results belong to which cells. "
+                "Move it away to run every cell again; results stay."
+            ) from None
         return Kept(root, file, content)
 
     def begin(self, key: str, result: Path, exact: bool) -> None:
@@ -63,9 +68,14 @@ def _json(path: Path) -> dict[str, Any]:
 
 def newest(file: Path) -> Path:
     """The last results folder of this file, for --resume without a name."""
-    found = [path for path in Path("results").glob(f"*/{INDEX}") if _json(path).get("file") == str(file.resolve())]
+    found = [
+        path for path in Path("results").glob(f"*/{INDEX}") if _json(path).get("file") == str(file.resolve())
+    ]
     if not found:
-        raise UserError(f"There are no results of {file} to resume in results/. Start it without --resume, or name the folder with --out.")
+        raise UserError(
+            f"There are no results of {file} to resume in results/. Start it without --resume, or name the "
+            "folder with --out."
+        )
     return max(found, key=lambda path: path.stat().st_mtime).parent
 
 
@@ -74,14 +84,18 @@ def keys(cells: Sequence[plan.CradvCell], opener: Opener, limit: int | None, exa
     trained = {cell.net.id for cell in cells if cell.task.task_name == "train"}
     trainings: Counter[str] = Counter()
     seen: Counter[str] = Counter()
-    weights = {net.id: None if net.id in trained else _weights(net, opener) for cell in cells for net in cell.nets}
+    weights = {
+        net.id: None if net.id in trained else _weights(net, opener) for cell in cells for net in cell.nets
+    }
     found = []
     for cell in cells:
         spec = {
             "task": cell.task_data,
             "nets": [[net.data, weights[net.id], trainings[net.id]] for net in cell.nets],
             "defenses": [defense and defense.data for defense in cell.defenses],
-            "attacks": [attack and [attack.data, attack.surrogate and attack.surrogate.id] for attack in cell.attacks],
+            "attacks": [
+                attack and [attack.data, attack.surrogate and attack.surrogate.id] for attack in cell.attacks
+            ],
             "variable": cell.variable,
             "limit": limit,
             "exact": exact,

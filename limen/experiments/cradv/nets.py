@@ -1,10 +1,13 @@
-"""CrAdv's nets and data sources from Limen's models and data: the same weights files, the same normalisation, the same folders.
+"""CrAdv's nets and data sources from Limen's models and data: the same weights files, the same normalisation,
+the same folders.
 
-CrAdv normalises in the data source, and its files give sizes in normalised units. So attacks see normalised pictures,
+CrAdv normalises in the data source, and its files give sizes in normalised units. So attacks see normalised
+pictures,
 
     x_n = (x - mean) / std,   low = (0 - mean) / std,   high = (1 - mean) / std   per channel,
 
-and a `View` of the model that takes the normalisation back. Everything that is reported is taken back to [0, 1] first.
+and a `View` of the model that takes the normalisation back. Everything that is reported is taken back to [0,
+1] first.
 """
 
 import json
@@ -25,10 +28,26 @@ from limen.models.base.load import ZOO, load_model
 from limen.models.base.model import Classifier, Model, Normalized, inner
 
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
-NORMALISATION = {"mnist": ([0.5], [0.5]), "fmnist": ([0.5], [0.5]), "cifar10": ([0.5] * 3, [0.5] * 3),
-                 "imagenet": IMAGENET, "imagenet_inc3": IMAGENET}  # fmt: skip
+NORMALISATION = {
+    "mnist": ([0.5], [0.5]),
+    "fmnist": ([0.5], [0.5]),
+    "cifar10": ([0.5] * 3, [0.5] * 3),
+    "imagenet": IMAGENET,
+    "imagenet_inc3": IMAGENET,
+}
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-CLOTHES = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
+CLOTHES = [
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+]
 CLASSES = {"mnist": [f"{i} - {word}" for i, word in enumerate(DIGITS)], "fmnist": CLOTHES}
 """Class names where CrAdv's differ from Limen's."""
 
@@ -63,9 +82,17 @@ class View(Model):
     def __init__(self, model: Model, space: Space):
         super().__init__()
         self.model, self.space = model, space
-        self.kind, self.classes, self.shape, self.random, self.draws = model.kind, model.classes, model.shape, model.random, model.draws
+        self.kind, self.classes, self.shape, self.random, self.draws = (
+            model.kind,
+            model.classes,
+            model.shape,
+            model.random,
+            model.draws,
+        )
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Outputs:
         return self.model(self.space.pixels(x), lengths, generators)
 
 
@@ -108,7 +135,9 @@ class Opener:
             classes = classes + [
                 str(i) for i in range(len(classes), len(model.classes or []))
             ]  # a folder may lack classes that the net knows
-            self.kept[key] = Opened(spec, model, Space.of(spec.datasource, self.device), data, classes, self.device)
+            self.kept[key] = Opened(
+                spec, model, Space.of(spec.datasource, self.device), data, classes, self.device
+            )
         return self.kept[key]
 
     def data(self, spec: plan.Net, split: str) -> Dataset:
@@ -116,15 +145,23 @@ class Opener:
         name, options = self._source(spec)
         options["order"] = "file" if spec.source.shuffle is False else "shuffled"
         folder = name == "image_folder"
-        splits = {"test": ["valid" if folder else "test"], "train": ["train"] if folder else ["train", "valid"]}[split]
+        splits = {
+            "test": ["valid" if folder else "test"],
+            "train": ["train"] if folder else ["train", "valid"],
+        }[split]
         component = load("data", name)
         parts = [component.function(component.parse({**options, "split": s})) for s in splits]
         return replace(parts[0], keys=[key for part in parts for key in part.keys])
 
     def find(self, relative: str) -> Path | None:
-        """A file or folder of CrAdv's own tree: through --map, from here, or from a folder above the task file."""
+        """A file or folder of CrAdv's own tree: through --map, from here, or from a folder above the task
+        file."""
         given = Path(mapped(relative, self.mapping))
-        tries = [given] if given.is_absolute() else [Path(given), *(folder / given for folder in self.file.resolve().parents)]
+        tries = (
+            [given]
+            if given.is_absolute()
+            else [Path(given), *(folder / given for folder in self.file.resolve().parents)]
+        )
         return next((p for p in tries if p.exists()), None)
 
     def _source(self, spec: plan.Net) -> tuple[str, dict[str, Any]]:
@@ -133,12 +170,27 @@ class Opener:
         path = Path(spec.source.path).expanduser() if spec.source.path else self.find(f"data/datasets/{own}")
         if own == "imagenet":
             if path is None or not (path / "val").is_dir():
-                where = "is given (datasource_params.path) or found as data/datasets/imagenet" if path is None else f"val is in {path}"
-                raise UserError(f"net {spec.id}: the data source {spec.datasource} needs a folder with train/ and val/, each with a folder "
-                                f"per class, but no {where}. A path of another machine is replaced with --map OLD=NEW.")  # fmt: skip
-            sizes = {"size": 299, "resize": 299} if spec.datasource == "imagenet_inc3" else {"size": 224, "resize": 256}
+                where = (
+                    "is given (datasource_params.path) or found as data/datasets/imagenet"
+                    if path is None
+                    else f"val is in {path}"
+                )
+                raise UserError(
+                    f"net {spec.id}: the data source {spec.datasource} needs a folder with train/ and val/, "
+                    "each with a folder "
+                    f"per class, but no {where}. A path of another machine is replaced with --map OLD=NEW."
+                )
+            sizes = (
+                {"size": 299, "resize": 299}
+                if spec.datasource == "imagenet_inc3"
+                else {"size": 224, "resize": 256}
+            )
             return "image_folder", {"path": str(path), **sizes}
-        name, below = {"mnist": ("mnist", "MNIST/raw"), "fmnist": ("fashion_mnist", "FashionMNIST/raw"), "cifar10": ("cifar10", "")}[own]
+        name, below = {
+            "mnist": ("mnist", "MNIST/raw"),
+            "fmnist": ("fashion_mnist", "FashionMNIST/raw"),
+            "cifar10": ("cifar10", ""),
+        }[own]
         if path is not None and (path / below).is_dir():  # torchvision keeps its files deeper
             path = path / below
         if spec.source.path is None and (path is None or not any(p for p in path.rglob("*") if p.is_file())):
@@ -153,7 +205,10 @@ class Opener:
             self.say(f"net {spec.id}: the model {spec.model} takes no {', '.join(ignored)}; ignored.")
         model = load_model({"name": spec.model, **options, "weights": self._weights(spec)})
         if data.shape is not None and model.shape is not None and data.shape[0] != model.shape[0]:
-            raise UserError(f"net {spec.id}: the model {spec.model} takes {model.shape}, but {spec.datasource} gives {data.shape}.")
+            raise UserError(
+                f"net {spec.id}: the model {spec.model} takes {model.shape}, but {spec.datasource} gives "
+                f"{data.shape}."
+            )
         if not options.get("transform_input"):
             # the data source normalises in CrAdv, whatever the model was made for
             network = Normalized(inner(model), *NORMALISATION[spec.datasource])
@@ -166,7 +221,10 @@ class Opener:
         if found is not None:
             return str(found)
         if (ZOO / f"{spec.model}.safetensors").is_file() and not spec.model_params:
-            self.say(f"net {spec.id}: there is no {wanted}; the weights that Limen ships for {spec.model} are used.")
+            self.say(
+                f"net {spec.id}: there is no {wanted}; the weights that Limen ships for {spec.model} are "
+                "used."
+            )
             return "zoo"
         self.say(f"net {spec.id}: there is no {wanted}; the weights are random.")
         return "random"

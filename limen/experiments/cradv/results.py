@@ -1,7 +1,8 @@
-"""CrAdv's results tree: <results_path>/<net_id>/<task>[_<defense>][_<attack>]/result_<n>.json, extra files beside it, plots.
+"""CrAdv's results tree: <results_path>/<net_id>/<task>[_<defense>][_<attack>]/result_<n>.json, extra files
+beside it, plots.
 
-Extra files are gathered in result_<n>.part and renamed into place; the JSON file is written last and whole. A killed run leaves no half
-result, and a result that exists is never written over.
+Extra files are gathered in result_<n>.part and renamed into place; the JSON file is written last and whole. A
+killed run leaves no half result, and a result that exists is never written over.
 """
 
 import os
@@ -24,7 +25,9 @@ class Place:
 
     def __post_init__(self) -> None:
         self.number = 1
-        while (self.folder / f"result_{self.number}.json").exists() or (self.folder / f"result_{self.number}").exists():
+        while (self.folder / f"result_{self.number}.json").exists() or (
+            self.folder / f"result_{self.number}"
+        ).exists():
             self.number += 1
         shutil.rmtree(self._part, ignore_errors=True)
 
@@ -59,8 +62,12 @@ class Place:
         write_json(self.path(".json"), content)
 
 
-def folder_of(root: Path, cell: plan.CradvCell, defense: plan.Defense | None, attack: plan.Attack | None) -> Path:
-    name = cell.task.task_name + (f"_{defense.name}" if defense else "") + (f"_{attack.name}" if attack else "")
+def folder_of(
+    root: Path, cell: plan.CradvCell, defense: plan.Defense | None, attack: plan.Attack | None
+) -> Path:
+    name = (
+        cell.task.task_name + (f"_{defense.name}" if defense else "") + (f"_{attack.name}" if attack else "")
+    )
     return root / cell.net.id / name
 
 
@@ -72,8 +79,14 @@ def record(cell: plan.CradvCell, result: Any, seconds: float) -> dict[str, Any]:
         attack_data = dict(attack.data)
         if attack.surrogate is not None and attack.surrogate.id != cell.net.id:
             attack_data["specific_model"] = attack.surrogate.data
-    return {"task_data": cell.task_data, "net_data": cell.net.data, "attack_data": attack_data,
-            "defense_data": defense.data if defense else None, "exec_time": duration(seconds), "result": result}  # fmt: skip
+    return {
+        "task_data": cell.task_data,
+        "net_data": cell.net.data,
+        "attack_data": attack_data,
+        "defense_data": defense.data if defense else None,
+        "exec_time": duration(seconds),
+        "result": result,
+    }
 
 
 def duration(seconds: float) -> str:
@@ -81,7 +94,9 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60}m {whole % 60}s"
 
 
-def plot(path: Path, x_label: str, y_label: str, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> None:
+def plot(
+    path: Path, x_label: str, y_label: str, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+) -> None:
     """One picture of all curves: name -> (x, y)."""
     from matplotlib.figure import Figure  # without pyplot: nothing is shown, nothing global is touched
 
@@ -106,7 +121,10 @@ def plot_variable(place: Place, cell: plan.CradvCell, result: dict[str, Any], sa
         if all(_number(x) and _number(y) for x, y in points):
             curves[key] = ([float(x) for x, _ in points], [float(y) for _, y in points])
         else:
-            say(f"plot_keys: {key} against {result['variable_name']} is not plotted, for not all of both are numbers.")
+            say(
+                f"plot_keys: {key} against {result['variable_name']} is not plotted, for not all of both "
+                "are numbers."
+            )
     place.folder.mkdir(parents=True, exist_ok=True)
     if data.plot_together and curves:
         plot(place.path("_plot.png"), result["variable_name"], data.task_name, curves)

@@ -1,4 +1,5 @@
-"""Runs CrAdv's task files unchanged (https://github.com/diegoirigaray/CrAdv) and writes its results tree. See docs/cradv.md."""
+"""Runs CrAdv's task files unchanged (https://github.com/diegoirigaray/CrAdv) and writes its results tree. See
+docs/cradv.md."""
 
 import time
 from collections.abc import Callable
@@ -30,10 +31,20 @@ def is_cradv(content: dict[str, Any]) -> bool:
     return isinstance(tasks, list) and any(isinstance(t, dict) and "task_data" in t for t in tasks)
 
 
-def run_cradv(content: dict[str, Any], file: Path, *, mapping: dict[str, str], out: Path | None, limit: int | None, device: str,
-              progress: Progress, resume: bool = False, exact: bool = False) -> Path:  # fmt: skip
-    """Runs every cell, with `resume` those without a result; returns the results folder. `mapping` replaces the start of paths, `limit`
-    cuts every data set, `exact` searches and counts as CrAdv does."""
+def run_cradv(
+    content: dict[str, Any],
+    file: Path,
+    *,
+    mapping: dict[str, str],
+    out: Path | None,
+    limit: int | None,
+    device: str,
+    progress: Progress,
+    resume: bool = False,
+    exact: bool = False,
+) -> Path:
+    """Runs every cell, with `resume` those without a result; returns the results folder. `mapping` replaces
+    the start of paths, `limit` cuts every data set, `exact` searches and counts as CrAdv does."""
     say = _once(progress.say)
     config, cells = plan.read_plan(mapped(content, mapping), str(file), say)
     exact = exact or config.cradv_exact
@@ -41,7 +52,11 @@ def run_cradv(content: dict[str, Any], file: Path, *, mapping: dict[str, str], o
     root = named or (newest(file) if resume else Path(time.strftime("results/%y-%m-%d_%H:%M")))
     opener = Opener(file, mapping, device_of(config, device, say), say)
     kept = Kept.of(root, file)
-    todo = [(key, cell) for key, cell in zip(keys(cells, opener, limit, exact), cells, strict=True) if not (resume and kept.done(key))]
+    todo = [
+        (key, cell)
+        for key, cell in zip(keys(cells, opener, limit, exact), cells, strict=True)
+        if not (resume and kept.done(key))
+    ]
     if resume:
         say(f"{len(cells) - len(todo)} of {len(cells)} cells are done and kept in {root}")
     check([cell for _, cell in todo], opener)
@@ -59,10 +74,18 @@ def run_cradv(content: dict[str, Any], file: Path, *, mapping: dict[str, str], o
 
 def _tell_differences(cells: list[plan.CradvCell], say: plan.Say) -> None:
     """Where the numbers of a file depend most on what Limen does otherwise."""
-    searched = any(attack and attack.name == "fgsm" and attack.params.eps is None for cell in cells for attack in cell.attacks)  # type: ignore[attr-defined]
+    searched = any(
+        attack and attack.name == "fgsm" and attack.params.eps is None
+        for cell in cells
+        for attack in cell.attacks
+    )  # type: ignore[attr-defined]
     if searched:
-        say("fgsm without eps leaves pictures alone that are wrong already; CrAdv moves them out of the wrong class, which can make them "
-            "right. --cradv-exact (or config.cradv_exact) gives CrAdv's own numbers; docs/cradv.md lists what differs.")  # fmt: skip
+        say(
+            "fgsm without eps leaves pictures alone that are wrong already; CrAdv moves them out of the "
+            "wrong class, which can make them "
+            "right. --cradv-exact (or config.cradv_exact) gives CrAdv's own numbers; docs/cradv.md lists "
+            "what differs."
+        )
 
 
 @dataclass
@@ -103,7 +126,11 @@ class _Runner:
 
     def _result(self, net: Opened, place: Place) -> dict[str, Any]:
         if self.cell.task.exec_multi:
-            return self._samples_multi(net, place) if self.cell.task.task_name == "samples" else self._constrained_multi(net, place)
+            return (
+                self._samples_multi(net, place)
+                if self.cell.task.task_name == "samples"
+                else self._constrained_multi(net, place)
+            )
         (defense,), (attack,) = self.cell.defenses, self.cell.attacks
         if self.cell.variable is None:
             return self._simple(self._ready(net, defense, attack), place, "")
@@ -117,7 +144,8 @@ class _Runner:
         return {"variable_name": name, "results": results}
 
     def _simple(self, ready: Run, place: Place, below: str) -> dict[str, Any]:
-        """The task once. Extra files go into the folder `below` the result's, so that values of a variable overwrite nothing."""
+        """The task once. Extra files go into the folder `below` the result's, so that values of a variable
+        overwrite nothing."""
         params = self.cell.params
         if isinstance(params, schema.Accuracy):
             return accuracy(ready, params)
@@ -145,10 +173,20 @@ class _Runner:
                 mine[_free(attack.name, mine)] = constrained(self._ready(net, defense, attack, share), params)
         x_label = "Normalized L2 dissimilarity" if params.dissimilarity else "Norm"
         for name, mine in info.items():
-            plot(place.extra / f"{name}_plot.png", x_label, f"Accuracy ({name})", {a: _curve(one, "accuracy") for a, one in mine.items()})
+            plot(
+                place.extra / f"{name}_plot.png",
+                x_label,
+                f"Accuracy ({name})",
+                {a: _curve(one, "accuracy") for a, one in mine.items()},
+            )
             if params.top_k:
                 curves = {a: _curve(one, "topk_accuracy") for a, one in mine.items()}
-                plot(place.extra / f"{name}_topk_plot.png", x_label, f"Accuracy top {params.top_k} ({name})", curves)
+                plot(
+                    place.extra / f"{name}_topk_plot.png",
+                    x_label,
+                    f"Accuracy top {params.top_k} ({name})",
+                    curves,
+                )
         return {"total": self._ready(net, None, None).total(params.limit_samples), "accuracy_by_norm": info}
 
     def _samples_multi(self, net: Opened, place: Place) -> dict[str, Any]:
@@ -162,11 +200,17 @@ class _Runner:
                 mine = place if name == place.folder.name else Place(folder.with_name(name))
                 if mine is not place:
                     self.places.append(mine)
-                result = samples(self._ready(net, defense, attack, len(self.cell.defenses) * len(self.cell.attacks)), params, mine.extra)
+                result = samples(
+                    self._ready(net, defense, attack, len(self.cell.defenses) * len(self.cell.attacks)),
+                    params,
+                    mine.extra,
+                )
                 results[name] = {"correct": result["correct"], "samples": result["samples"]}
         return results
 
-    def _ready(self, net: Opened, defense: plan.Defense | None, attack: plan.Attack | None, share: int = 1) -> Run:
+    def _ready(
+        self, net: Opened, defense: plan.Defense | None, attack: plan.Attack | None, share: int = 1
+    ) -> Run:
         victim = net.model
         if defense is not None:
             component, options = parse("defenses", {"name": defense.name, **schema.declared(defense.params)})
@@ -175,7 +219,9 @@ class _Runner:
         if attack is not None and attack.surrogate is not None:
             seen = self.opener.net(attack.surrogate).model
         advance = lambda part: self.progress.advance(part / share)  # noqa: E731
-        run = Run(net, View(victim, net.space), View(seen, net.space), attack, self.limit, advance, exact=self.exact)
+        run = Run(
+            net, View(victim, net.space), View(seen, net.space), attack, self.limit, advance, exact=self.exact
+        )
         return (
             replace(run, crafted=self._crafted(run, attack.params))
             if attack and isinstance(attack.params, schema.AdversarialSticker)
@@ -183,15 +229,21 @@ class _Runner:
         )
 
     def _crafted(self, run: Run, params: schema.AdversarialSticker) -> dict[str, Tensor]:
-        """The sticker, made on training pictures: judged on the pictures it was made with, as in CrAdv, it would look better than it is."""
+        """The sticker, made on training pictures: judged on the pictures it was made with, as in CrAdv, it
+        would look better than it is."""
         assert run.attack is not None
         try:
             data = self.opener.data(run.net.spec, "train")
         except UserError as error:
-            self.say(f"the sticker is made with the pictures it is judged on, as in CrAdv, for there are no others: {error}")
+            self.say(
+                "the sticker is made with the pictures it is judged on, as in CrAdv, for there are no "
+                f"others: {error}"
+            )
             data = run.net.data
         wanted = min(n for n in (params.limit_samples, self.limit, len(data)) if n is not None)
-        batch = replace(data, keys=data.keys[: 1 if params.adv_sticker_path else wanted]).all().to(run.net.device)
+        batch = (
+            replace(data, keys=data.keys[: 1 if params.adv_sticker_path else wanted]).all().to(run.net.device)
+        )
         return craft(run.attack, run.seen, run.space, run.net.normalised(batch), SEED)
 
 
@@ -219,7 +271,10 @@ def device_of(config: schema.Config, asked: str, say: plan.Say) -> torch.device:
         say(f"device {wanted} is not available here, using cpu ({str(error).splitlines()[0]})")
         return torch.device("cpu")
     if config.multi_gpu and len(config.device_ids or []) > 1:
-        say(f"device_ids names {len(config.device_ids or [])} devices; one is used ({wanted}), which changes no result.")
+        say(
+            f"device_ids names {len(config.device_ids or [])} devices; one is used ({wanted}), which "
+            "changes no result."
+        )
     return torch.device(wanted)
 
 

@@ -1,4 +1,5 @@
-"""CrAdv's task samples: clean, adversarial, perturbation and defended pictures as PNG, and what is said of each."""
+"""CrAdv's task samples: clean, adversarial, perturbation and defended pictures as PNG, and what is said of
+each."""
 
 from pathlib import Path
 from typing import Any
@@ -23,26 +24,50 @@ def samples(run: Run, params: schema.Samples, folder: Path) -> dict[str, Any]:
         x_adv = run.attacked(batch)
         for i in range(len(batch)):
             label = run.net.classes[int(batch.y[i])]
-            rows.append({"index": first + i + 1, "original_label": label, "clean_confidence": _percent(sure[i])})
+            rows.append(
+                {"index": first + i + 1, "original_label": label, "clean_confidence": _percent(sure[i])}
+            )
             if params.save_clean:
                 write_picture(folder / f"{first + i + 1}_clean.png", clean[i])
         if run.attack is not None:
             logits = run.answers(x_adv, batch, "judge")
             correct += int((logits.argmax(1) == batch.y).sum())
-            _adversaries(run, params, folder, rows[first:], logits, run.space.pixels(x_adv), run.space.pixels(x_adv) - clean)
+            _adversaries(
+                run,
+                params,
+                folder,
+                rows[first:],
+                logits,
+                run.space.pixels(x_adv),
+                run.space.pixels(x_adv) - clean,
+            )
         if params.save_defended and isinstance(run.victim.model, Defended):
             for i, picture in enumerate(_defended(run.victim.model, run.space.pixels(x_adv))):
                 write_picture(folder / f"{first + i + 1}_defended.png", picture)
     return {"total": len(rows), "correct": correct, "samples": rows}
 
 
-def _adversaries(run: Run, params: schema.Samples, folder: Path, rows: list[dict[str, Any]], logits: Tensor, x: Tensor, change: Tensor
-                 ) -> None:  # fmt: skip
+def _adversaries(
+    run: Run,
+    params: schema.Samples,
+    folder: Path,
+    rows: list[dict[str, Any]],
+    logits: Tensor,
+    x: Tensor,
+    change: Tensor,
+) -> None:
     said, sure = logits.argmax(1), logits.softmax(1).amax(1)
     for i, row in enumerate(rows):
         flat = change[i].flatten()
-        norms = {"pert_norm_0": float((flat != 0).sum()), "pert_norm_2": float(flat.norm()), "pert_norm_inf": float(flat.norm(torch.inf))}
-        row |= {"adversary_label": run.net.classes[int(said[i])], "adversary_confidence": _percent(sure[i])} | norms
+        norms = {
+            "pert_norm_0": float((flat != 0).sum()),
+            "pert_norm_2": float(flat.norm()),
+            "pert_norm_inf": float(flat.norm(torch.inf)),
+        }
+        row |= {
+            "adversary_label": run.net.classes[int(said[i])],
+            "adversary_confidence": _percent(sure[i]),
+        } | norms
         if params.save_adversary:
             write_picture(folder / f"{row['index']}_adversary.png", x[i])
         if params.save_perturbation:

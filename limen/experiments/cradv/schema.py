@@ -1,6 +1,8 @@
-"""CrAdv's task files as data: every field, component and parameter with its default. Unknown keys pass, as in CrAdv, but are told.
+"""CrAdv's task files as data: every field, component and parameter with its default. Unknown keys pass, as in
+CrAdv, but are told.
 
-Facts from https://github.com/diegoirigaray/CrAdv at commit 8424744 (src/utils/schemas.py, src/exec/parser.py, src/custom).
+Facts from https://github.com/diegoirigaray/CrAdv at commit 8424744 (src/utils/schemas.py, src/exec/parser.py,
+src/custom).
 """
 
 from pathlib import PurePosixPath
@@ -15,8 +17,14 @@ MOST_POINTS = 10_000
 class Loose(BaseModel):
     """A part of a CrAdv file. JSON types are taken literally: 1 is no boolean and "1" no number."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False,
-                              protected_namespaces=())  # fmt: skip
+    model_config = ConfigDict(
+        extra="allow",
+        frozen=True,
+        strict=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+    )
 
 
 def declared(params: Loose) -> dict[str, Any]:
@@ -29,8 +37,11 @@ def check_grid(low: float, high: float, step: float, names: str) -> None:
     if high < low:
         raise ValueError(f"{names}: the highest value {high:g} is below the lowest {low:g}")
     if (high - low) / step >= MOST_POINTS:
-        raise ValueError(f"{names}: a grid from {low:g} to {high:g} in steps of {step:g} has {(high - low) / step + 1:,.0f} values; at "
-                         f"most {MOST_POINTS:,} are tried. Take a larger step")  # fmt: skip
+        raise ValueError(
+            f"{names}: a grid from {low:g} to {high:g} in steps of {step:g} has "
+            f"{(high - low) / step + 1:,.0f} values; at "
+            f"most {MOST_POINTS:,} are tried. Take a larger step"
+        )
 
 
 class File(Loose):
@@ -89,7 +100,10 @@ class Net(Loose):
     def _below_the_results(cls, value: str) -> str:
         parts = PurePosixPath(value).parts
         if not parts or "/" in parts or ".." in parts or "\0" in value:
-            raise ValueError(f'it names the folder of the results and the file of the weights, such as "mnist_resnet14"; got {value!r}')
+            raise ValueError(
+                'it names the folder of the results and the file of the weights, such as "mnist_resnet14"; '
+                f"got {value!r}"
+            )
         return value
 
 
@@ -138,7 +152,12 @@ class Fgsm(Loose):
     @model_validator(mode="after")
     def _check_grid(self) -> "Fgsm":
         if self.eps is None:
-            check_grid(min(self.try_eps_min, self.try_eps_max), self.try_eps_max, self.try_eps_step, "try_eps_min, _max and _step")
+            check_grid(
+                min(self.try_eps_min, self.try_eps_max),
+                self.try_eps_max,
+                self.try_eps_step,
+                "try_eps_min, _max and _step",
+            )
         return self
 
 
@@ -219,7 +238,12 @@ class ConstrainedAccuracy(Loose):
 
     @model_validator(mode="after")
     def _check_grid(self) -> "ConstrainedAccuracy":
-        check_grid(self.constraint_min, self.constraint_max, self.contraint_step, "constraint_min, constraint_max and contraint_step")
+        check_grid(
+            self.constraint_min,
+            self.constraint_max,
+            self.contraint_step,
+            "constraint_min, constraint_max and contraint_step",
+        )
         return self
 
 
@@ -238,9 +262,23 @@ class Train(Loose):
     weight_decay: float = Field(default=1e-4, ge=0)
 
 
-DATASOURCES: dict[str, type[Loose]] = dict.fromkeys(("mnist", "fmnist", "cifar10", "imagenet", "imagenet_inc3"), Datasource)
+DATASOURCES: dict[str, type[Loose]] = dict.fromkeys(
+    ("mnist", "fmnist", "cifar10", "imagenet", "imagenet_inc3"), Datasource
+)
 MODELS = ("resnet14_mnist", "resnet14_cifar", "resnet50", "vgg19", "densenet121", "inception_v3")
-ATTACKS: dict[str, type[Loose]] = {"fgsm": Fgsm, "i_fgsm": IFgsm, "mi_fgsm": MiFgsm, "deepfool": DeepFool, "carlini_wagner": CarliniWagner,
-                                   "random_noise": RandomNoise, "adversarial_sticker": AdversarialSticker}  # fmt: skip
+ATTACKS: dict[str, type[Loose]] = {
+    "fgsm": Fgsm,
+    "i_fgsm": IFgsm,
+    "mi_fgsm": MiFgsm,
+    "deepfool": DeepFool,
+    "carlini_wagner": CarliniWagner,
+    "random_noise": RandomNoise,
+    "adversarial_sticker": AdversarialSticker,
+}
 DEFENSES: dict[str, type[Loose]] = {"jpeg": Jpeg, "crop_rescale": CropRescale}
-TASKS: dict[str, type[Loose]] = {"accuracy": Accuracy, "constrained_accuracy": ConstrainedAccuracy, "samples": Samples, "train": Train}
+TASKS: dict[str, type[Loose]] = {
+    "accuracy": Accuracy,
+    "constrained_accuracy": ConstrainedAccuracy,
+    "samples": Samples,
+    "train": Train,
+}

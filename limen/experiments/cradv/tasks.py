@@ -1,4 +1,5 @@
-"""CrAdv's tasks accuracy and constrained_accuracy: its numbers and JSON keys, each counted over exactly the samples asked for."""
+"""CrAdv's tasks accuracy and constrained_accuracy: its numbers and JSON keys, each counted over exactly the
+samples asked for."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -44,13 +45,20 @@ class Run:
 
     def samples(self, limit: int | None) -> int:
         there = min(len(self.net.data), self.limit or len(self.net.data))
-        wanted = as_published.whole_batches(limit, self.net.spec.batch_size, there) if self.exact else limit or there
+        wanted = (
+            as_published.whole_batches(limit, self.net.spec.batch_size, there)
+            if self.exact
+            else limit or there
+        )
         return min(wanted, there)
 
     def total(self, limit: int | None) -> int:
-        """What constrained_accuracy tells: CrAdv rounds up to whole batches, even if there are fewer samples."""
+        """What constrained_accuracy tells: CrAdv rounds up to whole batches, even if there are fewer
+        samples."""
         if self.exact:
-            return as_published.whole_batches(limit, self.net.spec.batch_size, min(len(self.net.data), self.limit or len(self.net.data)))
+            return as_published.whole_batches(
+                limit, self.net.spec.batch_size, min(len(self.net.data), self.limit or len(self.net.data))
+            )
         return self.samples(limit)
 
     def batches(self, limit: int | None) -> Iterator[Batch]:
@@ -75,7 +83,20 @@ class Run:
 
 def accuracy(run: Run, params: schema.Accuracy) -> dict[str, Any]:
     total, correct, clean_correct, fooled_count, top = 0, 0, 0, 0, 0
-    sums = dict.fromkeys(["confidence", "clean_2", "clean_inf", "fooled_confidence", "0", "2", "inf", "relative_2", "relative_inf"], 0.0)
+    sums = dict.fromkeys(
+        [
+            "confidence",
+            "clean_2",
+            "clean_inf",
+            "fooled_confidence",
+            "0",
+            "2",
+            "inf",
+            "relative_2",
+            "relative_inf",
+        ],
+        0.0,
+    )
     pixels = 0
     for batch in run.batches(params.limit_samples):
         assert isinstance(batch.y, Tensor)
@@ -91,10 +112,15 @@ def accuracy(run: Run, params: schema.Accuracy) -> dict[str, Any]:
             continue
         clean_right = run.answers(batch.x, batch, "clean").argmax(1) == batch.y
         fooled = (clean_right & ~right).nonzero().squeeze(1)
-        fooled, before = as_published.mixed_up(clean_right, right) if run.exact else (fooled, int(clean_right.sum()))
+        fooled, before = (
+            as_published.mixed_up(clean_right, right) if run.exact else (fooled, int(clean_right.sum()))
+        )
         clean_correct, fooled_count = clean_correct + before, fooled_count + len(fooled)
         sums["fooled_confidence"] += float(confidence[fooled].sum())
-        clean, change = run.space.pixels(batch.x).flatten(1), (run.space.pixels(x_adv) - run.space.pixels(batch.x)).flatten(1)
+        clean, change = (
+            run.space.pixels(batch.x).flatten(1),
+            (run.space.pixels(x_adv) - run.space.pixels(batch.x)).flatten(1),
+        )
         for name, p in (("2", 2.0), ("inf", torch.inf)):
             size, sizes = clean.norm(p, dim=1), change.norm(p, dim=1)
             sums[f"clean_{name}"] += float(size.sum())
@@ -102,16 +128,30 @@ def accuracy(run: Run, params: schema.Accuracy) -> dict[str, Any]:
             # a black picture has no size to compare with
             sums[f"relative_{name}"] += float(torch.where(size > 0, sizes / size, 0)[fooled].sum())
         sums["0"] += float((change != 0).sum(1)[fooled].sum())
-    result: dict[str, Any] = {"total": total, "correct": correct, "adversarial": fooled_count, "accuracy": correct / total,
-                              "avg_confidence": {"correct": sums["confidence"] / correct if correct else "-"}}  # fmt: skip
+    result: dict[str, Any] = {
+        "total": total,
+        "correct": correct,
+        "adversarial": fooled_count,
+        "accuracy": correct / total,
+        "avg_confidence": {"correct": sums["confidence"] / correct if correct else "-"},
+    }
     if params.top_k is not None:
         result[f"top_{params.top_k}_accuracy"] = top / total
     if run.attack is not None:
         n = max(fooled_count, 1)
-        result["clean_correct"] = {"total": clean_correct, "adversarial": fooled_count,
-                                   "accuracy": (clean_correct - fooled_count) / clean_correct if clean_correct else 1}  # fmt: skip
-        result["avg_confidence"]["adversarial"] = sums["fooled_confidence"] / fooled_count if fooled_count else "-"
-        result["clean_avg_norm"] = {"0": pixels, "2": sums["clean_2"] / total, "inf": sums["clean_inf"] / total}
+        result["clean_correct"] = {
+            "total": clean_correct,
+            "adversarial": fooled_count,
+            "accuracy": (clean_correct - fooled_count) / clean_correct if clean_correct else 1,
+        }
+        result["avg_confidence"]["adversarial"] = (
+            sums["fooled_confidence"] / fooled_count if fooled_count else "-"
+        )
+        result["clean_avg_norm"] = {
+            "0": pixels,
+            "2": sums["clean_2"] / total,
+            "inf": sums["clean_inf"] / total,
+        }
         result["adv_avg_norm"] = {key: sums[key] / n for key in ("0", "2", "inf")}
         result["adv_dissimilarity"] = {key: sums[f"relative_{key}"] / n for key in ("2", "inf")}
     return result
@@ -126,15 +166,20 @@ def _among_top(logits: Tensor, y: Tensor, k: int | None) -> int:
 
 
 def grid(params: schema.ConstrainedAccuracy, exact: bool = False) -> dict[str, float]:
-    """Key in the result -> value. Keys are CrAdv's ("0", "0.25", "1.0"), unless `exact` without the error that its additions gather."""
+    """Key in the result -> value. Keys are CrAdv's ("0", "0.25", "1.0"), unless `exact` without the error
+    that its additions gather."""
     if exact:
         return dict(as_published.grid(params))
-    low, step, high = (Decimal(str(v)) for v in (params.constraint_min, params.contraint_step, params.constraint_max))
+    low, step, high = (
+        Decimal(str(v)) for v in (params.constraint_min, params.contraint_step, params.constraint_max)
+    )
     whole = isinstance(params.constraint_min, int) and isinstance(params.contraint_step, int)
     values: dict[str, float] = {}
     for k in range(int((high - low) / step) + 1):
         value = low + k * step
-        values[str(params.constraint_min) if k == 0 else str(int(value)) if whole else str(float(value))] = float(value)
+        values[str(params.constraint_min) if k == 0 else str(int(value)) if whole else str(float(value))] = (
+            float(value)
+        )
     return values
 
 
@@ -145,7 +190,9 @@ def constrained(run: Run, params: schema.ConstrainedAccuracy) -> dict[str, dict[
     again = key in type(run.attack.params).model_fields
     both = again and run.attack.name != "mi_fgsm" and not run.exact
     other = {"max_2_norm" if params.dissimilarity else "dissimilarity": None} if both else {}
-    zero: dict[str, Any] = {"correct": 0, "adv_dissimilarity": 0.0} | ({"correct_topk": 0} if params.top_k else {})
+    zero: dict[str, Any] = {"correct": 0, "adv_dissimilarity": 0.0} | (
+        {"correct_topk": 0} if params.top_k else {}
+    )
     info = {v: dict(zero) for v in values}
     total = 0
     for batch in run.batches(params.limit_samples):
@@ -158,7 +205,9 @@ def constrained(run: Run, params: schema.ConstrainedAccuracy) -> dict[str, dict[
             if value > 0:
                 x_adv = run.attacked(batch, **{key: value}, **other) if once is None else once
                 wanted = norms * value if params.dissimilarity else torch.full_like(norms, value)
-                scaled = run.space.normalise(rescaled(clean, run.space.pixels(x_adv), wanted, cut=not run.exact))
+                scaled = run.space.normalise(
+                    rescaled(clean, run.space.pixels(x_adv), wanted, cut=not run.exact)
+                )
             logits = run.answers(scaled, batch, "judge")
             info[name]["correct"] += int((logits.argmax(1) == batch.y).sum())
             sizes = (run.space.pixels(scaled) - clean).flatten(1).norm(dim=1)
@@ -175,7 +224,8 @@ def constrained(run: Run, params: schema.ConstrainedAccuracy) -> dict[str, dict[
 
 
 def rescaled(clean: Tensor, adversarial: Tensor, norms: Tensor, cut: bool) -> Tensor:
-    """The change stretched or shrunk to the given Euclidean norms, and cut to [0, 1]; a picture that was not changed stays as it is."""
+    """The change stretched or shrunk to the given Euclidean norms, and cut to [0, 1]; a picture that was not
+    changed stays as it is."""
     change = (adversarial - clean).flatten(1)
     now = change.norm(dim=1)
     factor = torch.where(now > 0, norms / torch.where(now > 0, now, 1), 1)

@@ -1,4 +1,5 @@
-"""CrAdv's task train: stochastic gradient descent, on attacked pictures if there is an attack, into data/weights/<net_id>.pth."""
+"""CrAdv's task train: stochastic gradient descent, on attacked pictures if there is an attack, into
+data/weights/<net_id>.pth."""
 
 import os
 from pathlib import Path
@@ -21,7 +22,9 @@ def train(run: Run, params: schema.Train, opener: Opener) -> dict[str, object]:
     data = opener.data(run.net.spec, "train")
     if run.limit is not None:
         data.keys = data.keys[: run.limit]
-    optimizer = torch.optim.SGD(run.net.model.parameters(), lr=params.lr, momentum=params.momentum, weight_decay=params.weight_decay)
+    optimizer = torch.optim.SGD(
+        run.net.model.parameters(), lr=params.lr, momentum=params.momentum, weight_decay=params.weight_decay
+    )
     for epoch in range(params.epochs):
         _epoch(run, data, optimizer, epoch, params.epochs)
     run.net.model.eval()

@@ -1,4 +1,5 @@
-"""The second seam: what the attacker wants. A goal gives a loss and a success test per sample, whatever the model and the search."""
+"""The second seam: what the attacker wants. A goal gives a loss and a success test per sample, whatever the
+model and the search."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -19,7 +20,8 @@ from limen.models.base.model import Model
 class Goal:
     """Move the answers away from `reference`, or (targeted) onto it.
 
-    Of several models at once (`EnsembleOutputs`) losses add up, and the goal is reached when all of them are where it wants them.
+    Of several models at once (`EnsembleOutputs`) losses add up, and the goal is reached when all of them are
+    where it wants them.
     """
 
     reference: Any
@@ -45,22 +47,25 @@ class Goal:
         return model
 
     def notes(self, model: Model, x_adv: Tensor) -> dict[str, list[Any]]:
-        """What rows say of the stored samples beside their success: column -> one value per sample. `model` is that of `view`."""
+        """What rows say of the stored samples beside their success: column -> one value per sample. `model`
+        is that of `view`."""
         return {}
 
     def loss(self, outputs: Outputs) -> Tensor:
-        """(B,) what the attacker raises: the loss of the reference, or minus it when the reference is the target."""
+        """(B,) what the attacker raises: the loss of the reference, or minus it when the reference is the
+        target."""
         value = _across(self._nll, outputs, torch.sum)
         return -value if self.targeted else value
 
     def reached(self, outputs: Outputs) -> Tensor:
-        """(B,) bool, asked at every step of a search, so nothing is decoded; where `doubtful` says so, `judged` may not confirm it."""
+        """(B,) bool, asked at every step of a search, so nothing is decoded; where `doubtful` says so,
+        `judged` may not confirm it."""
         return _across(self._reached, outputs, torch.all)
 
     def doubtful(self, outputs: Outputs) -> Tensor | None:
-        """(B,) bool: where only decoding tells whether a success is one; None: nowhere. A beam search may write another text than greedy
-        decoding. A recogniser that does not write the reference letter for letter may write the same words with other punctuation and
-        capitals, or too few wrong ones."""
+        """(B,) bool: where only decoding tells whether a success is one; None: nowhere. A beam search may
+        write another text than greedy decoding. A recogniser that does not write the reference letter for
+        letter may write the same words with other punctuation and capitals, or too few wrong ones."""
         if not isinstance(self.reference, list):
             return None
         if not all(isinstance(one, Tensor) or one.exact for one in members(outputs)):
@@ -75,20 +80,26 @@ class Goal:
         return _across(self._judged, outputs, torch.all)
 
     def score(self, outputs: Outputs) -> Tensor:
-        """(B,) how far towards the goal an answer is, in what it says: higher is better. A classifier's is its loss."""
+        """(B,) how far towards the goal an answer is, in what it says: higher is better. A classifier's is
+        its loss."""
         if isinstance(outputs, Tensor) or isinstance(self.reference, Tensor):
             return self.loss(outputs)
-        errors = torch.tensor([_rate(r.split(), t.split()) + 1e-3 * _rate(r, t) for r, t in self._compared(outputs)])
+        errors = torch.tensor(
+            [_rate(r.split(), t.split()) + 1e-3 * _rate(r, t) for r, t in self._compared(outputs)]
+        )
         return -errors if self.targeted else errors
 
     def margin(self, outputs: Outputs) -> Tensor:
-        """(B,) positive where the goal is reached: best wrong logit minus the reference's, or the reverse. Classifiers only."""
+        """(B,) positive where the goal is reached: best wrong logit minus the reference's, or the reverse.
+        Classifiers only."""
         return _across(self._margin, outputs, torch.amin)
 
     def rows(self, index: Tensor) -> "Goal":
         """Of every field that holds one value per sample, the rows of some samples."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{k: select(v, index) for k, v in values.items() if isinstance(v, Tensor | list)})
+        return replace(
+            self, **{k: select(v, index) for k, v in values.items() if isinstance(v, Tensor | list)}
+        )
 
     def _nll(self, outputs: Tensor | Transcripts) -> Tensor:
         if isinstance(outputs, Tensor):
@@ -113,7 +124,10 @@ class Goal:
     def _compared(self, outputs: Outputs) -> list[tuple[str, str]]:
         """Reference and answer of each sample, normalised."""
         texts = predictions(outputs)
-        return [(normalised(r, self.normalise), normalised(str(t), self.normalise)) for r, t in zip(self.reference, texts, strict=True)]
+        return [
+            (normalised(r, self.normalise), normalised(str(t), self.normalise))
+            for r, t in zip(self.reference, texts, strict=True)
+        ]
 
     def _margin(self, outputs: Tensor | Transcripts) -> Tensor:
         assert isinstance(outputs, Tensor)
@@ -146,7 +160,9 @@ def members(outputs: Outputs) -> Sequence[Tensor | Transcripts]:
     return outputs.members if isinstance(outputs, EnsembleOutputs) else [outputs]
 
 
-def _across(measure: Callable[[Tensor | Transcripts], Tensor], outputs: Outputs, how: Callable[..., Tensor]) -> Tensor:
+def _across(
+    measure: Callable[[Tensor | Transcripts], Tensor], outputs: Outputs, how: Callable[..., Tensor]
+) -> Tensor:
     """(B,) of what several models say; of a single one without ado, because every step of a search asks."""
     values = [measure(one) for one in members(outputs)]
     return values[0] if len(values) == 1 else how(torch.stack(values), dim=0)
@@ -155,7 +171,9 @@ def _across(measure: Callable[[Tensor | Transcripts], Tensor], outputs: Outputs,
 def truths(asked: GoalContext, who: str) -> list[str]:
     """The true transcripts, for goals about texts."""
     if isinstance(asked.own, Tensor) or isinstance(asked.y, Tensor):
-        raise UserError(f'The goal {who} needs a recogniser, but this model gives classes. Use the goal "target_class".')
+        raise UserError(
+            f'The goal {who} needs a recogniser, but this model gives classes. Use the goal "target_class".'
+        )
     return asked.y
 
 

@@ -1,4 +1,5 @@
-"""Answers sorted into cells: all of them, by group, by condition, by each factor, and by factor and condition."""
+"""Answers sorted into cells: all of them, by group, by condition, by each factor, and by factor and
+condition."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,8 @@ def keys(study: Study) -> dict[str, str]:
 
 
 def key_of(h: Hypothesis) -> str | None:
-    """What a question is asked for each value of. "Do ratings differ by condition?" compares conditions: there is nothing left to split."""
+    """What a question is asked for each value of. "Do ratings differ by condition?" compares conditions:
+    there is nothing left to split."""
     return None if (h.kind, h.by) == ("different", "condition") else h.by
 
 
@@ -43,14 +45,22 @@ def order(study: Study, key: str, found: set[str]) -> list[str]:
 
 
 def cells(study: Study, rows: Sequence[Row]) -> list[tuple[Where, list[Row]]]:
-    """The whole first; then each key that has more than one value, a factor also together with the condition."""
-    several = [key for key, column in keys(study).items() if 1 < len({value(row, column) for row in rows} - {""}) <= MOST]
+    """The whole first; then each key that has more than one value, a factor also together with the
+    condition."""
+    several = [
+        key
+        for key, column in keys(study).items()
+        if 1 < len({value(row, column) for row in rows} - {""}) <= MOST
+    ]
     out = [(Where(), list(rows))]
     for key in several:
         out += split_by(study, rows, key)
         if key not in ("group", "condition") and "condition" in several:
             for where, mine in split_by(study, rows, key):
-                out += [(Where((key, "condition"), where.values + i.values), part) for i, part in split_by(study, mine, "condition")]
+                out += [
+                    (Where((key, "condition"), where.values + i.values), part)
+                    for i, part in split_by(study, mine, "condition")
+                ]
     return out
 
 
@@ -60,7 +70,9 @@ def split_by(study: Study, rows: Sequence[Row], key: str | None) -> list[tuple[W
         return [(Where(), list(rows))]
     column = keys(study)[key]
     found = {value(row, column) for row in rows} - {""}
-    return [(Where((key,), (v,)), [r for r in rows if value(r, column) == v]) for v in order(study, key, found)]
+    return [
+        (Where((key,), (v,)), [r for r in rows if value(r, column) == v]) for v in order(study, key, found)
+    ]
 
 
 def too_many(study: Study, rows: Sequence[Row]) -> list[str]:
@@ -74,8 +86,11 @@ def share_of(rows: Sequence[Row], right: Sequence[bool]) -> Estimate:
     return estimate(found)
 
 
-def mean_of(values: Sequence[float], rows: Sequence[Row], within: tuple[float, float] | None = None) -> Estimate:
-    """Mean of a value per row with its interval over listeners and items; `within` are the ends of the scale."""
+def mean_of(
+    values: Sequence[float], rows: Sequence[Row], within: tuple[float, float] | None = None
+) -> Estimate:
+    """Mean of a value per row with its interval over listeners and items; `within` are the ends of the
+    scale."""
     found = sampled_mean(values, *_who_and_what(rows), within=within or (-math.inf, math.inf))
     return estimate(found)
 
@@ -89,7 +104,8 @@ def _who_and_what(rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
 
 
 def units(rows: Sequence[Row], number: Callable[[Row], float | None]) -> list[list[float | None]]:
-    """(listeners, things listened to): what each listener said of each item and condition, first answer; None where they said nothing."""
+    """(listeners, things listened to): what each listener said of each item and condition, first answer; None
+    where they said nothing."""
     things = {thing: k for k, thing in enumerate(dict.fromkeys((r["item"], r["condition"]) for r in rows))}
     people: dict[Any, list[float | None]] = {}
     for row in rows:

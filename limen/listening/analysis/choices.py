@@ -1,4 +1,5 @@
-"""Trial types with a right answer: shares against chance, sensitivity, confidence, confusions, a mixed model."""
+"""Trial types with a right answer: shares against chance, sensitivity, confidence, confusions, a mixed
+model."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,16 @@ from typing import Any
 from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.listening.analysis.breakdowns import cells, estimate, keys, order, share_of, units, value
-from limen.listening.analysis.result_types import Choices, Confusion, Estimate, Independent, Mixed, Share, Sure, Where
+from limen.listening.analysis.result_types import (
+    Choices,
+    Confusion,
+    Estimate,
+    Independent,
+    Mixed,
+    Share,
+    Sure,
+    Where,
+)
 from limen.listening.statistics import (
     Hearers,
     equivalence,
@@ -26,7 +36,8 @@ OTHER = "other"
 LARGEST_MODEL = 1200
 """Listeners and items together beyond which the mixed model is left out: it would take minutes."""
 SIGNAL = {"abx": ("A", "abx"), "same_different": ("different", "same-different")}
-"""What counts as a hit when it is true and as a false alarm when it is not, and the design of signal detection theory."""
+"""What counts as a hit when it is true and as a false alarm when it is not, and the design of signal
+detection theory."""
 
 
 def choices(study: Study, kind: str, rows: Sequence[Row], bound: float, seed: int) -> Choices:
@@ -41,12 +52,16 @@ def choices(study: Study, kind: str, rows: Sequence[Row], bound: float, seed: in
         whole_or_condition = [(where, mine) for where, mine in sorted_ if where.keys in ((), ("condition",))]
         listed = list(dict.fromkeys(item.answer for item in study.items if item.answer is not None))
         confusions = tuple(_confusion(where, mine, rows, listed) for where, mine in whole_or_condition)
-        typed = Counter(str(r["choice"]).removeprefix("other:") for r in rows if str(r["choice"]).startswith("other:"))
+        typed = Counter(
+            str(r["choice"]).removeprefix("other:") for r in rows if str(r["choice"]).startswith("other:")
+        )
         others = tuple(typed.most_common(12))
     return Choices(kind, shares, confusions, _mixed(study, rows), _agreement(kind, rows, seed), others)
 
 
-def share(where: Where, rows: Sequence[Row], kind: str, chance: float, bound: float, levels: Sequence[str]) -> Share:
+def share(
+    where: Where, rows: Sequence[Row], kind: str, chance: float, bound: float, levels: Sequence[str]
+) -> Share:
     right = [bool(row["correct"]) for row in rows]
     found = proportion(sum(right), len(right), chance)
     people, items = [row["listener"] for row in rows], [row["item"] for row in rows]
@@ -69,7 +84,9 @@ def share(where: Where, rows: Sequence[Row], kind: str, chance: float, bound: fl
         p_two_sided=held.p_two_sided,
         bound=bound,
         p_equivalent=held.p_equivalent,
-        independent=Independent(Estimate(found.share, found.low, found.high), found.p_greater, found.p_two_sided, equal),
+        independent=Independent(
+            Estimate(found.share, found.low, found.high), found.p_greater, found.p_two_sided, equal
+        ),
         hearers=hearers_of(rows, right, chance),
         d_prime=d,
         d_prime_truncated=truncated,
@@ -93,7 +110,11 @@ def chance_of(study: Study, kind: str, rows: Sequence[Row]) -> float:
         return 0.5
     options = parse("trials", study.steps[rows[0]["step"]])[1]
     listed = getattr(options, "choices", None) or getattr(options, "identify", None)
-    words = listed if isinstance(listed, list) else list(dict.fromkeys(i.answer for i in study.items if i.answer is not None))
+    words = (
+        listed
+        if isinstance(listed, list)
+        else list(dict.fromkeys(i.answer for i in study.items if i.answer is not None))
+    )
     return 1 / max(len(words), 2)
 
 
@@ -111,7 +132,15 @@ def _sure(rows: Sequence[Row], levels: Sequence[str]) -> tuple[Sure, ...]:
     for level in levels if said else ():
         mine = [row for row in said if row["confidence"] == level]
         right = [bool(row["correct"]) for row in mine]
-        out.append(Sure(level, len(mine), len(mine) / len(said), sum(right), share_of(mine, right) if mine else Estimate(None)))
+        out.append(
+            Sure(
+                level,
+                len(mine),
+                len(mine) / len(said),
+                sum(right),
+                share_of(mine, right) if mine else Estimate(None),
+            )
+        )
     return tuple(out)
 
 
@@ -120,7 +149,9 @@ def _sensitivity(kind: str, rows: Sequence[Row], share: Estimate) -> tuple[Estim
     if kind not in SIGNAL:
         return Estimate(None), Estimate(None), None
     signal, design = SIGNAL[kind]
-    signals, noises = ([row for row in rows if (row["truth"] == signal) == is_signal] for is_signal in (True, False))
+    signals, noises = (
+        [row for row in rows if (row["truth"] == signal) == is_signal] for is_signal in (True, False)
+    )
     if not signals or not noises:
         return Estimate(None), Estimate(None), None
     hits, alarms = (sum(row["choice"] == signal for row in mine) for mine in (signals, noises))
@@ -131,22 +162,35 @@ def _sensitivity(kind: str, rows: Sequence[Row], share: Estimate) -> tuple[Estim
     return d, replace(d, value=found.truncated, low=low, high=high), found.bias
 
 
-def _confusion(where: Where, rows: Sequence[Row], all_rows: Sequence[Row], listed: Sequence[str]) -> Confusion:
+def _confusion(
+    where: Where, rows: Sequence[Row], all_rows: Sequence[Row], listed: Sequence[str]
+) -> Confusion:
     """Words in the order of the study file, the same for every condition; free answers last."""
     said = lambda row: OTHER if str(row["choice"]).startswith("other:") else str(row["choice"])  # noqa: E731
     given = {said(row) for row in all_rows} | {str(row["truth"]) for row in all_rows}
-    answers = [*(w for w in listed if w in given), *sorted(given - set(listed) - {OTHER})] + [OTHER] * (OTHER in given)
+    answers = [*(w for w in listed if w in given), *sorted(given - set(listed) - {OTHER})] + [OTHER] * (
+        OTHER in given
+    )
     truths = [a for a in answers if a in {str(row["truth"]) for row in rows}]
     count = Counter((str(row["truth"]), said(row)) for row in rows)
-    return Confusion(where, tuple(truths), tuple(answers), tuple(tuple(count[t, a] for a in answers) for t in truths))
+    return Confusion(
+        where, tuple(truths), tuple(answers), tuple(tuple(count[t, a] for a in answers) for t in truths)
+    )
 
 
 def _agreement(kind: str, rows: Sequence[Row], seed: int) -> Estimate:
-    """Of what was answered; in ABX and same/different of who was right, because which clip is A differs between listeners."""
+    """Of what was answered; in ABX and same/different of who was right, because which clip is A differs
+    between listeners."""
     said = {answer: k for k, answer in enumerate(sorted({str(row["choice"]) for row in rows}))}
     try:
         found = krippendorff_alpha(
-            units(rows, lambda row: float(bool(row["correct"])) if kind in SIGNAL else float(said[str(row["choice"])])), seed=seed
+            units(
+                rows,
+                lambda row: (
+                    float(bool(row["correct"])) if kind in SIGNAL else float(said[str(row["choice"])])
+                ),
+            ),
+            seed=seed,
         )
     except UserError:  # nobody heard what somebody else heard
         return Estimate(None)
@@ -154,7 +198,8 @@ def _agreement(kind: str, rows: Sequence[Row], seed: int) -> Estimate:
 
 
 def _mixed(study: Study, rows: Sequence[Row]) -> Mixed | None:
-    """Condition and each factor as contrasts with their first value; None where there is one listener or item, or too many."""
+    """Condition and each factor as contrasts with their first value; None where there is one listener or
+    item, or too many."""
     people, items = {row["listener"] for row in rows}, {row["item"] for row in rows}
     if min(len(people), len(items)) < 2 or len(people) + len(items) > LARGEST_MODEL:
         return None

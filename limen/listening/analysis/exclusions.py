@@ -1,7 +1,9 @@
-"""Whose answers are left out: the rules of the study file, applied in order and exactly as written, with the evidence for each.
+"""Whose answers are left out: the rules of the study file, applied in order and exactly as written, with the
+evidence for each.
 
-A listener is left out for the first rule that hits. One rule, `implausible`, looks at whether trials were answered rightly, none at what
-that does to a hypothesis; the study's fingerprint says whether the rules are those recorded before the first answer.
+A listener is left out for the first rule that hits. One rule, `implausible`, looks at whether trials were
+answered rightly, none at what that does to a hypothesis; the study's fingerprint says whether the rules are
+those recorded before the first answer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +16,8 @@ from limen.listening.study import Rule, Study
 
 Row = Mapping[str, Any]
 QUARTER = 0.25
-"""BS.1534-3: if more listeners than this take an item's anchor for excellent, the anchor is not degraded, and nobody is left out for it."""
+"""BS.1534-3: if more listeners than this take an item's anchor for excellent, the anchor is not degraded, and
+nobody is left out for it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class Exclusions:
 
 
 def exclusions(study: Study, rows: Sequence[Row], recorded: str | None = None) -> Exclusions:
-    """Who is left out and why. `rows` are those of limen.listening.analysis.export; `recorded` is the store's fingerprint."""
+    """Who is left out and why. `rows` are those of limen.listening.analysis.export; `recorded` is the store's
+    fingerprint."""
     found: list[Exclusion] = []
     hits = [0] * len(study.exclude)
     listeners = by_listener(rows)
@@ -67,7 +71,15 @@ def exclusions(study: Study, rows: Sequence[Row], recorded: str | None = None) -
                 found.append(Exclusion(listener, str(mine[0]["group"]), rule.name, words(rule), evidence))
                 break
     rules = tuple(words(rule) for rule in study.exclude)
-    return Exclusions(len(listeners), len(listeners) - len(found), tuple(found), rules, tuple(hits), study.fingerprint(), recorded)
+    return Exclusions(
+        len(listeners),
+        len(listeners) - len(found),
+        tuple(found),
+        rules,
+        tuple(hits),
+        study.fingerprint(),
+        recorded,
+    )
 
 
 def by_listener(rows: Sequence[Row]) -> dict[int, list[Row]]:
@@ -89,8 +101,10 @@ def words(rule: Rule) -> str:
         "too_fast": f"median time of a trial below {rule.seconds:g} s",
         "unheard": f"{more} trial{several} without proof that every sound was played",
         "constant_answers": "the same answer to all trials of a type",
-        "hidden_reference": f"rated the hidden reference below {rule.score:g} in more than {100 * rule.share:g} % of the trials",
-        "mid_anchor": f"rated the anchor {rule.anchor} above {rule.score:g} in more than {100 * rule.share:g} % of the trials",
+        "hidden_reference": f"rated the hidden reference below {rule.score:g} in more than "
+        f"{100 * rule.share:g} % of the trials",
+        "mid_anchor": f"rated the anchor {rule.anchor} above {rule.score:g} in more than "
+        f"{100 * rule.share:g} % of the trials",
         "implausible": "right where others guess, in less time than the sounds last",
     }[rule.name]
 
@@ -122,7 +136,9 @@ def _checks(rule: Rule, rows: Sequence[Row]) -> str:
 
 
 def _headphones(rule: Rule, rows: Sequence[Row]) -> str:
-    return _failed([row for row in _screens(rows, "check") if row["kind"] == "headphones"], rule.most, "wrong")
+    return _failed(
+        [row for row in _screens(rows, "check") if row["kind"] == "headphones"], rule.most, "wrong"
+    )
 
 
 def _failed(screens: Sequence[Row], most: int, what: str) -> str:
@@ -139,7 +155,11 @@ def _too_fast(rule: Rule, rows: Sequence[Row]) -> str:
 def _unheard(rule: Rule, rows: Sequence[Row]) -> str:
     trials = _screens(rows, "trial")
     silent = [row for row in trials if row["heard"] is False]
-    return f"{len(silent)} of {len(trials)} trials without proof (screen {_places(silent)})" if len(silent) > rule.most else ""
+    return (
+        f"{len(silent)} of {len(trials)} trials without proof (screen {_places(silent)})"
+        if len(silent) > rule.most
+        else ""
+    )
 
 
 def _constant_answers(rule: Rule, rows: Sequence[Row]) -> str:
@@ -149,14 +169,20 @@ def _constant_answers(rule: Rule, rows: Sequence[Row]) -> str:
         mine = [row for row in rows if row["role"] == "trial" and row["kind"] == kind]
         given = {(row["choice"], row["rating"], row["text"]) for row in mine}
         if len({row["position"] for row in mine}) > 1 and len(given) == 1:
-            said = next(f"{v:g}" if isinstance(v, float) else str(v) for v in (*next(iter(given)), "nothing") if v is not None)
+            said = next(
+                f"{v:g}" if isinstance(v, float) else str(v)
+                for v in (*next(iter(given)), "nothing")
+                if v is not None
+            )
             hit.append(f"{kind}: “{said[:60]}” {len(mine)} times")
     return "; ".join(hit)
 
 
 def _hidden_reference(rule: Rule, rows: Sequence[Row]) -> str:
     rated = [row for row in _mushra(rows) if row["condition"] == row["reference"]]
-    return _too_often(rule, [row for row in rated if row["rating"] < rule.score], rated, "hidden reference below")
+    return _too_often(
+        rule, [row for row in rated if row["rating"] < rule.score], rated, "hidden reference below"
+    )
 
 
 def _mid_anchor(rule: Rule, rows: Sequence[Row]) -> str:
@@ -165,7 +191,11 @@ def _mid_anchor(rule: Rule, rows: Sequence[Row]) -> str:
 
 
 def _mushra(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row["role"] == "trial" and row["kind"] == "mushra" and row["rating"] is not None]
+    return [
+        row
+        for row in rows
+        if row["role"] == "trial" and row["kind"] == "mushra" and row["rating"] is not None
+    ]
 
 
 def _too_often(rule: Rule, hit: Sequence[Row], rated: Sequence[Row], what: str) -> str:
@@ -176,7 +206,8 @@ def _too_often(rule: Rule, hit: Sequence[Row], rated: Sequence[Row], what: str) 
 
 
 def _degraded(rule: Rule, rows: Sequence[Row], mine: Sequence[Row]) -> list[Row]:
-    """A listener's rows without the items whose anchor more than a quarter of all listeners rate above the score."""
+    """A listener's rows without the items whose anchor more than a quarter of all listeners rate above the
+    score."""
     above: dict[str, dict[int, bool]] = {}
     for row in _mushra(rows):
         if row["condition"] == rule.anchor:

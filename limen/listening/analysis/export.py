@@ -1,7 +1,8 @@
-"""Answers as a table, one row per answer (one per sound where a screen asks about each of its sounds), and files of it.
+"""Answers as a table, one row per answer (one per sound where a screen asks about each of its sounds), and
+files of it.
 
-What a listener was asked is made again from the study file, so a row says which condition a slider stood for without the page ever having
-known. Personal answers and what a recruitment site sent are never in a row.
+What a listener was asked is made again from the study file, so a row says which condition a slider stood for
+without the page ever having known. Personal answers and what a recruitment site sent are never in a row.
 """
 
 import csv
@@ -27,8 +28,11 @@ UNSAFE = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes text that begins so for a formula."""
 
 
-def rows(answers: Sequence[Mapping[str, Any]], listeners: Sequence[Mapping[str, Any]], study: Study) -> list[dict[str, Any]]:
-    """Long format, by listener and position. `answers` and `listeners` are what the store's functions of these names give."""
+def rows(
+    answers: Sequence[Mapping[str, Any]], listeners: Sequence[Mapping[str, Any]], study: Study
+) -> list[dict[str, Any]]:
+    """Long format, by listener and position. `answers` and `listeners` are what the store's functions of
+    these names give."""
     from limen.listening.design import screens
 
     people = {person["id"]: person for person in listeners}
@@ -42,14 +46,26 @@ def rows(answers: Sequence[Mapping[str, Any]], listeners: Sequence[Mapping[str, 
         if person["id"] not in planned:
             planned[person["id"]] = screens(study, person["group"], person["number"])
         base: dict[str, Any] = dict.fromkeys(ANSWERS) | dict.fromkeys(names.values())
-        base |= {"study": study.name, "fingerprint": fingerprint, "listener": person["id"], "group": person["group"],
-                 "number": person["number"], "finished": person["finished_at"] is not None,
-                 "simulated": bool(person.get("simulated"))}  # fmt: skip
+        base |= {
+            "study": study.name,
+            "fingerprint": fingerprint,
+            "listener": person["id"],
+            "group": person["group"],
+            "number": person["number"],
+            "finished": person["finished_at"] is not None,
+            "simulated": bool(person.get("simulated")),
+        }
         base["clip"] = clips.get(stored["facts"].get("item", ""))
         out += _of_answer(base, stored, _screen(planned[person["id"]], stored, study), factors)
     reasons, flags = exclusions(study, out).reasons(), implausible(by_listener(out))
     return [
-        row | {"excluded": (who := row["listener"]) in reasons, "reason": reasons.get(who, ""), "implausible": flags[who]} for row in out
+        row
+        | {
+            "excluded": (who := row["listener"]) in reasons,
+            "reason": reasons.get(who, ""),
+            "implausible": flags[who],
+        }
+        for row in out
     ]
 
 
@@ -58,8 +74,10 @@ def _screen(planned: Sequence[Screen], stored: Mapping[str, Any], study: Study) 
     screen = planned[stored["position"]] if stored["position"] < len(planned) else None
     if screen is None or (screen.kind, screen.role) != (stored["kind"], stored["role"]):
         raise UserError(
-            f"{study.name}: the answers do not fit the study file (screen {stored['position'] + 1} of listener {stored['listener']} was "
-            f"{stored['kind']}). Items or steps were changed after the first answer: take the file back to what listeners were given."
+            f"{study.name}: the answers do not fit the study file (screen {stored['position'] + 1} of "
+            f"listener {stored['listener']} was "
+            f"{stored['kind']}). Items or steps were changed after the first answer: take the file back to "
+            "what listeners were given."
         )
     return screen
 
@@ -71,14 +89,22 @@ def _of_answer(
     answer: Mapping[str, Any] = {} if screen.personal else stored["answer"] or {}
     base = {**base, **factors.get(facts.get("item", ""), {})}
     base |= {name: stored[name] for name in ("position", "step", "kind", "role", "correct", "response_ms")}
-    base |= {name: facts.get(name) for name in ("item", "condition", "reference", "axis", "strength")} | {"track": screen.track}
+    base |= {name: facts.get(name) for name in ("item", "condition", "reference", "axis", "strength")} | {
+        "track": screen.track
+    }
     base |= {
-        "truth": next(iter(truth.values())) if len(truth) == 1 else json.dumps(truth, ensure_ascii=False) if truth else facts.get("said"),
+        "truth": next(iter(truth.values()))
+        if len(truth) == 1
+        else json.dumps(truth, ensure_ascii=False)
+        if truth
+        else facts.get("said"),
         "plays": sum(p["plays"] for p in played) if screen.sounds else None,
         "played_s": round(sum(p["played_s"] for p in played), 3) if screen.sounds else None,
         "switches": sum(p.get("switches", 0) for p in played) if screen.sounds else None,
         "over_limit": screen.over_limit([p["plays"] for p in played]) if screen.sounds else None,
-        "playback": json.dumps({p["label"]: {name: p.get(name, 0) for name in PLAYED} for p in played}) if played else None,
+        "playback": json.dumps({p["label"]: {name: p.get(name, 0) for name in PLAYED} for p in played})
+        if played
+        else None,
         "sounds_s": round(sum(p.get("length_s", 0.0) for p in played), 3) if played else None,
         "heard": heard(screen, played),
         "rate_hz": next((p["rate_hz"] for p in played), None),
@@ -111,7 +137,12 @@ def _read(widgets: Sequence[Widget], answer: Mapping[str, Any], screen: Screen) 
         if value is None:
             continue
         # numbers to choose from are a scale, unless one of them is the right one
-        scale = w.kind == "choose" and not w.other and w.name not in screen.truth and all(_number(c.value) for c in w.choices)
+        scale = (
+            w.kind == "choose"
+            and not w.other
+            and w.name not in screen.truth
+            and all(_number(c.value) for c in w.choices)
+        )
         if w.name == "confidence":
             out["confidence"] = value
         elif w.kind == "slide" or scale:
@@ -126,16 +157,26 @@ def _number(text: str) -> bool:
     return text.removeprefix("-").replace(".", "", 1).isdigit()
 
 
-def write(table: Sequence[Mapping[str, Any]], path: str | Path, declared: Mapping[str, Column], private: bool = False) -> Path:
-    """Write rows as .csv, .json, .jsonl or .parquet, whole or not at all, and beside them a codebook that says what each column holds.
+def write(
+    table: Sequence[Mapping[str, Any]],
+    path: str | Path,
+    declared: Mapping[str, Column],
+    private: bool = False,
+) -> Path:
+    """Write rows as .csv, .json, .jsonl or .parquet, whole or not at all, and beside them a codebook that
+    says what each column holds.
 
-    The columns are those that are `declared`, in this order. In CSV, text that a spreadsheet would take for a formula (it begins with
-    = + - @, a tab or a return) gets a leading apostrophe. Only the owner can read a table that is `private`.
+    The columns are those that are `declared`, in this order. In CSV, text that a spreadsheet would take for a
+    formula (it begins with = + - @, a tab or a return) gets a leading apostrophe. Only the owner can read a
+    table that is `private`.
     """
     path = Path(path)
     makers = {".csv": _csv, ".json": _json, ".jsonl": _jsonl, ".parquet": _parquet}
     if path.suffix.lower() not in makers:
-        raise UserError(f"{path}: tables are written as {', '.join(makers)}, but this name ends in {path.suffix or 'nothing'}.")
+        raise UserError(
+            f"{path}: tables are written as {', '.join(makers)}, but this name ends in "
+            f"{path.suffix or 'nothing'}."
+        )
     undeclared = {name for row in table for name in row} - set(declared)
     assert not undeclared, f"columns that no codebook would explain: {undeclared}"
     content = makers[path.suffix.lower()](table, declared)
@@ -185,7 +226,11 @@ def _parquet(table: Sequence[Mapping[str, Any]], declared: Mapping[str, Column])
         values = [row.get(name) for row in table]
         kinds = {type(v) for v in values if v is not None}
         # a factor may be a word for one item and a number for another: then all are words
-        data[name] = values if len(kinds) < 2 or kinds == {int, float} else [None if v is None else str(v) for v in values]
+        data[name] = (
+            values
+            if len(kinds) < 2 or kinds == {int, float}
+            else [None if v is None else str(v) for v in values]
+        )
     sink = io.BytesIO()
     pq.write_table(pa.table(data), sink)
     return sink.getvalue()

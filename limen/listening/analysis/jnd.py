@@ -1,9 +1,11 @@
-"""Judgments of a same/different study as a table of pairs, ready for training a metric, and such tables read back.
+"""Judgments of a same/different study as a table of pairs, ready for training a metric, and such tables read
+back.
 
-One line per answer: reference, test, label (1: "different" was said), listener, axis, strength, excluded, item, response_ms. The codebook
-beside the table explains them. The clips are the samples that were played, after every effect but dither, as 16-bit WAV files named by
-their content; equal clips are written once. Tables with only the first three columns, with or without a heading, separated by tabs or
-commas, are read too: those of Manocha et al. 2020, https://arxiv.org/abs/2001.04460.
+One line per answer: reference, test, label (1: "different" was said), listener, axis, strength, excluded,
+item, response_ms. The codebook beside the table explains them. The clips are the samples that were played,
+after every effect but dither, as 16-bit WAV files named by their content; equal clips are written once.
+Tables with only the first three columns, with or without a heading, separated by tabs or commas, are read
+too: those of Manocha et al. 2020, https://arxiv.org/abs/2001.04460.
 """
 
 import csv
@@ -42,18 +44,29 @@ class Judgment:
 COLUMNS = list(JUDGMENTS)
 
 
-def jnd_table(rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Study, source: str | Path) -> Path:
-    """Write the pairs of a study's same/different trials into `folder` and return the table. `rows` are those of limen.listening.analysis.export,
-    `source` is the folder of the study file. Sentinels and teaching trials are left out; listeners who are excluded are marked."""
+def jnd_table(
+    rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Study, source: str | Path
+) -> Path:
+    """Write the pairs of a study's same/different trials into `folder` and return the table. `rows` are those
+    of limen.listening.analysis.export, `source` is the folder of the study file. Sentinels and teaching
+    trials are left out; listeners who are excluded are marked."""
     from limen.listening.design import screens
     from limen.listening.stimuli import Stimuli, digest
 
     folder = Path(folder)
-    mine = [row for row in rows if row["kind"] == "same_different" and row["role"] == "trial" and row["choice"] is not None]
+    mine = [
+        row
+        for row in rows
+        if row["kind"] == "same_different" and row["role"] == "trial" and row["choice"] is not None
+    ]
     if not mine:
-        raise UserError(f"{study.name}: holds no same/different answers, so there are no judgments of pairs to write.")
+        raise UserError(
+            f"{study.name}: holds no same/different answers, so there are no judgments of pairs to write."
+        )
     exact = study.model_copy(update={"dither": False})
-    stimuli = Stimuli(exact, Path(source), Path(source) / ".limen_sounds")  # where the server keeps those it made
+    stimuli = Stimuli(
+        exact, Path(source), Path(source) / ".limen_sounds"
+    )  # where the server keeps those it made
     folder.mkdir(parents=True, exist_ok=True)
     planned: dict[int, list[Screen]] = {}
     lines = []
@@ -85,7 +98,9 @@ def read_jnd(path: str | Path) -> list[Judgment]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise UserError(f"{path}: is no text in UTF-8; a table of judgments (reference, test, label) was expected.") from None
+        raise UserError(
+            f"{path}: is no text in UTF-8; a table of judgments (reference, test, label) was expected."
+        ) from None
     separator = "\t" if "\t" in text.partition("\n")[0] else ","
     lines = [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if line]
     heading = [cell.strip() for cell in lines[0]] if lines else []
@@ -104,9 +119,19 @@ def _judgment(cells: Mapping[str, str], path: Path, n: int) -> Judgment:
         level, took_ms = (float(number) if number else None for number in (strength, took))
     except ValueError:
         raise UserError(
-            f"{path}: judgment {n} holds {dict(cells)}; expected a reference, a test, a label of 0 (same) or 1 (different), "
+            f"{path}: judgment {n} holds {dict(cells)}; expected a reference, a test, a label of 0 (same) "
+            "or 1 (different), "
             "and perhaps listener, axis, strength, excluded, item, response_ms."
         ) from None
     where, excluded = path.parent, cells.get("excluded", "").lower() in ("true", "1")
-    return Judgment(where / cells["reference"], where / cells["test"], int(float(label)), cells.get("listener", ""), cells.get("axis", ""),
-                    level, excluded, cells.get("item", ""), took_ms)  # fmt: skip
+    return Judgment(
+        where / cells["reference"],
+        where / cells["test"],
+        int(float(label)),
+        cells.get("listener", ""),
+        cells.get("axis", ""),
+        level,
+        excluded,
+        cells.get("item", ""),
+        took_ms,
+    )

@@ -1,4 +1,5 @@
-"""Who took part: recruitment parameters, completion codes, times, demographics and comments. Personal, and kept apart from the answers."""
+"""Who took part: recruitment parameters, completion codes, times, demographics and comments. Personal, and
+kept apart from the answers."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -27,17 +28,31 @@ def people(store: Store, study: Study) -> list[dict[str, Any]]:
     out = []
     for person in listeners:
         who, done = person["id"], person["finished_at"]
-        row = dict.fromkeys(people_columns(study)) | {name: person[name] for name in ("group", "number", "erased")}
+        row = dict.fromkeys(people_columns(study)) | {
+            name: person[name] for name in ("group", "number", "erased")
+        }
         row |= {name: _clock(person[name]) for name in PEOPLE if name.endswith("_at")}
-        row |= {"listener": who, "answers": given.get(who, 0), "code": keys.code(who) if done and not person["erased"] else None,
-                "minutes": round((done - person["started_at"]) / 60, 2) if done else None}  # fmt: skip
+        row |= {
+            "listener": who,
+            "answers": given.get(who, 0),
+            "code": keys.code(who) if done and not person["erased"] else None,
+            "minutes": round((done - person["started_at"]) / 60, 2) if done else None,
+        }
         row |= {name: excluded[who][name] for name in ("excluded", "reason") if who in excluded}
-        row |= {f"recruitment_{name}": value for name, value in recruited.get(who, {}).items() if f"recruitment_{name}" in row}
+        row |= {
+            f"recruitment_{name}": value
+            for name, value in recruited.get(who, {}).items()
+            if f"recruitment_{name}" in row
+        }
         if who in told:
             screens = design.screens(study, person["group"], person["number"])
             for said in told[who]:
                 step = screens[said["position"]].step
-                row |= {asked[step, name][0]: value for name, value in said["data"].items() if (step, name) in asked}
+                row |= {
+                    asked[step, name][0]: value
+                    for name, value in said["data"].items()
+                    if (step, name) in asked
+                }
         out.append(row)
     return out
 

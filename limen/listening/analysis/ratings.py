@@ -1,4 +1,5 @@
-"""Trial types answered with a number: distributions by condition, whether they differ, and the summary of a MUSHRA test."""
+"""Trial types answered with a number: distributions by condition, whether they differ, and the summary of a
+MUSHRA test."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,15 @@ from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.listening.analysis.breakdowns import cells, estimate, mean_of, share_of, split_by, units
 from limen.listening.analysis.result_types import Comparison, Estimate, Rated, Ratings, Where
-from limen.listening.statistics import SampledMean, compare_ratings, holm, krippendorff_alpha, mushra, mushra_rejected, sampled_mean
+from limen.listening.statistics import (
+    SampledMean,
+    compare_ratings,
+    holm,
+    krippendorff_alpha,
+    mushra,
+    mushra_rejected,
+    sampled_mean,
+)
 from limen.listening.study import Study
 
 Row = Mapping[str, Any]
@@ -25,12 +34,15 @@ def ratings(study: Study, kind: str, rows: Sequence[Row], seed: int) -> Rated:
     good_from, bad_to = levels[min(math.ceil(0.6 * k), k - 1)], levels[max(math.floor(0.4 * k) - 1, 0)]
     every = cells(study, rows)
     found = tuple(_cell(where, mine, levels, good_from, bad_to, seed) for where, mine in every if mine)
-    compared = [c for where, mine in every if "condition" not in where.keys for c in compare(study, where, mine, seed)]
+    compared = [
+        c for where, mine in every if "condition" not in where.keys for c in compare(study, where, mine, seed)
+    ]
     return Rated(kind, levels, good_from, bad_to, found, tuple(compared), _agreement(rows, "ordinal", seed))
 
 
 def sliders(study: Study, kind: str, rows: Sequence[Row], seed: int) -> tuple[Rated, list[str]]:
-    """MUSHRA: 0 to 100, judged over listeners; and remarks about listeners who missed the hidden reference."""
+    """MUSHRA: 0 to 100, judged over listeners; and remarks about listeners who missed the hidden
+    reference."""
     options: Any = parse("trials", study.steps[rows[0]["step"]])[1]
     first = next(i for i in study.items if i.id == rows[0]["item"])
     reference = options.reference or next(iter(first.files))
@@ -41,7 +53,12 @@ def sliders(study: Study, kind: str, rows: Sequence[Row], seed: int) -> tuple[Ra
             continue
         found.append(_cell(where, mine, (), good_from, bad_to, seed))
         if any(r["condition"] == reference for r in mine):
-            summary = mushra([str(r["listener"]) for r in mine], [r["condition"] for r in mine], [r["rating"] for r in mine], reference)
+            summary = mushra(
+                [str(r["listener"]) for r in mine],
+                [r["condition"] for r in mine],
+                [r["rating"] for r in mine],
+                reference,
+            )
             of = {line.condition: [r for r in mine if r["condition"] == line.condition] for line in summary}
             against = []
             for line in summary:
@@ -51,16 +68,26 @@ def sliders(study: Study, kind: str, rows: Sequence[Row], seed: int) -> tuple[Ra
                 if line.p_holm is not None:
                     names = (reference, line.condition)
                     method = "Wilcoxon over listeners, Holm-corrected"
-                    against.append(_comparison(where, names, of[reference], of[line.condition], line.p_holm, 0.0, method))
+                    against.append(
+                        _comparison(where, names, of[reference], of[line.condition], line.p_holm, 0.0, method)
+                    )
             # every condition is compared with the reference: one family
             corrected = iter(holm([c.p for c in against if c.p is not None]).p)
             compared += [c if c.p is None else replace(c, p=next(corrected)) for c in against]
-    missed = mushra_rejected([str(r["listener"]) for r in rows], [r["condition"] for r in rows], [r["rating"] for r in rows], reference)
+    missed = mushra_rejected(
+        [str(r["listener"]) for r in rows],
+        [r["condition"] for r in rows],
+        [r["rating"] for r in rows],
+        reference,
+    )
     note = (
-        f"{kind}: listener {', '.join(missed)} rated the hidden reference below 90 for more than 15 % of the items. ITU-R BS.1534-3 would "
+        f"{kind}: listener {', '.join(missed)} rated the hidden reference below 90 for more than 15 % of "
+        "the items. ITU-R BS.1534-3 would "
         "leave them out; only a rule of the study file does so here."
     )
-    return Rated(kind, (), good_from, bad_to, tuple(found), tuple(compared), _agreement(rows, "interval", seed)), [note] if missed else []
+    return Rated(
+        kind, (), good_from, bad_to, tuple(found), tuple(compared), _agreement(rows, "interval", seed)
+    ), [note] if missed else []
 
 
 def _levels(study: Study, rows: Sequence[Row]) -> tuple[float, ...]:
@@ -69,10 +96,16 @@ def _levels(study: Study, rows: Sequence[Row]) -> tuple[float, ...]:
     given = sorted({row["rating"] for row in rows})
     if anchors:
         return tuple(float(k) for k in range(1, len(anchors) + 1))
-    return tuple(float(k) for k in range(math.floor(given[0]), math.ceil(given[-1]) + 1)) if given[-1] - given[0] <= 10 else tuple(given)
+    return (
+        tuple(float(k) for k in range(math.floor(given[0]), math.ceil(given[-1]) + 1))
+        if given[-1] - given[0] <= 10
+        else tuple(given)
+    )
 
 
-def _cell(where: Where, rows: Sequence[Row], levels: Sequence[float], good_from: float, bad_to: float, seed: int) -> Ratings:
+def _cell(
+    where: Where, rows: Sequence[Row], levels: Sequence[float], good_from: float, bad_to: float, seed: int
+) -> Ratings:
     given = np.asarray([row["rating"] for row in rows], float)
     q = np.quantile(given, [0.25, 0.5, 0.75])
     return Ratings(
@@ -94,14 +127,22 @@ def compare(study: Study, where: Where, rows: Sequence[Row], seed: int) -> list[
     return [_compared(where, (a, b), first, second, seed) for (a, first), (b, second) in combinations(by, 2)]
 
 
-def _compared(where: Where, names: tuple[str, str], first: Sequence[Row], second: Sequence[Row], seed: int) -> Comparison:
+def _compared(
+    where: Where, names: tuple[str, str], first: Sequence[Row], second: Sequence[Row], seed: int
+) -> Comparison:
     plain = compare_ratings([r["rating"] for r in first], [r["rating"] for r in second], seed)
     words = {"exact": "exact multinomial test"}.get(plain.method, "multinomial test by simulation")
     return _comparison(where, names, first, second, plain.p, plain.error, words)
 
 
 def _comparison(
-    where: Where, names: tuple[str, str], first: Sequence[Row], second: Sequence[Row], p: float, error: float, method: str
+    where: Where,
+    names: tuple[str, str],
+    first: Sequence[Row],
+    second: Sequence[Row],
+    p: float,
+    error: float,
+    method: str,
 ) -> Comparison:
     held = contrast(first, second, [r["rating"] for r in (*first, *second)])
     return Comparison(where, names, estimate(held), held.p, held.df, held.over, p, error, method)

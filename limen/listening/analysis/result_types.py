@@ -13,7 +13,8 @@ class Estimate:
     low: float | None = None
     high: float | None = None
     over: str = ""
-    """What the interval holds for beyond those heard: "listeners and items", or fewer where the design cannot tell."""
+    """What the interval holds for beyond those heard: "listeners and items", or fewer where the design cannot
+    tell."""
     items: int | None = None
     """Different items that it comes from, of two conditions in that with fewer."""
 
@@ -44,7 +45,8 @@ class Sure:
 
 @dataclass(frozen=True)
 class Independent:
-    """What exact tests would say if answers were independent: of one listener no more alike than of several."""
+    """What exact tests would say if answers were independent: of one listener no more alike than of
+    several."""
 
     interval: Estimate
     """Clopper-Pearson."""
@@ -61,11 +63,13 @@ class Share:
     n: int
     right: int
     share: Estimate
-    """Over listeners and items: the interval holds for others like them. None from a single listener, as of the p below."""
+    """Over listeners and items: the interval holds for others like them. None from a single listener, as of
+    the p below."""
     listeners: int
     items: int
     over: str
-    """What interval and tests hold for beyond those heard: "listeners and items", or fewer where the design cannot tell."""
+    """What interval and tests hold for beyond those heard: "listeners and items", or fewer where the design
+    cannot tell."""
     design_effect: float | None
     """So many answers are worth one independent one."""
     df: float | None
@@ -75,7 +79,8 @@ class Share:
     p_two_sided: float | None
     bound: float
     p_equivalent: float | None
-    """Two one-sided tests: the share lies within `bound` of chance; None where chance is nearer to 0 or 1 than the bound."""
+    """Two one-sided tests: the share lies within `bound` of chance; None where chance is nearer to 0 or 1
+    than the bound."""
     independent: Independent
     hearers: Hearers
     """Share of listeners who may hear it."""
@@ -100,7 +105,8 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Mixed-effects logistic regression of right answers: listeners and items as random intercepts. It describes; verdicts are not its."""
+    """Mixed-effects logistic regression of right answers: listeners and items as random intercepts. It
+    describes; verdicts are not its."""
 
     names: tuple[str, ...]
     """What each coefficient compares."""
@@ -112,7 +118,8 @@ class Mixed:
 
 @dataclass(frozen=True)
 class Choices:
-    """A trial type with a right answer: abx, identification, same_different at fixed levels, transcription word for word."""
+    """A trial type with a right answer: abx, identification, same_different at fixed levels, transcription
+    word for word."""
 
     kind: str
     shares: tuple[Share, ...]

@@ -4,7 +4,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from limen.listening.analysis.exclusions import Exclusions
-from limen.listening.analysis.result_types import Choices, Estimate, Part, Preference, Rated, Thresholds, Transcriptions, Where
+from limen.listening.analysis.result_types import (
+    Choices,
+    Estimate,
+    Part,
+    Preference,
+    Rated,
+    Thresholds,
+    Transcriptions,
+    Where,
+)
 from limen.listening.statistics.hearers import FEW, Hearers
 
 
@@ -25,7 +34,8 @@ class HypothesisResult:
     """Of the plain exact test: what p would be if answers were independent."""
     alpha: float
     holds: bool | None
-    """p_corrected < alpha. None: there were no answers to judge by. Of equivalence it is about the mean over listeners: see `verdict`."""
+    """p_corrected < alpha. None: there were no answers to judge by. Of equivalence it is about the mean over
+    listeners: see `verdict`."""
     power: float | None
     estimate: str
     """What was found, in words."""
@@ -33,7 +43,8 @@ class HypothesisResult:
     """What was found, with the interval that belongs to `p`."""
     method: str
     hearers: Hearers | None = None
-    """Of equivalence: how large a share of listeners may still hear it (or, in a preference, have a clear one)."""
+    """Of equivalence: how large a share of listeners may still hear it (or, in a preference, have a clear
+    one)."""
 
     @property
     def verdict(self) -> Literal["yes", "on average only", "not shown", "no answers"]:

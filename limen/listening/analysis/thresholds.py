@@ -1,4 +1,5 @@
-"""Same or different with adaptive strengths: a psychometric fit per listener and axis, and the threshold of the population.
+"""Same or different with adaptive strengths: a psychometric fit per listener and axis, and the threshold of
+the population.
 
 Trials with two equal clips of the same axis count as strength 0: they tell the rate of false alarms.
 """
@@ -22,7 +23,11 @@ BIN = 10
 def thresholds(study: Study, kind: str, rows: Sequence[Row]) -> Thresholds | None:
     """None where nothing was adaptive."""
     steps = {row["step"] for row in rows if row["track"] is not None}
-    mine = [row for row in rows if row["step"] in steps and row["axis"] is not None and row["strength"] is not None]
+    mine = [
+        row
+        for row in rows
+        if row["step"] in steps and row["axis"] is not None and row["strength"] is not None
+    ]
     axes, people = [], []
     for axis in dict.fromkeys(row["axis"] for row in mine):
         of_axis = [row for row in mine if row["axis"] == axis]
@@ -55,8 +60,12 @@ def _axis(axis: str, rows: Sequence[Row], fits: Sequence[Posterior], prior: Prio
     slope = math.exp(sum(math.log(f.slope.median) for f in fits) / len(fits))
     lapse, gamma = (sum(getattr(f, name).mean for f in fits) / len(fits) for name in ("lapse", "gamma"))
     at = [prior.lowest + (prior.highest - prior.lowest) * k / 50 for k in range(51)]
-    # the curve falls as the threshold rises, so the ends of the threshold's interval are the edges of the band
-    lines = [psychometric.probability(at, t, slope, lapse, gamma).tolist() for t in (whole.mean.mean, whole.mean.high, whole.mean.low)]
+    # the curve falls as the threshold rises, so the ends of the threshold's interval are the edges of the
+    # band
+    lines = [
+        psychometric.probability(at, t, slope, lapse, gamma).tolist()
+        for t in (whole.mean.mean, whole.mean.high, whole.mean.low)
+    ]
     bins: dict[float, list[Row]] = {}
     for row in rows:
         bins.setdefault(round(row["strength"] / BIN) * BIN, []).append(row)
@@ -67,7 +76,9 @@ def _axis(axis: str, rows: Sequence[Row], fits: Sequence[Posterior], prior: Prio
         threshold=_estimate(whole.mean, "listeners"),
         spread=_estimate(whole.spread, "listeners"),
         false_alarms=_share(equal) if equal else Estimate(None),
-        levels=tuple(Level(float(strength), len(found), _share(found)) for strength, found in sorted(bins.items())),
+        levels=tuple(
+            Level(float(strength), len(found), _share(found)) for strength, found in sorted(bins.items())
+        ),
         curve=tuple(zip(at, *lines, strict=True)),
     )
 

@@ -8,7 +8,14 @@ from typing import Any
 from limen.core.edits import edits
 from limen.core.text import normalised
 from limen.listening.analysis.breakdowns import cells, estimate, mean_of, order, share_of
-from limen.listening.analysis.result_types import Estimate, Preference, PreferencePair, Transcribed, Transcriptions, Where
+from limen.listening.analysis.result_types import (
+    Estimate,
+    Preference,
+    PreferencePair,
+    Transcribed,
+    Transcriptions,
+    Where,
+)
 from limen.listening.statistics import bradley_terry, proportion, sampled_share
 from limen.listening.study import Study
 
@@ -16,7 +23,8 @@ Row = Mapping[str, Any]
 
 
 def rivals(study: Study, row: Row) -> tuple[str, str]:
-    """The two conditions of a comparison, in the order of the study file; a row names them as "first / second"."""
+    """The two conditions of a comparison, in the order of the study file; a row names them as "first /
+    second"."""
     known = {c for item in study.items for c in item.files}
     parts = str(row["condition"]).split(" / ")
     pairs = [(" / ".join(parts[:k]), " / ".join(parts[k:])) for k in range(1, len(parts))]
@@ -49,7 +57,9 @@ def _pair(first: str, second: str, rows: Sequence[Row]) -> PreferencePair:
     if not won + lost:
         return PreferencePair(first, second, len(rows), ties, ties / 2, Estimate(None), None, 1.0)
     chose = [row for row in rows if row["chosen"] is not None]
-    held = sampled_share([row["chosen"] == first for row in chose], [r["listener"] for r in chose], [r["item"] for r in chose])
+    held = sampled_share(
+        [row["chosen"] == first for row in chose], [r["listener"] for r in chose], [r["item"] for r in chose]
+    )
     exact = proportion(won, won + lost).p_two_sided
     share = estimate(held)
     return PreferencePair(first, second, len(rows), ties, won + ties / 2, share, held.p_two_sided, exact)
@@ -59,7 +69,9 @@ def transcriptions(study: Study, kind: str, rows: Sequence[Row]) -> Transcriptio
     counted = [{**row, **_errors(row)} for row in rows]
     mistakes = Counter((str(row["truth"]), str(row["text"])) for row in counted if row["errors"])
     worst = tuple((said, typed, n) for (said, typed), n in mistakes.most_common(20))
-    return Transcriptions(kind, tuple(_transcribed(where, mine) for where, mine in cells(study, counted) if mine), worst)
+    return Transcriptions(
+        kind, tuple(_transcribed(where, mine) for where, mine in cells(study, counted) if mine), worst
+    )
 
 
 def _errors(row: Row) -> dict[str, int]:
@@ -68,7 +80,8 @@ def _errors(row: Row) -> dict[str, int]:
 
 
 def _transcribed(where: Where, rows: Sequence[Row]) -> Transcribed:
-    """The word error rate is a ratio of sums: judged as the mean of what each answer adds to it (linearised)."""
+    """The word error rate is a ratio of sums: judged as the mean of what each answer adds to it
+    (linearised)."""
     errors, words = (sum(row[name] for row in rows) for name in ("errors", "words"))
     rate = errors / max(words, 1)
     added = [rate + (row["errors"] - rate * row["words"]) * len(rows) / max(words, 1) for row in rows]

@@ -1,4 +1,5 @@
-"""Versions of a clip that are shifted in time against each other: whoever switches between them hears the jump, whatever else differs."""
+"""Versions of a clip that are shifted in time against each other: whoever switches between them hears the
+jump, whatever else differs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,12 @@ def shifted(study: Study, folder: Path) -> Iterator[str]:
         rate_hz = clip_header(path)[0]
         return read_clip(path, rate_hz), rate_hz
 
-    pairs = [(one, other) for item in study.items for one, *others in [list(item.files.values())] for other in others]
+    pairs = [
+        (one, other)
+        for item in study.items
+        for one, *others in [list(item.files.values())]
+        for other in others
+    ]
     for one, other in dict.fromkeys(pairs):
         try:
             (x, rate_hz), (y, other_hz) = clip(one), clip(other)
@@ -37,12 +43,16 @@ def shifted(study: Study, folder: Path) -> Iterator[str]:
             continue
         shift, alike = best_shift(x, y, round(MOST_S * rate_hz))
         if alike >= ALIKE and abs(shift) >= SHIFT_S * rate_hz:
-            yield (f"{other} lags {1000 * shift / rate_hz:+.1f} ms behind {one}: who switches between them while they play hears the jump. "
-                   "Align the files, or set `switch: false`.")  # fmt: skip
+            yield (
+                f"{other} lags {1000 * shift / rate_hz:+.1f} ms behind {one}: who switches between them "
+                "while they play hears the jump. "
+                "Align the files, or set `switch: false`."
+            )
 
 
 def best_shift(x: Tensor, y: Tensor, most: int) -> tuple[int, float]:
-    """By how many samples y lags behind x where they correlate best, at most so many either way, and how much they do there."""
+    """By how many samples y lags behind x where they correlate best, at most so many either way, and how much
+    they do there."""
     n = 1 << (len(x) + len(y) - 1).bit_length()
     product = torch.fft.rfft(y.double(), n) * torch.fft.rfft(x.double(), n).conj()
     correlation = torch.fft.irfft(product, n).roll(most)[: 2 * most + 1]

@@ -1,4 +1,5 @@
-"""Conditions that are told apart by how they sound besides what is asked: the same samples, other lengths, other levels."""
+"""Conditions that are told apart by how they sound besides what is asked: the same samples, other lengths,
+other levels."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,19 +22,40 @@ def same_audio(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
     same = [i.id for i in study.items if len({content(f, heard) for f in i.files.values()}) < len(i.files)]
     if same:
         yield Finding(
-            "warning", f"{len(same)} items ({listed(same)}): two conditions are the very same samples, which no listener can tell apart."
+            "warning",
+            f"{len(same)} items ({listed(same)}): two conditions are the very same samples, which no "
+            "listener can tell apart.",
         )
 
 
 def apart(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
     """Versions of a clip that are told apart by length or level."""
-    yield from _differing(study, heard, lambda s: 1000 * s.seconds, LENGTH_MS, "length", "{:.0f} ms", "longest", "")
+    yield from _differing(
+        study, heard, lambda s: 1000 * s.seconds, LENGTH_MS, "length", "{:.0f} ms", "longest", ""
+    )
     if study.power_dbfs is None:
-        yield from _differing(study, heard, lambda s: s.power_dbfs, LOUDNESS_DB, "loudness", "{:.1f} dB", "loudest", "; set `power_dbfs`")
+        yield from _differing(
+            study,
+            heard,
+            lambda s: s.power_dbfs,
+            LOUDNESS_DB,
+            "loudness",
+            "{:.1f} dB",
+            "loudest",
+            "; set `power_dbfs`",
+        )
 
 
-def _differing(study: Study, heard: Mapping[str, Heard], measured: Callable[[Heard], float], least: float, what: str, unit: str, most: str,
-               remedy: str) -> Iterator[Finding]:  # fmt: skip
+def _differing(
+    study: Study,
+    heard: Mapping[str, Heard],
+    measured: Callable[[Heard], float],
+    least: float,
+    what: str,
+    unit: str,
+    most: str,
+    remedy: str,
+) -> Iterator[Finding]:
     by: dict[str, dict[str, float]] = {}
     for item in study.items:
         values = {condition: measured(heard[file]) for condition, file in item.files.items()}
@@ -43,11 +65,17 @@ def _differing(study: Study, heard: Mapping[str, Heard], measured: Callable[[Hea
         return
     apart = unit.format(max(max(values.values()) - min(values.values()) for values in by.values()))
     if len(by) == 1:
-        yield Finding("warning", f"item {next(iter(by))}: conditions differ in {what} by {apart}, which tells them apart{remedy}.")
+        yield Finding(
+            "warning",
+            f"item {next(iter(by))}: conditions differ in {what} by {apart}, which tells them apart{remedy}.",
+        )
         return
     first, n = Counter(max(values, key=lambda c: values[c]) for values in by.values()).most_common(1)[0]
-    yield Finding("warning", f"{len(by)} items ({listed(list(by))}): conditions differ in {what} by up to {apart}, which "
-                  f"tells them apart; {first} is the {most} in {n} of {len(by)}{remedy}.")  # fmt: skip
+    yield Finding(
+        "warning",
+        f"{len(by)} items ({listed(list(by))}): conditions differ in {what} by up to {apart}, which "
+        f"tells them apart; {first} is the {most} in {n} of {len(by)}{remedy}.",
+    )
 
 
 def measured(trials: Sequence[Trial], said: str, levelled: bool) -> Iterator[Finding]:
@@ -66,11 +94,16 @@ def measured(trials: Sequence[Trial], said: str, levelled: bool) -> Iterator[Fin
         known = _heard_apart(by, LOUDER_DB if what == "loudness" else LONGER * median(by))
         guessed = from_items(known, counts)
         if (guessed.whole and guessed.p <= 0.03) or guessed.more_than_chance:
-            middles = {name: median(v for v, (_, c) in zip(by, sounds, strict=True) if c == name) for name in names}
+            middles = {
+                name: median(v for v, (_, c) in zip(by, sounds, strict=True) if c == name) for name in names
+            }
             each = ", ".join(f"{name} {v:.3g} {unit}" for name, v in middles.items())
             do = "set `power_dbfs`" if what == "loudness" else "take versions of the same clips"
-            yield Finding("error" if guessed.whole else "warning",
-                          f"{said} the {what} (medians: {each}): {guessed.said(len(sounds), 'sound')}. To mend it, {do}.")  # fmt: skip
+            yield Finding(
+                "error" if guessed.whole else "warning",
+                f"{said} the {what} (medians: {each}): {guessed.said(len(sounds), 'sound')}. To mend it, "
+                f"{do}.",
+            )
 
 
 def _heard_apart(values: Sequence[float], least: float) -> list[str]:

@@ -1,5 +1,5 @@
-"""What would spoil a study, found before the first listener: files, rates, loudness, clipping, balance, conditions that are given away
-(`_confounds.py`), length, number of listeners."""
+"""What would spoil a study, found before the first listener: files, rates, loudness, clipping, balance,
+conditions that are given away (`_confounds.py`), length, number of listeners."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -43,8 +43,9 @@ class Heard:
 
 
 def check_study(path: Path, icc: float = ICC, item_sd: float = ITEM_SD) -> list[Finding]:
-    """Errors first, then warnings, then notes; a study file that cannot be read is a UserError. `icc` and `item_sd` are what the number of
-    listeners is planned with: how much answers of one listener, and items, are taken to resemble each other and to differ."""
+    """Errors first, then warnings, then notes; a study file that cannot be read is a UserError. `icc` and
+    `item_sd` are what the number of listeners is planned with: how much answers of one listener, and items,
+    are taken to resemble each other and to differ."""
     from limen.listening.checks.rules import conditions
 
     study = read_study(path)
@@ -82,8 +83,14 @@ def _listen(path: Path) -> Heard:
     below = (x.abs() < 32767 / 32768).nonzero()[:, 0]
     between = torch.cat([below.new_tensor([-1]), below, below.new_tensor([len(x)])])
     power = float(x.square().mean().clamp(min=1e-12))
-    return Heard(rate_hz, channels, len(x) / rate_hz, 10 * float(torch.log10(torch.tensor(power))), int(between.diff().max()) - 1,
-                 hashlib.sha256(x.numpy().tobytes()).hexdigest())  # fmt: skip
+    return Heard(
+        rate_hz,
+        channels,
+        len(x) / rate_hz,
+        10 * float(torch.log10(torch.tensor(power))),
+        int(between.diff().max()) - 1,
+        hashlib.sha256(x.numpy().tobytes()).hexdigest(),
+    )
 
 
 def _item(study: Study, item: Item, heard: dict[str, Heard]) -> Iterator[Finding]:
@@ -98,7 +105,11 @@ def _item(study: Study, item: Item, heard: dict[str, Heard]) -> Iterator[Finding
             yield Finding("note", f"{who}: has {sound.channels} channels; listeners hear their mean.")
     if len({s.rate_hz for s in there.values()}) > 1:
         rates = ", ".join(f"{c} {s.rate_hz} Hz" for c, s in there.items())
-        yield Finding("error", f"item {item.id}: conditions have different rates ({rates}), which can be heard. Resample them to one rate.")
+        yield Finding(
+            "error",
+            f"item {item.id}: conditions have different rates ({rates}), which can be heard. Resample them "
+            "to one rate.",
+        )
 
 
 def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
@@ -110,14 +121,25 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
     if "consent" not in names:
         yield Finding("warning", "no step asks for consent.")
     elif asked := [name for name in names[: names.index("consent")] if name not in ("instructions", "pause")]:
-        yield Finding("warning", f"consent comes after {', '.join(asked)}: answers given before it stay when somebody does not agree.")
+        yield Finding(
+            "warning",
+            f"consent comes after {', '.join(asked)}: answers given before it stay when somebody does not "
+            "agree.",
+        )
     if "level" not in names:
         yield Finding("warning", "no step lets the listener set the level.")
     if study.seed == 0:
-        yield Finding("note", "seed is 0, the default: with Limen anybody can compute the right answers. Write a number of your own.")
+        yield Finding(
+            "note",
+            "seed is 0, the default: with Limen anybody can compute the right answers. Write a number of "
+            "your own.",
+        )
     redirect = study.recruitment.redirect
     if redirect and "{code}" not in redirect and (study.recruitment.code or "{code}") not in redirect:
-        yield Finding("warning", "recruitment.redirect does not hold {code}: the recruitment site cannot tell who finished.")
+        yield Finding(
+            "warning",
+            "recruitment.redirect does not hold {code}: the recruitment site cannot tell who finished.",
+        )
     if not study.contact:
         yield Finding("note", "contact is empty: listeners do not learn whom to write to.")
 
@@ -133,8 +155,11 @@ def _design(study: Study, heard: dict[str, Heard], icc: float, item_sd: float) -
     for group, found in planned.items():
         of = f"group {group}: " if group else ""
         minutes = sum(_seconds(s, heard) for s in found) / 60
-        yield Finding("warning" if minutes > LONGEST_MIN else "note",
-                      f"{of}{len(trials[group])} trials in {len(found)} screens, about {minutes:.0f} minutes a listener.")  # fmt: skip
+        yield Finding(
+            "warning" if minutes > LONGEST_MIN else "note",
+            f"{of}{len(trials[group])} trials in {len(found)} screens, about {minutes:.0f} minutes a "
+            "listener.",
+        )
         if not trials[group]:
             yield Finding("error", f"{of}no trial is left to answer: no item belongs to it.")
     yield from _balance(planned)
@@ -168,4 +193,7 @@ def _balance(planned: dict[str, list[Screen]]) -> Iterator[Finding]:
         for kind, count in counts.items():
             if max(count.values()) > min(count.values()) + 1:
                 each = ", ".join(f"{n} {condition}" for condition, n in sorted(count.items()))
-                yield Finding("warning", f"{f'group {group}, ' if group else ''}{kind}: conditions come unequally often ({each}).")
+                yield Finding(
+                    "warning",
+                    f"{f'group {group}, ' if group else ''}{kind}: conditions come unequally often ({each}).",
+                )

@@ -1,9 +1,11 @@
-"""Conditions that something else gives away: word, speaker, loudness, length, place, step, the trial before, or a single clip.
+"""Conditions that something else gives away: word, speaker, loudness, length, place, step, the trial before,
+or a single clip.
 
-The screens of all listeners are made as the server makes them. Then: how well can the condition of a trial, its right answer, or which
-sound comes first be guessed from each of these alone, over all listeners and within each one? Steps of one trial type are taken together,
-as their results are. A condition that is fully tied is an error, one that is told more often than chance explains, a
-warning. So is a pair that comes back for the same listener."""
+The screens of all listeners are made as the server makes them. Then: how well can the condition of a trial,
+its right answer, or which sound comes first be guessed from each of these alone, over all listeners and
+within each one? Steps of one trial type are taken together, as their results are. A condition that is fully
+tied is an error, one that is told more often than chance explains, a warning. So is a pair that comes back
+for the same listener."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +19,12 @@ from limen.listening.checks.telling import by_step, one_value, told
 from limen.listening.statistics.guessing import Ints, coded, from_places
 from limen.listening.study import Study
 
-_ASKED = {"condition": "the condition", "right answer": "the right answer", "axis": "the axis", "first sound": "which sound comes first"}
+_ASKED = {
+    "condition": "the condition",
+    "right answer": "the right answer",
+    "axis": "the axis",
+    "first sound": "which sound comes first",
+}
 
 
 def confounds(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
@@ -45,7 +52,12 @@ def confounds(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
             if asked != "axis":
                 for step in steps:
                     order = str(study.steps[step].get("order", "random"))
-                    yield from _ordered([t for t in about if t.step == step], asked, f"step {step + 1} ({kind}): {said}", order)
+                    yield from _ordered(
+                        [t for t in about if t.step == step],
+                        asked,
+                        f"step {step + 1} ({kind}): {said}",
+                        order,
+                    )
 
 
 def _repeated(meetings: Sequence[Met]) -> Iterator[Finding]:
@@ -54,13 +66,21 @@ def _repeated(meetings: Sequence[Met]) -> Iterator[Finding]:
         hit = [repeats for repeats in again if repeats]
         if hit:
             clip, most = max((pair for repeats in hit for pair in repeats.items()), key=lambda pair: pair[1])
-            yield Finding("warning",
-                          f"{kind}: the same sounds come again for the same listener, who then answers from memory: for {len(hit)} of "
-                          f"{len(meetings)} listeners, up to {most} times (item {clip}). Take more items, or fewer `trials`.")  # fmt: skip
+            yield Finding(
+                "warning",
+                f"{kind}: the same sounds come again for the same listener, who then answers from memory: "
+                f"for {len(hit)} of "
+                f"{len(meetings)} listeners, up to {most} times (item {clip}). Take more items, or fewer "
+                "`trials`.",
+            )
     both = Counter(kinds for met in meetings for kinds in _shared(met))
     for kinds, n in both.items():
-        yield Finding("warning", f"{' and '.join(kinds)}: the same sounds are compared in both by the same listener, who then answers from "
-                      f"memory: for {n} of {len(meetings)} listeners. Give the steps items of their own, by `where`.")  # fmt: skip
+        yield Finding(
+            "warning",
+            f"{' and '.join(kinds)}: the same sounds are compared in both by the same listener, who then "
+            "answers from "
+            f"memory: for {n} of {len(meetings)} listeners. Give the steps items of their own, by `where`.",
+        )
 
 
 def _shared(met: Met) -> set[tuple[str, ...]]:
@@ -82,21 +102,33 @@ def _single(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
     alone: dict[str, list[str]] = defaultdict(list)
     for group, mine in groups.items():
         each = len(mine) / len({t.listener for t in mine})
-        by = {c: {t.clip for t in mine if t.asked.get("condition") == c} for c in {t.asked.get("condition", "") for t in mine}}
+        by = {
+            c: {t.clip for t in mine if t.asked.get("condition") == c}
+            for c in {t.asked.get("condition", "") for t in mine}
+        }
         clips = {t.clip for t in mine}
         if len(clips) == 1 and each > 1:
             alone[next(iter(clips))].append(group)
         for condition, heard in by.items():
             # for one group, a clip that comes once is only one of its trials
-            once = group and sum(t.asked.get("condition") == condition for t in mine) <= len({t.listener for t in mine})
+            once = group and sum(t.asked.get("condition") == condition for t in mine) <= len(
+                {t.listener for t in mine}
+            )
             if len(heard) == 1 < len(clips) and not once and any(other != heard for other in by.values()):
                 tied[condition].append(group)
     for condition, found in tied.items():
-        yield Finding("error", f"{where}: condition {condition} is heard on a single clip{_of(found)}, other conditions on other clips: "
-                      f"nothing tells the clip from the condition. Take more clips, each in every condition.")  # fmt: skip
+        yield Finding(
+            "error",
+            f"{where}: condition {condition} is heard on a single clip{_of(found)}, other conditions on "
+            "other clips: "
+            f"nothing tells the clip from the condition. Take more clips, each in every condition.",
+        )
     for clip, found in alone.items():
-        yield Finding("warning", f"{where}: every trial is about one clip ({clip}){_of(found)}: the results hold for no other. "
-                      "Take more items.")  # fmt: skip
+        yield Finding(
+            "warning",
+            f"{where}: every trial is about one clip ({clip}){_of(found)}: the results hold for no other. "
+            "Take more items.",
+        )
 
 
 def _of(groups: Sequence[str]) -> str:
@@ -105,16 +137,28 @@ def _of(groups: Sequence[str]) -> str:
 
 
 def _between(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
-    """Conditions on other clips, or for other listeners: what differs between these counts as a difference between conditions."""
+    """Conditions on other clips, or for other listeners: what differs between these counts as a difference
+    between conditions."""
     pairs = {(t.clip, t.asked["condition"]) for t in trials}
     clips, conditions = Counter(clip for clip, _ in pairs), Counter(condition for _, condition in pairs)
     if max(clips.values()) == 1 and min(conditions.values()) > 1:
-        yield Finding("warning", f"{where}: every clip is heard in one condition only, so what differs between clips counts "
-                      "as a difference between conditions. Give items files of all conditions, and `each: one` or `all`.")  # fmt: skip
-    heard = {group: {t.asked["condition"] for t in trials if t.group == group} for group in {t.group for t in trials}}
+        yield Finding(
+            "warning",
+            f"{where}: every clip is heard in one condition only, so what differs between clips counts "
+            "as a difference between conditions. Give items files of all conditions, and `each: one` or "
+            "`all`.",
+        )
+    heard = {
+        group: {t.asked["condition"] for t in trials if t.group == group}
+        for group in {t.group for t in trials}
+    }
     if len(heard) > 1 and all(len(conditions) == 1 for conditions in heard.values()):
-        yield Finding("warning", f"{where}: every group of listeners hears one condition only, so what differs between groups counts as a "
-                      "difference between conditions.")  # fmt: skip
+        yield Finding(
+            "warning",
+            f"{where}: every group of listeners hears one condition only, so what differs between groups "
+            "counts as a "
+            "difference between conditions.",
+        )
 
 
 def _ordered(trials: Sequence[Trial], asked: str, said: str, order: str) -> Iterator[Finding]:
@@ -132,11 +176,17 @@ def _ordered(trials: Sequence[Trial], asked: str, said: str, order: str) -> Iter
         return np.where(fresh, -1, np.roll(values, 1))
 
     do = "Give the step `order: random`" if order != "random" else "Give the study another `seed`"
-    for what, known in (("place of the trial", lambda _: place), ("half of the step", lambda _: half), ("trial before it", before)):
+    for what, known in (
+        ("place of the trial", lambda _: place),
+        ("half of the step", lambda _: half),
+        ("trial before it", before),
+    ):
         guessed = from_places(known, answers, listeners)
         tied = guessed.whole and guessed.p <= 0.01
         if tied or guessed.more_than_chance:
             error = tied and asked in ("condition", "right answer")
-            yield Finding("error" if error else "warning",
-                          f"{said} the {what}: {guessed.said(len(trials), 'trial')}. {do}.")  # fmt: skip
+            yield Finding(
+                "error" if error else "warning",
+                f"{said} the {what}: {guessed.said(len(trials), 'trial')}. {do}.",
+            )
             return

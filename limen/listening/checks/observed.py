@@ -1,4 +1,5 @@
-"""All trials of all listeners, as the server will make them: what is asked in each, what is known of its clip, what it plays."""
+"""All trials of all listeners, as the server will make them: what is asked in each, what is known of its
+clip, what it plays."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,10 @@ def everybody(study: Study, heard: Mapping[str, Heard]) -> tuple[list[Trial], li
     """Trials of all listeners, those of a listener one after another, and what each of them meets."""
     from limen.listening.design import screens
 
-    clips, items = clips_of(study.items, {file: sound.content for file, sound in heard.items()}), {item.id: item for item in study.items}
+    clips, items = (
+        clips_of(study.items, {file: sound.content for file, sound in heard.items()}),
+        {item.id: item for item in study.items},
+    )
     each = max(1, min(-(-study.listeners // len(study.cells)), MOST_LISTENERS // len(study.cells)))
     trials: list[Trial] = []
     meetings: list[Met] = []
@@ -49,9 +53,14 @@ def everybody(study: Study, heard: Mapping[str, Heard]) -> tuple[list[Trial], li
             met: Met = Counter()
             tracks: set[str] = set()
             for screen in screens(study, group, number):
-                if screen.role not in ("trial", "teaching", "sentinel") or (item := items.get(str(screen.facts.get("item")))) is None:
+                if (
+                    screen.role not in ("trial", "teaching", "sentinel")
+                    or (item := items.get(str(screen.facts.get("item")))) is None
+                ):
                     continue
-                sounds = frozenset(content(s.stimulus.file, heard) + str(s.stimulus.effects or "") for s in screen.sounds)
+                sounds = frozenset(
+                    content(s.stimulus.file, heard) + str(s.stimulus.effects or "") for s in screen.sounds
+                )
                 if screen.kind != "same_different":  # there the same pair comes back with another strength
                     met[screen.kind, sounds, clips[item.id]] += 1
                 # all trials of an adaptive track are one measurement
@@ -62,9 +71,17 @@ def everybody(study: Study, heard: Mapping[str, Heard]) -> tuple[list[Trial], li
     return trials, meetings
 
 
-def _trial(screen: Screen, item: Item, clips: Mapping[str, str], heard: Mapping[str, Heard], who: tuple[int, str],
-           sounds: frozenset[str]) -> Trial:  # fmt: skip
-    known = {name: str(value) for name, value in item.factors.items()} | ({} if item.answer is None else {"word": item.answer})
+def _trial(
+    screen: Screen,
+    item: Item,
+    clips: Mapping[str, str],
+    heard: Mapping[str, Heard],
+    who: tuple[int, str],
+    sounds: frozenset[str],
+) -> Trial:
+    known = {name: str(value) for name, value in item.factors.items()} | (
+        {} if item.answer is None else {"word": item.answer}
+    )
     only = heard.get(screen.sounds[0].stimulus.file) if len(screen.sounds) == 1 else None
     return Trial(*who, screen.step, screen.kind, clips[item.id], _asked(screen), known, sounds, only)
 
@@ -84,7 +101,8 @@ def content(file: str, heard: Mapping[str, Heard]) -> str:
 
 
 def quarters(values: Sequence[float]) -> list[int]:
-    """Which quarter of their range, by number of values, each is in; all are in the same if one is no number."""
+    """Which quarter of their range, by number of values, each is in; all are in the same if one is no
+    number."""
     numbers = np.array(values, float)
     if not np.isfinite(numbers).all():
         return [0] * len(values)

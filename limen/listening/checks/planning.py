@@ -1,7 +1,9 @@
-"""How many listeners the questions of a study file take: the power of the verdicts that its analysis will give, for its own design.
+"""How many listeners the questions of a study file take: the power of the verdicts that its analysis will
+give, for its own design.
 
-The analysis corrects all questions together by Holm. Its worst case, alpha divided by their number, is what is planned with: it holds
-whatever the answers to the other questions are. Each value of a question's key is a question of its own.
+The analysis corrects all questions together by Holm. Its worst case, alpha divided by their number, is what
+is planned with: it holds whatever the answers to the other questions are. Each value of a question's key is a
+question of its own.
 """
 
 from collections import Counter, defaultdict
@@ -12,7 +14,12 @@ from typing import Literal
 from limen.core.errors import UserError
 from limen.listening.analysis.breakdowns import key_of
 from limen.listening.design import screens
-from limen.listening.statistics import Plan, listeners_for_equivalence, listeners_for_shift, listeners_to_detect
+from limen.listening.statistics import (
+    Plan,
+    listeners_for_equivalence,
+    listeners_for_shift,
+    listeners_to_detect,
+)
 from limen.listening.statistics.assumptions import FEW_ITEMS
 from limen.listening.study import Hypothesis, Study, clips_of
 from limen.trials.base.screen import Screen
@@ -39,24 +46,55 @@ Heard = dict[str, dict[str, set[str]]]
 """Value of a hypothesis' key -> condition -> items that are heard."""
 
 
-def said(study: Study, planned: Mapping[str, Sequence[Screen]], icc: float, item_sd: float) -> list[tuple[Level, str]]:
-    """Level and text of what `limen listen check` says about the hypotheses. `planned` are the first listener's screens of every group."""
+def said(
+    study: Study, planned: Mapping[str, Sequence[Screen]], icc: float, item_sd: float
+) -> list[tuple[Level, str]]:
+    """Level and text of what `limen listen check` says about the hypotheses. `planned` are the first
+    listener's screens of every group."""
     heard = [_items(study, h) for h in study.hypotheses]
     together = sum(len(values) for values in heard)
-    out = [_said(study, h, planned, values, together, icc, item_sd) for h, values in zip(study.hypotheses, heard, strict=True)]
-    return [*out, *(found for h, values in zip(study.hypotheses, heard, strict=True) for found in _few_items(h, values))]
+    out = [
+        _said(study, h, planned, values, together, icc, item_sd)
+        for h, values in zip(study.hypotheses, heard, strict=True)
+    ]
+    return [
+        *out,
+        *(
+            found
+            for h, values in zip(study.hypotheses, heard, strict=True)
+            for found in _few_items(h, values)
+        ),
+    ]
 
 
 def _few_items(h: Hypothesis, heard: Heard) -> list[tuple[Level, str]]:
-    fewest = min((len(ids) for by_condition in heard.values() for ids in by_condition.values()), default=FEW_ITEMS)
+    fewest = min(
+        (len(ids) for by_condition in heard.values() for ids in by_condition.values()), default=FEW_ITEMS
+    )
     if fewest >= FEW_ITEMS:
         return []
-    of = "one item, which it cannot be told from" if fewest == 1 else f"{fewest} items: what items differ by is then hardly known"
-    return [("note", f'hypothesis "{h.name}": some answers to it come from only {of}. Five or more keep the test at its level.')]
+    of = (
+        "one item, which it cannot be told from"
+        if fewest == 1
+        else f"{fewest} items: what items differ by is then hardly known"
+    )
+    return [
+        (
+            "note",
+            f'hypothesis "{h.name}": some answers to it come from only {of}. Five or more keep the test at '
+            "its level.",
+        )
+    ]
 
 
 def _said(
-    study: Study, h: Hypothesis, planned: Mapping[str, Sequence[Screen]], heard: Heard, together: int, icc: float, item_sd: float
+    study: Study,
+    h: Hypothesis,
+    planned: Mapping[str, Sequence[Screen]],
+    heard: Heard,
+    together: int,
+    icc: float,
+    item_sd: float,
 ) -> tuple[Level, str]:
     asked = f'hypothesis "{h.name}"'
     try:
@@ -67,19 +105,32 @@ def _said(
         return "error", f"{asked}: no step has any {h.trial} trial."
     of = f" for {h.by} {found.value}" if found.value else ""
     enough = study.listeners >= found.listeners
-    level = f"alpha {h.alpha:g}" + (f" / {found.tests}: Holm's correction over {found.tests} tests at its worst" if found.tests > 1 else "")
+    level = f"alpha {h.alpha:g}" + (
+        f" / {found.tests}: Holm's correction over {found.tests} tests at its worst"
+        if found.tests > 1
+        else ""
+    )
     return "note" if enough else "warning", (
-        f"{asked}: {found.listeners} listeners find it with {found.plan.power:.0%} power{of} ({found.plan.assumes}; {level}); "
+        f"{asked}: {found.listeners} listeners find it with {found.plan.power:.0%} power{of} "
+        f"({found.plan.assumes}; {level}); "
         f"{study.listeners} are planned{'' if enough else ', too few'}."
     )
 
 
 def needed(
-    study: Study, h: Hypothesis, planned: Mapping[str, Sequence[Screen]], heard: Heard, together: int, icc: float, item_sd: float
+    study: Study,
+    h: Hypothesis,
+    planned: Mapping[str, Sequence[Screen]],
+    heard: Heard,
+    together: int,
+    icc: float,
+    item_sd: float,
 ) -> Needed | None:
     """None if no step has such trials; a UserError if no number of listeners is enough."""
     by = key_of(h)
-    counts = {group: Counter(_value(s, by) for s in _about(h, screens_)) for group, screens_ in planned.items()}
+    counts = {
+        group: Counter(_value(s, by) for s in _about(h, screens_)) for group, screens_ in planned.items()
+    }
     found = []
     for value in sorted({value for count in counts.values() for value in count}):
         each = [count[value] for count in counts.values() if count[value]]
@@ -88,26 +139,50 @@ def needed(
         tests = together * _pairs(study, h, heard[value])
         plan = _plan(h, trials, heard[value], chance, h.alpha / tests, icc, item_sd)
         # only some groups hear it: the others are needed besides
-        found.append(Needed(plan.listeners if part == 1 else -int(-plan.listeners // part), plan, value, tests))
+        found.append(
+            Needed(plan.listeners if part == 1 else -int(-plan.listeners // part), plan, value, tests)
+        )
     return max(found, key=lambda n: n.listeners, default=None)
 
 
-def _plan(h: Hypothesis, trials: int, items: Mapping[str, set[str]], chance: float, alpha: float, icc: float, item_sd: float) -> Plan:
+def _plan(
+    h: Hypothesis,
+    trials: int,
+    items: Mapping[str, set[str]],
+    chance: float,
+    alpha: float,
+    icc: float,
+    item_sd: float,
+) -> Plan:
     several = len(set().union(*items.values()))
     sides = 2 if h.trial == "preference" else 1
     if h.kind == "equivalent":
-        return listeners_for_equivalence(h.bound, trials, several, None, chance, icc, item_sd, h.power, alpha, sides)
+        return listeners_for_equivalence(
+            h.bound, trials, several, None, chance, icc, item_sd, h.power, alpha, sides
+        )
     if h.kind == "above_chance" or h.trial == "preference":
-        return listeners_to_detect(h.effect, trials, several, chance, icc, item_sd, h.power, alpha, sides if h.kind == "different" else 1)
+        return listeners_to_detect(
+            h.effect,
+            trials,
+            several,
+            chance,
+            icc,
+            item_sd,
+            h.power,
+            alpha,
+            sides if h.kind == "different" else 1,
+        )
     # a screen that plays all conditions has none of its own
     nested = len(items) > 1 and several == sum(len(ids) for ids in items.values())
     fewest = min(len(ids) for ids in items.values())
-    return listeners_for_shift(SHIFT_SD, max(1, trials // len(items)), fewest, nested, icc, item_sd, h.power, alpha)
+    return listeners_for_shift(
+        SHIFT_SD, max(1, trials // len(items)), fewest, nested, icc, item_sd, h.power, alpha
+    )
 
 
 def _pairs(study: Study, h: Hypothesis, items: Mapping[str, set[str]]) -> int:
-    """Comparisons of conditions of which the smallest corrected p decides. Sliders are compared with the reference; anchors are not
-    counted, as they are made to be heard."""
+    """Comparisons of conditions of which the smallest corrected p decides. Sliders are compared with the
+    reference; anchors are not counted, as they are made to be heard."""
     if h.kind != "different" or h.trial == "preference":
         return 1
     if h.trial == "mushra":
@@ -122,7 +197,9 @@ def _items(study: Study, h: Hypothesis) -> Heard:
     for group in study.cells:
         for number in range(min(LOOKED_AT, study.listeners)):
             for screen in _about(h, screens(study, group, number)):
-                out[_value(screen, by)][str(screen.facts.get("condition", ""))].add(clips[str(screen.facts["item"])])
+                out[_value(screen, by)][str(screen.facts.get("condition", ""))].add(
+                    clips[str(screen.facts["item"])]
+                )
     return out
 
 

@@ -1,5 +1,5 @@
-"""What a study file asks for and can never get: rules that exclude no listener, questions by factors that no item has, conditions without
-files. After the first answer none of it can be mended."""
+"""What a study file asks for and can never get: rules that exclude no listener, questions by factors that no
+item has, conditions without files. After the first answer none of it can be mended."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,8 +8,15 @@ from limen.listening.checks.check import Finding
 from limen.listening.study import Rule, Study
 from limen.trials.base.screen import Screen
 
-FED_BY = {"catch_confidence": "catch", "sentinels": "sentinel", "checks": "check", "headphones": "headphones", "hidden_reference": "mushra",
-          "mid_anchor": "mushra", "unheard": "trial"}  # fmt: skip
+FED_BY = {
+    "catch_confidence": "catch",
+    "sentinels": "sentinel",
+    "checks": "check",
+    "headphones": "headphones",
+    "hidden_reference": "mushra",
+    "mid_anchor": "mushra",
+    "unheard": "trial",
+}
 """Rule -> role or trial type of the screens that it counts."""
 COUNTING = ("sentinels", "checks", "headphones", "unheard")
 """Rules that leave out a listener with more than `most` such screens."""
@@ -21,13 +28,19 @@ def conditions(study: Study) -> Iterator[Finding]:
     for k, step in enumerate(study.steps):
         named = [*(step.get("conditions") or []), step.get("reference"), step.get("condition")]
         for condition in dict.fromkeys(c for c in named if c is not None and c not in there):
-            text = f"step {k + 1} ({step['name']}) names the condition {condition}, but no item has a file of it"
-            files = f"(in a table of items the column file:{condition}). Items have files of: {', '.join(there) or 'none'}."
+            text = (
+                f"step {k + 1} ({step['name']}) names the condition {condition}, but no item has a file of it"
+            )
+            files = (
+                f"(in a table of items the column file:{condition}). Items have files of: "
+                f"{', '.join(there) or 'none'}."
+            )
             yield Finding("error", f"{text} {files}")
 
 
 def rules(study: Study, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Finding]:
-    """Rules that can leave out no listener, and checks that no rule uses. `planned` are the screens of a listener of each group."""
+    """Rules that can leave out no listener, and checks that no rule uses. `planned` are the screens of a
+    listener of each group."""
     screens = [s for found in planned.values() for s in found]
     for rule in study.exclude:
         if rule.name in FED_BY:
@@ -37,19 +50,29 @@ def rules(study: Study, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Fin
     rated = {sound.condition for s in screens if s.kind == "mushra" for sound in s.sounds}
     for anchor in {rule.anchor for rule in study.exclude if rule.name == "mid_anchor"} - rated:
         if rated:
-            yield Finding("error", f"exclude has the rule mid_anchor about {anchor!r}, but what is rated is {', '.join(sorted(rated))}.")
+            yield Finding(
+                "error",
+                f"exclude has the rule mid_anchor about {anchor!r}, but what is rated is "
+                f"{', '.join(sorted(rated))}.",
+            )
     used = {rule.name for rule in study.exclude}
     for kind in dict.fromkeys(s.kind for s in screens if s.role == "check"):
         if not used & {"checks", kind}:
             way = "{name: headphones, most: 1}" if kind == "headphones" else "{name: checks}"
-            yield Finding("warning", f"the step {kind} has no consequence: no rule of exclude uses it. Add {way}, or leave the step out.")
+            yield Finding(
+                "warning",
+                f"the step {kind} has no consequence: no rule of exclude uses it. Add {way}, or leave the "
+                "step out.",
+            )
 
 
 def _never(rule: Rule, needed: str, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Finding]:
     most = max(sum(needed in (s.role, s.kind) for s in found) for found in planned.values())
     if not most:
         yield Finding(
-            "error", f"exclude has the rule {rule.name}, but no step has any {needed} screen: no listener could be excluded by it."
+            "error",
+            f"exclude has the rule {rule.name}, but no step has any {needed} screen: no listener could be "
+            "excluded by it.",
         )
     elif rule.name in COUNTING and rule.most >= most:
         text = f"exclude has {{name: {rule.name}, most: {rule.most}}}, but a listener meets only {most} such screens"
@@ -58,12 +81,17 @@ def _never(rule: Rule, needed: str, planned: Mapping[str, Sequence[Screen]]) -> 
 
 def _confidence(rule: Rule, screens: Sequence[Screen]) -> Iterator[Finding]:
     catch = [s for s in screens if s.role == "catch"]
-    scale = list(dict.fromkeys(c.value for s in catch for w in s.widgets if w.name == "confidence" for c in w.choices))
+    scale = list(
+        dict.fromkeys(c.value for s in catch for w in s.widgets if w.name == "confidence" for c in w.choices)
+    )
     if catch and (lacking := [v for v in rule.values if v not in scale]):
         text = (
-            f"exclude has the rule catch_confidence with the values {', '.join(lacking)}, but how sure a listener is can be answered with"
+            f"exclude has the rule catch_confidence with the values {', '.join(lacking)}, but how sure a "
+            "listener is can be answered with"
         )
-        yield Finding("error", f"{text} {', '.join(scale) or 'nothing: no trial asks for it'}. Set its `values`.")
+        yield Finding(
+            "error", f"{text} {', '.join(scale) or 'nothing: no trial asks for it'}. Set its `values`."
+        )
 
 
 def questions(study: Study) -> Iterator[Finding]:
@@ -71,4 +99,8 @@ def questions(study: Study) -> Iterator[Finding]:
     known = keys(study)
     for h in study.hypotheses:
         if h.by is not None and h.by not in known:
-            yield Finding("error", f'hypothesis "{h.name}": asks by {h.by}, but no item has such a factor. There are: {", ".join(known)}.')
+            yield Finding(
+                "error",
+                f'hypothesis "{h.name}": asks by {h.by}, but no item has such a factor. There are: '
+                f"{', '.join(known)}.",
+            )

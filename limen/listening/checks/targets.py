@@ -1,4 +1,5 @@
-"""Files that a command is about to write: no two of them are one, and none is what the study itself is made of."""
+"""Files that a command is about to write: no two of them are one, and none is what the study itself is made
+of."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,11 +17,16 @@ Target = tuple[Path, str]
 
 def with_codebooks(tables: Iterable[Target]) -> list[Target]:
     """The tables and the codebook beside each."""
-    return [target for path, what in tables for target in ((path, what), (codebook_path(path), f"the codebook of {what}"))]
+    return [
+        target
+        for path, what in tables
+        for target in ((path, what), (codebook_path(path), f"the codebook of {what}"))
+    ]
 
 
 def refuse_clashes(targets: Iterable[Target], file: Path, database: str | Path) -> None:
-    """A UserError if one of the files would be written twice, or is a file of the study: its study file is `file`."""
+    """A UserError if one of the files would be written twice, or is a file of the study: its study file is
+    `file`."""
     own = {_identity(path): what for path, what in _own(file, database)}
     written: dict[object, str] = {}
     for path, what in targets:
@@ -29,8 +35,10 @@ def refuse_clashes(targets: Iterable[Target], file: Path, database: str | Path) 
             raise UserError(f"{path}: is {own[who]} and would be overwritten by {what}. Give another name.")
         if who in written:
             raise UserError(
-                f"{path}: got this file for {written[who]} and for {what}, expected a file for each. A codebook is called like its table, "
-                "with .codebook.csv in place of the ending: give tables in one folder names that differ in more than the ending."
+                f"{path}: got this file for {written[who]} and for {what}, expected a file for each. A "
+                "codebook is called like its table, "
+                "with .codebook.csv in place of the ending: give tables in one folder names that differ in "
+                "more than the ending."
             )
         written[who] = what
 
@@ -52,4 +60,7 @@ def _own(file: Path, database: str | Path) -> Iterator[Target]:
         yield from ((file.parent / sound, f"a sound of the item {item.id}") for sound in item.files.values())
     for where in (database, answers_of(file)):
         if (url := address(where)).get_backend_name() == "sqlite":
-            yield from ((Path(f"{url.database}{end}"), "a database of answers") for end in ("", "-wal", "-shm", "-journal"))
+            yield from (
+                (Path(f"{url.database}{end}"), "a database of answers")
+                for end in ("", "-wal", "-shm", "-journal")
+            )

@@ -1,4 +1,5 @@
-"""What is known of a clip, and tells what is asked about it: the word, a factor, the step; over all listeners and within each one."""
+"""What is known of a clip, and tells what is asked about it: the word, a factor, the step; over all listeners
+and within each one."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -14,21 +15,25 @@ Level = Literal["error", "warning"]
 SPEAKER = ("speaker", "speaker_id", "talker", "voice", "reader", "sex", "gender", "accent")
 """Names of factors that say who speaks."""
 FEW = 8
-"""Clips of a condition below which each of them matters: a word tied to one clip is then tied to the condition."""
+"""Clips of a condition below which each of them matters: a word tied to one clip is then tied to the
+condition."""
 MANY_VALUES = 8
-"""Numbers of more different values than this are also taken by quarters of their range, unless they are names."""
+"""Numbers of more different values than this are also taken by quarters of their range, unless they are
+names."""
 WITHIN = 60
 """Listeners whose own trials are taken one by one; among more the same designs come round again."""
 
 _ORDERS = "Take another number of items or listeners, or another order of items."
 _REMEDY = {
-    "condition": "Let every word and every speaker be heard in all conditions: items with files of each, and `each: one` or `all`.",
+    "condition": "Let every word and every speaker be heard in all conditions: items with files of each, "
+    "and `each: one` or `all`.",
     "right answer": _ORDERS,
     "first sound": _ORDERS,
     "axis": "Take another number of items, axes or listeners.",
 }
 _TURNS = (
-    "Each listener should hear every word and every speaker in all conditions. With `each: one` every second item of the table has another "
+    "Each listener should hear every word and every speaker in all conditions. With `each: one` every "
+    "second item of the table has another "
     "condition: put items of a word, and of a speaker, at odd and even places in turn."
 )
 
@@ -46,14 +51,19 @@ def told(trials: Sequence[Trial], asked: str, where: str, said: str) -> Iterator
             own = _worst(name, [of[clip] for clip in within[0]], asked, *within[1:])
             if own and (overall is None or own[0] == "error"):
                 n = round(len(within[2].items) / len(np.unique(within[2].listeners)))
-                yield Finding(own[0], f"{where}: within a listener, {said} {what}: {own[1].said(n, 'clip')}. {_TURNS}")
+                yield Finding(
+                    own[0], f"{where}: within a listener, {said} {what}: {own[1].said(n, 'clip')}. {_TURNS}"
+                )
                 continue
         if overall:
-            yield Finding(overall[0], f"{where}: {said} {what}: {overall[1].said(len(clips), 'clip')}. {_REMEDY[asked]}")
+            yield Finding(
+                overall[0], f"{where}: {said} {what}: {overall[1].said(len(clips), 'clip')}. {_REMEDY[asked]}"
+            )
 
 
 def _counted(trials: Sequence[Trial], asked: str, within: bool) -> tuple[list[str], Floats, Rows]:
-    """Clips; trials of each clip (or of each clip of each listener) by what is asked; which clip and which listener these are of."""
+    """Clips; trials of each clip (or of each clip of each listener) by what is asked; which clip and which
+    listener these are of."""
     if within:
         last = max(WITHIN, len({t.group for t in trials}))
         trials = [t for t in trials if t.listener < last]
@@ -61,9 +71,15 @@ def _counted(trials: Sequence[Trial], asked: str, within: bool) -> tuple[list[st
     for t in trials:
         groups.setdefault(t.clip, set()).add(t.group)
     clips = {clip: k for k, clip in enumerate(groups)}
-    rows, counts = _table([(t.listener if within else 0, clips[t.clip]) for t in trials], [t.asked[asked] for t in trials])
+    rows, counts = _table(
+        [(t.listener if within else 0, clips[t.clip]) for t in trials], [t.asked[asked] for t in trials]
+    )
     listeners, items = np.array(rows).T
-    return list(clips), counts, Rows(items, listeners, coded([" ".join(sorted(g)) if within else "" for g in groups.values()]))
+    return (
+        list(clips),
+        counts,
+        Rows(items, listeners, coded([" ".join(sorted(g)) if within else "" for g in groups.values()])),
+    )
 
 
 def _table(of: Sequence[tuple[Any, Any]], asked: Sequence[str]) -> tuple[list[tuple[Any, Any]], Floats]:
@@ -75,7 +91,9 @@ def _table(of: Sequence[tuple[Any, Any]], asked: Sequence[str]) -> tuple[list[tu
     return list(rows), counts
 
 
-def _worst(name: str, known: Sequence[str], asked: str, counts: Floats, rows: Rows | None = None) -> tuple[Level, Guessed] | None:
+def _worst(
+    name: str, known: Sequence[str], asked: str, counts: Floats, rows: Rows | None = None
+) -> tuple[Level, Guessed] | None:
     """Of the values as they are and, for numbers that are no names, by quarters of their range."""
     plain = _is_name(name) or len(set(known)) <= MANY_VALUES
     found = []
@@ -90,7 +108,9 @@ def _is_name(name: str) -> bool:
     return name == "word" or name.lower() in SPEAKER
 
 
-def _level(name: str, asked: str, guessed: Guessed, known: Sequence[str], counts: Floats, rows: Rows | None) -> Level | None:
+def _level(
+    name: str, asked: str, guessed: Guessed, known: Sequence[str], counts: Floats, rows: Rows | None
+) -> Level | None:
     if guessed.whole and asked == "condition":
         tied = guessed.p <= 0.05 or _all_repeat(known, counts, rows)
         few = rows is None and int((counts > 0).sum(0).min()) < FEW
@@ -103,7 +123,8 @@ def _level(name: str, asked: str, guessed: Guessed, known: Sequence[str], counts
 
 
 def _all_repeat(known: Sequence[str], counts: Floats, rows: Rows | None) -> bool:
-    """Whether every value comes more than once: for several clips, or for each listener who hears it in several trials."""
+    """Whether every value comes more than once: for several clips, or for each listener who hears it in
+    several trials."""
     codes = coded(known)
     if rows is None:
         return int(np.bincount(codes).min()) > 1
@@ -127,12 +148,17 @@ def by_step(trials: Sequence[Trial], where: str, said: str) -> Iterator[Finding]
     if guessed.whole or guessed.more_than_chance:
         # a comparison has its answer within the trial
         level: Level = "error" if guessed.whole and all(t.played is not None for t in trials) else "warning"
-        yield Finding(level, f"{where}: {said} the step: {guessed.said(len(heard), 'clip')}. Let one step hold all conditions, or each "
-                      "step all of them.")  # fmt: skip
+        yield Finding(
+            level,
+            f"{where}: {said} the step: {guessed.said(len(heard), 'clip')}. Let one step hold all "
+            "conditions, or each "
+            "step all of them.",
+        )
 
 
 def one_value(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
-    """A condition of several clips that is heard with a single word or speaker, where others are heard with more."""
+    """A condition of several clips that is heard with a single word or speaker, where others are heard with
+    more."""
     for name in dict.fromkeys(name for t in trials for name in t.known if _is_name(name)):
         values: dict[str, set[str]] = {}
         clips: dict[str, set[str]] = {}
@@ -143,5 +169,9 @@ def one_value(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
         if alone and len(alone) < len(values):
             each = "; ".join(f"{c} with {next(iter(values[c]))}" for c in alone)
             what = "word (`answer`)" if name == "word" else name
-            yield Finding("warning", f"{where}: a condition is heard with a single {what}, others with more ({each}): its results hold for "
-                          "no other. Give items of other kinds files of it.")  # fmt: skip
+            yield Finding(
+                "warning",
+                f"{where}: a condition is heard with a single {what}, others with more ({each}): its "
+                "results hold for "
+                "no other. Give items of other kinds files of it.",
+            )

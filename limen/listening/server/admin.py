@@ -22,7 +22,10 @@ from limen.listening.server.seats import STATES
 from limen.listening.server.sessions import Sessions
 from limen.listening.server.store import Store
 
-Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False, description="The administrator's token"))]
+Bearer = Annotated[
+    HTTPAuthorizationCredentials | None,
+    Depends(HTTPBearer(auto_error=False, description="The administrator's token")),
+]
 DAY_S = 24 * 3600
 LOGIN = """<form method="post">
 <p><label>Token <input name="token" type="password" autocomplete="current-password" required></label> <button>Log in</button></p></form>
@@ -36,17 +39,23 @@ def default_token(store: Store) -> str:
 
 def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
     wrong, name = Buckets(limits.token_per_s, limits.token_burst), sessions.keys.cookie("admin")
-    ticket = hmac.digest(sessions.store.secret, b"ticket" + token.encode(), "sha256").hex()  # what the cookie holds in place of the token
-    problems: dict[int | str, dict[str, Any]] = {s: {"model": Problem} for s in (400, 401, 403, 404, 413, 422, 429, 503)}
+    ticket = hmac.digest(
+        sessions.store.secret, b"ticket" + token.encode(), "sha256"
+    ).hex()  # what the cookie holds in place of the token
+    problems: dict[int | str, dict[str, Any]] = {
+        s: {"model": Problem} for s in (400, 401, 403, 404, 413, 422, 429, 503)
+    }
     router = APIRouter(responses=problems)
 
     def check(request: Request, given: str | None, right: str = token) -> bool:
-        """Whether it is the right one. Wrong ones are counted by network, and never keep out an operator who shares it: a token is too long
-        to be found by trying."""
+        """Whether it is the right one. Wrong ones are counted by network, and never keep out an operator who
+        shares it: a token is too long to be found by trying."""
         if given is None or hmac.compare_digest(given.encode(errors="replace"), right.encode()):
             return given is not None
         if wait_s := wrong.wait_s(network_of(sender(request.scope))):
-            raise HTTPException(429, "Too many wrong tokens. Wait, then try again.", {"Retry-After": str(int(wait_s) + 1)})
+            raise HTTPException(
+                429, "Too many wrong tokens. Wait, then try again.", {"Retry-After": str(int(wait_s) + 1)}
+            )
         return False
 
     def allowed(request: Request, given: HTTPAuthorizationCredentials | None) -> bool:
@@ -56,26 +65,41 @@ def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
 
     def needed(request: Request, given: Bearer) -> None:
         if not allowed(request, given):
-            raise HTTPException(401, "This needs the administrator's token: Authorization: Bearer TOKEN.", {"WWW-Authenticate": "Bearer"})
+            raise HTTPException(
+                401,
+                "This needs the administrator's token: Authorization: Bearer TOKEN.",
+                {"WWW-Authenticate": "Bearer"},
+            )
 
     def progress() -> dict[str, Any]:
-        told = {"name": sessions.study.name, "wanted": sessions.study.listeners, "trouble": sessions.store.trouble()}
+        told = {
+            "name": sessions.study.name,
+            "wanted": sessions.study.listeners,
+            "trouble": sessions.store.trouble(),
+        }
         return told | sessions.store.progress()
 
     @router.get("/api/admin/progress", response_model=Progress, dependencies=[Depends(needed)])
     async def how_far() -> Response:
-        """Listeners by group: finished, active, dropped out, begun, left; answers so far; what keeps answers from being stored."""
+        """Listeners by group: finished, active, dropped out, begun, left; answers so far; what keeps answers
+        from being stored."""
         return as_json(await run_in_threadpool(progress))
 
     @router.get(
-        "/api/admin/export.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}}, dependencies=[Depends(needed)]
+        "/api/admin/export.csv",
+        response_class=Response,
+        responses={200: {"content": {"text/csv": {}}}},
+        dependencies=[Depends(needed)],
     )
     async def export() -> Response:
         """All answers, one row each; nothing personal."""
         return _csv(await run_in_threadpool(table, sessions), f"{sessions.study.name}.csv")
 
     @router.get(
-        "/api/admin/codebook.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}}, dependencies=[Depends(needed)]
+        "/api/admin/codebook.csv",
+        response_class=Response,
+        responses={200: {"content": {"text/csv": {}}}},
+        dependencies=[Depends(needed)],
     )
     async def explained() -> Response:
         """What each column of the answers holds."""
@@ -85,7 +109,11 @@ def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
     async def page(request: Request, given: Bearer) -> HTMLResponse:
         if not allowed(request, given):
             return _page(sessions, LOGIN, 401)
-        return _page(sessions, _progress_table(await run_in_threadpool(progress)), head='<meta http-equiv="refresh" content="20">')
+        return _page(
+            sessions,
+            _progress_table(await run_in_threadpool(progress)),
+            head='<meta http-equiv="refresh" content="20">',
+        )
 
     @router.post("/admin", response_class=HTMLResponse, include_in_schema=False)
     async def login(request: Request) -> Response:
@@ -124,16 +152,28 @@ def _progress_table(progress: dict[str, Any]) -> str:
     if len(rows) > 1:
         rows.append(("all", progress))
     lines = "".join(
-        f"<tr><th scope='row'>{html.escape(name)}</th>" + "".join(f"<td>{group[c]}</td>" for c in STATES) + "</tr>" for name, group in rows
+        f"<tr><th scope='row'>{html.escape(name)}</th>"
+        + "".join(f"<td>{group[c]}</td>" for c in STATES)
+        + "</tr>"
+        for name, group in rows
     )
     heads = "".join(f"<th scope='col'>{c}</th>" for c in ("group", *STATES))
     last = progress["last_answer_at"]
     when = f"; the last {max(0, time.time() - last):.0f} s ago" if last else ""
-    door = "The study is closed." if progress["closed"] else f"{progress['finished']} of {progress['wanted']} listeners have finished."
+    door = (
+        "The study is closed."
+        if progress["closed"]
+        else f"{progress['finished']} of {progress['wanted']} listeners have finished."
+    )
     declined = f" {progress['declined']} did not agree to take part." if progress["declined"] else ""
-    alarm = f"<p role='alert'><strong>{html.escape(progress['trouble'])}</strong></p>" if progress["trouble"] else ""
+    alarm = (
+        f"<p role='alert'><strong>{html.escape(progress['trouble'])}</strong></p>"
+        if progress["trouble"]
+        else ""
+    )
     return (
         f"{alarm}<p>{door} {progress['answers']} answers{when}.{declined}</p>"
         f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
-        "<p><a href='api/admin/export.csv'>Answers as CSV</a>, <a href='api/admin/codebook.csv'>what its columns hold</a></p>"
+        "<p><a href='api/admin/export.csv'>Answers as CSV</a>, <a href='api/admin/codebook.csv'>what its "
+        "columns hold</a></p>"
     )

@@ -1,4 +1,5 @@
-"""What a page sends is checked against the widgets of its screen before it is stored; a UserError says what is wrong with it."""
+"""What a page sends is checked against the widgets of its screen before it is stored; a UserError says what
+is wrong with it."""
 
 import math
 from collections.abc import Mapping
@@ -14,12 +15,15 @@ LARGEST = 2**53
 
 
 def checked(screen: Screen, answer: Any) -> dict[str, Any]:
-    """The answer by widget, numbers snapped to their grid; widgets that need no answer and got none are left out."""
+    """The answer by widget, numbers snapped to their grid; widgets that need no answer and got none are left
+    out."""
     if not isinstance(answer, Mapping):
         raise UserError(f"An answer is an object with one key per question, but {_named(answer)} came.")
     known = {widget.name: widget for widget in screen.widgets}
     if strange := [str(name) for name in answer if name not in known]:
-        raise UserError(f"There is no question called {short(strange[0])}. Questions: {', '.join(known) or 'none'}.")
+        raise UserError(
+            f"There is no question called {short(strange[0])}. Questions: {', '.join(known) or 'none'}."
+        )
     found: dict[str, Any] = {}
     for name, widget in known.items():
         value = answer.get(name)
@@ -64,11 +68,19 @@ def _choice(widget: Widget, value: Any, name: str) -> str:
 
 
 def _place(widget: Widget, value: Any, name: str) -> float | int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not widget.low <= value <= widget.high:
-        raise UserError(f"{name}: expected a number from {widget.low:g} to {widget.high:g}, but {short(value)} came.")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not widget.low <= value <= widget.high
+    ):
+        raise UserError(
+            f"{name}: expected a number from {widget.low:g} to {widget.high:g}, but {short(value)} came."
+        )
     steps = (value - widget.low) / widget.step
     if abs(steps - round(steps)) > 1e-6:
-        raise UserError(f"{name}: expected steps of {widget.step:g} from {widget.low:g} on, but {short(value)} came.")
+        raise UserError(
+            f"{name}: expected steps of {widget.step:g} from {widget.low:g} on, but {short(value)} came."
+        )
     place = round(widget.low + round(steps) * widget.step, 9)
     return int(place) if place == int(place) else place
 
@@ -102,9 +114,15 @@ def storable(value: Any, depth: int = 0) -> None:
 
 def short(value: Any) -> str:
     """A hostile value in a message: plain ASCII, a few dozen characters."""
-    text = f"a number of {value.bit_length()} bits" if isinstance(value, int) and abs(value) > LARGEST else ascii(value)
+    text = (
+        f"a number of {value.bit_length()} bits"
+        if isinstance(value, int) and abs(value) > LARGEST
+        else ascii(value)
+    )
     return text if len(text) <= 60 else text[:60] + "..."
 
 
 def _named(value: Any) -> str:
-    return {type(None): "nothing", str: "text", bool: "true or false", list: "a list", dict: "an object"}.get(type(value), "a number")
+    return {type(None): "nothing", str: "text", bool: "true or false", list: "a list", dict: "an object"}.get(
+        type(value), "a number"
+    )

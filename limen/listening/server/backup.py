@@ -1,7 +1,7 @@
 """A copy of a study's database while it is served: the state of one moment, whole, by SQLite's own backup.
 
-A file of SQLite that is being written must not be copied as a file: what was stored last stands in a log beside it, and a copy made during
-a write is torn.
+A file of SQLite that is being written must not be copied as a file: what was stored last stands in a log
+beside it, and a copy made during a write is torn.
 """
 
 import errno
@@ -20,11 +20,13 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EM
 
 
 def backup(where: str | Path, to: Path) -> int:
-    """Write a copy of a database, a file or a URL, to a new file that only its owner can read; returns the number of answers in it."""
+    """Write a copy of a database, a file or a URL, to a new file that only its owner can read; returns the
+    number of answers in it."""
     url = address(where)
     if url.get_backend_name() == "postgresql":
         raise UserError(
-            f"{url.render_as_string()}: PostgreSQL makes its own copies, also of a study that is being served: "
+            f"{url.render_as_string()}: PostgreSQL makes its own copies, also of a study that is being "
+            "served: "
             f"pg_dump --format=custom --file={to} '{url.set(drivername='postgresql').render_as_string()}'"
         )
     source = Path(str(url.database))
@@ -35,7 +37,9 @@ def backup(where: str | Path, to: Path) -> int:
     if to.exists():
         raise UserError(f"{to}: is there already, and a backup never overwrites anything. Give another name.")
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{to.name}.", dir=to.parent) as beside:  # only we can look into it
+        with tempfile.TemporaryDirectory(
+            prefix=f".{to.name}.", dir=to.parent
+        ) as beside:  # only we can look into it
             copy = Path(beside) / "copy.db"
             os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             answers = _copied(source, copy)
@@ -43,7 +47,9 @@ def backup(where: str | Path, to: Path) -> int:
             _put(copy, to)
             _flush(to.parent)
     except (sqlite3.Error, OSError) as error:
-        raise UserError(f"{to}: the backup of {source} could not be written: {error}. Nothing was left there.") from None
+        raise UserError(
+            f"{to}: the backup of {source} could not be written: {error}. Nothing was left there."
+        ) from None
     return answers
 
 
@@ -67,7 +73,10 @@ def _put(copy: Path, to: Path) -> None:
 
 def _copied(source: Path, to: Path) -> int:
     """Number of answers in the copy, which was looked through."""
-    with closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=rw", uri=True, timeout=20)) as old, closing(sqlite3.connect(to)) as new:
+    with (
+        closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=rw", uri=True, timeout=20)) as old,
+        closing(sqlite3.connect(to)) as new,
+    ):
         old.backup(new)  # all pages at once: one moment, and whoever writes need not wait
         new.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
         (found,) = new.execute("PRAGMA integrity_check").fetchone()

@@ -1,4 +1,5 @@
-"""What happened on the pages of listeners while they took part: pages hidden and shown again, sounds that did not play."""
+"""What happened on the pages of listeners while they took part: pages hidden and shown again, sounds that did
+not play."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +22,14 @@ def page_events(store: Store, study: Study) -> list[dict[str, Any]]:
             planned[who] = [] if number is None else design.screens(study, people[who]["group"], number)
         screen = next(iter(planned[who][event["position"] :]), None)
         at = datetime.fromtimestamp(event["at"], UTC).isoformat(timespec="milliseconds")
-        out.append({"listener": who, "at": at, "position": event["position"], "step": screen.step if screen else None,
-                    "kind": screen.kind if screen else None, "event": event["kind"]})  # fmt: skip
+        out.append(
+            {
+                "listener": who,
+                "at": at,
+                "position": event["position"],
+                "step": screen.step if screen else None,
+                "kind": screen.kind if screen else None,
+                "event": event["kind"],
+            }
+        )
     return out

@@ -1,8 +1,9 @@
 """One thread writes: whatever waits is committed together, and nobody is told before it is on the disk.
 
-A commit waits for the disk, a few milliseconds. With a commit per answer a study would take a few hundred answers per second at best, one
-after the other; here the answers that come in during one commit share the next. They are written by few statements for all of them, since
-after every statement the writer has to get hold of the interpreter again.
+A commit waits for the disk, a few milliseconds. With a commit per answer a study would take a few hundred
+answers per second at best, one after the other; here the answers that come in during one commit share the
+next. They are written by few statements for all of them, since after every statement the writer has to get
+hold of the interpreter again.
 """
 
 import queue
@@ -24,12 +25,16 @@ MOST = 256
 
 
 class Writer(Generic[R]):
-    def __init__(self, engine: Engine, opening: Job, together: Callable[[Connection, Sequence[R]], Sequence[bool]]):
+    def __init__(
+        self, engine: Engine, opening: Job, together: Callable[[Connection, Sequence[R]], Sequence[bool]]
+    ):
         """`opening` is run first in every transaction; `together` writes records and says which were new."""
         self._engine, self._opening, self._together = engine, opening, together
         self.trouble = Trouble(engine)
         self._closed = False
-        self._waiting: queue.SimpleQueue[tuple[Job | None, R | None, Future[Any]] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[Job | None, R | None, Future[Any]] | None] = (
+            queue.SimpleQueue()
+        )
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
         self._thread.start()
 
@@ -49,7 +54,8 @@ class Writer(Generic[R]):
         if self._closed:
             raise ResourceClosedError("The store is closed.")
         future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()  # nobody who waits can call it off: it may be on the disk already
+        # nobody who waits can call it off: it may be on the disk already
+        future.set_running_or_notify_cancel()
         self._waiting.put((job, record, future))
         return future
 

@@ -1,6 +1,8 @@
-"""What stands before the server's pages: limits of size and rate, no requests forged by other sites, and headers that keep a page shut.
+"""What stands before the server's pages: limits of size and rate, no requests forged by other sites, and
+headers that keep a page shut.
 
-Written on ASGI itself, as each request passes here: a framework's middleware costs more than the rest of an answer.
+Written on ASGI itself, as each request passes here: a framework's middleware costs more than the rest of an
+answer.
 """
 
 import ipaddress
@@ -24,9 +26,15 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOG = logging.getLogger("limen.listening")
 HEADERS = [
-    (b"content-security-policy", b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    ),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"same-origin"),  # without any, browsers say of our own forms that they come from nowhere
+    (
+        b"referrer-policy",
+        b"same-origin",
+    ),  # without any, browsers say of our own forms that they come from nowhere
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -35,16 +43,17 @@ HEADERS = [
 
 
 class Limits(Options):
-    """How much is taken from whom. A bucket holds `burst` requests and is refilled at the rate given per second."""
+    """How much is taken from whom. A bucket holds `burst` requests and is refilled at the rate given per
+    second."""
 
     body_bytes: int = Field(default=64 * 1024, ge=1024)
     """Longest body of a request."""
     request_s: float = Field(default=20, gt=0)
-    """Within this time a request must have arrived whole, and something of a reply that waits must have been read; else the connection is
-    closed."""
+    """Within this time a request must have arrived whole, and something of a reply that waits must have been
+    read; else the connection is closed."""
     connections: int | None = Field(default=None, ge=1)
-    """Connections at a time from one network (trusted proxies have no limit); null: 64, or eight for each of `begin_burst` if that is
-    more, since a browser opens up to six."""
+    """Connections at a time from one network (trusted proxies have no limit); null: 64, or eight for each of
+    `begin_burst` if that is more, since a browser opens up to six."""
     listener_per_s: float = Field(default=20, gt=0)
     """Requests of one listener."""
     listener_burst: int = Field(default=200, ge=1)
@@ -52,8 +61,8 @@ class Limits(Options):
     """Requests from one address: a classroom, or a whole university, may stand behind it."""
     address_burst: int = Field(default=4000, ge=1)
     begin_burst: int | None = Field(default=None, ge=1)
-    """Listeners from one address who take part at once, and who begin at once; null: a tenth of the study's, at least 3. A classroom or a
-    laboratory behind one address needs the number of people in it."""
+    """Listeners from one address who take part at once, and who begin at once; null: a tenth of the study's,
+    at least 3. A classroom or a laboratory behind one address needs the number of people in it."""
     begin_per_s: float | None = Field(default=None, gt=0)
     """Refills that; null: `begin_burst` in ten minutes."""
     token_per_s: float = Field(default=0.2, gt=0)
@@ -73,7 +82,8 @@ class Buckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, name: str, take: float = 1.0) -> float:
-        """Takes from a bucket: 0 if there was one to take, else how long to wait for it. `take` 0 only looks."""
+        """Takes from a bucket: 0 if there was one to take, else how long to wait for it. `take` 0 only
+        looks."""
         now = time.monotonic()
         left, at = self._left.get(name, (float(self.burst), now))
         left = min(float(self.burst), left + (now - at) * self.per_s)
@@ -122,7 +132,8 @@ class Guard:
         return (429, "Too many requests. Wait a moment, then try again.", wait_s) if wait_s else None
 
     def _forged(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
-        """Only our own pages may change anything: no other site can set the header, and a browser tells whose page asked."""
+        """Only our own pages may change anything: no other site can set the header, and a browser tells whose
+        page asked."""
         if scope["method"] in ("GET", "HEAD", "OPTIONS"):
             return None
         origin, host = headers.get(b"origin"), headers.get(b"host", b"")
@@ -130,17 +141,22 @@ class Guard:
         if foreign and headers.get(b"sec-fetch-site") == b"same-origin" and not self._told_of_proxy:
             self._told_of_proxy = True
             LOG.warning(
-                "A browser at %s was refused: its page is ours, but the request came for %s. A proxy stands between that changes the host: "
-                "have it pass on the Host that it gets (docs/listening.md shows how for nginx, Caddy and Apache).",
-                _plain(origin or b""), _plain(host),
-            )  # fmt: skip
+                "A browser at %s was refused: its page is ours, but the request came for %s. A proxy stands "
+                "between that changes the host: "
+                "have it pass on the Host that it gets (docs/listening.md shows how for nginx, Caddy and "
+                "Apache).",
+                _plain(origin or b""),
+                _plain(host),
+            )
         if foreign or headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
             return 403, "This request comes from another site.", 0
         if scope["path"].startswith("/api/") and headers.get(b"x-limen") != b"1":
             return 403, "Requests that change anything need the header X-Limen: 1.", 0
         return None
 
-    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> tuple[bytes, tuple[int, str, float] | None]:
+    async def _body(
+        self, headers: dict[bytes, bytes], receive: Receive
+    ) -> tuple[bytes, tuple[int, str, float] | None]:
         most = self.limits.body_bytes
         too_long = (413, f"A request may be {most} bytes long.", 0.0)
         said = headers.get(b"content-length", b"0")

@@ -1,7 +1,9 @@
-"""What a running study may already conclude, looked at as often as one likes: anytime-valid tests of its questions about chance.
+"""What a running study may already conclude, looked at as often as one likes: anytime-valid tests of its
+questions about chance.
 
-Listeners are what is counted, so answers of one listener may resemble each other; they are taken to come in random order. What is said
-holds for the clips of the study; whether it does for other clips is judged once, at the end, by `limen listen analyze`.
+Listeners are what is counted, so answers of one listener may resemble each other; they are taken to come in
+random order. What is said holds for the clips of the study; whether it does for other clips is judged once,
+at the end, by `limen listen analyze`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,20 +29,29 @@ class Interim:
     listeners: int
     """Who finished: others do not count yet."""
     low: float
-    """Confidence sequence of the mean share of right answers, for the clips of this study: holds at all times at once."""
+    """Confidence sequence of the mean share of right answers, for the clips of this study: holds at all times
+    at once."""
     high: float
     may_hear: float | None
     """Upper bound, at all times, of the share of listeners who may hear it; only for equivalence."""
     decided: bool
-    """The question is answered with yes, for the clips of this study: listening may stop for it. Equivalence needs both: the mean within
-    the bound, and few listeners who may hear it. To be wrong, one of the two must be, so neither level has to be split."""
+    """The question is answered with yes, for the clips of this study: listening may stop for it. Equivalence
+    needs both: the mean within the bound, and few listeners who may hear it. To be wrong, one of the two must
+    be, so neither level has to be split."""
 
 
 def interim(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[Interim]:
-    """For every hypothesis about chance; `rows` are those of limen.listening.analysis.export. Listeners count once they have finished, in that
-    order; those that a rule leaves out do not."""
+    """For every hypothesis about chance; `rows` are those of limen.listening.analysis.export. Listeners count
+    once they have finished, in that order; those that a rule leaves out do not."""
     left_out = {e.listener for e in exclusions(study, rows).excluded}
-    counted = [r for r in rows if r["role"] == "trial" and r["finished"] and r["listener"] not in left_out and r["correct"] is not None]
+    counted = [
+        r
+        for r in rows
+        if r["role"] == "trial"
+        and r["finished"]
+        and r["listener"] not in left_out
+        and r["correct"] is not None
+    ]
     out = []
     for h in study.hypotheses:
         if h.kind == "different" or h.trial == "preference" or (h.by is not None and h.by not in keys(study)):
@@ -55,7 +66,9 @@ def _look(study: Study, h: Hypothesis, where: str, rows: Sequence[Mapping[str, A
     by = sorted(by_listener(rows).values(), key=lambda mine: max(str(r["received_at"]) for r in mine))
     right, asked = [sum(bool(r["correct"]) for r in mine) for mine in by], [len(mine) for mine in by]
     chance, equal = chance_of(study, h.trial, rows), h.kind == "equivalent"
-    found = bets([k / m for k, m in zip(right, asked, strict=True)], chance, h.alpha, h.bound if equal else None)
+    found = bets(
+        [k / m for k, m in zip(right, asked, strict=True)], chance, h.alpha, h.bound if equal else None
+    )
     may_hear = hearers_at_all_times(right, asked, study.listeners, chance, h.alpha) if equal else None
     decided = found.detected if may_hear is None else bool(found.equivalent) and may_hear <= FEW
     return Interim(h.name, where, sum(right), len(rows), len(by), found.low, found.high, may_hear, decided)

@@ -1,6 +1,8 @@
-"""Everything that follows from the secret of a study's database: keys, names of screens and sounds, cookies, completion codes.
+"""Everything that follows from the secret of a study's database: keys, names of screens and sounds, cookies,
+completion codes.
 
-The secret is made once and kept in the database: what is computed here stays the same after a restart, and cannot be guessed.
+The secret is made once and kept in the database: what is computed here stays the same after a restart, and
+cannot be guessed.
 """
 
 import base64
@@ -27,12 +29,14 @@ class Keys:
         return None if who is None else self.sign("returning", *who).hex()
 
     def of_listener(self, returning: str | None) -> str:
-        """A new listener's key: random, but the same on every device for one who was sent by a recruitment site."""
+        """A new listener's key: random, but the same on every device for one who was sent by a recruitment
+        site."""
         fresh = secrets.token_bytes(24) if returning is None else self.sign("key", returning)[:24]
         return base64.urlsafe_b64encode(fresh).decode()
 
     def cookie(self, of: str = "listener") -> str:
-        """Name of a cookie, of this study and database alone: browsers share cookies between all ports of a host."""
+        """Name of a cookie, of this study and database alone: browsers share cookies between all ports of a
+        host."""
         return f"limen_{of}_{self._study.name}_{self.sign('cookie', of).hex()[:8]}"
 
     def code(self, listener: int) -> str:
@@ -44,7 +48,8 @@ class Keys:
 
 
 def new_code() -> str:
-    """A completion code for a new study: what nobody guesses, in letters and digits that nobody mistakes for others."""
+    """A completion code for a new study: what nobody guesses, in letters and digits that nobody mistakes for
+    others."""
     return "C" + "".join(secrets.choice("ABCDEFGHJKLMNPQRSTUVWXYZ23456789") for _ in range(7))
 
 

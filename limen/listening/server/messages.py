@@ -14,8 +14,11 @@ class Message(BaseModel):
 
 
 class Begin(Message):
-    parameters: Annotated[dict[Short, Annotated[str, StringConstraints(max_length=1000)]], Field(max_length=100)] = {}
-    """Query parameters of the page's address; those that the study names as recruitment parameters are kept."""
+    parameters: Annotated[
+        dict[Short, Annotated[str, StringConstraints(max_length=1000)]], Field(max_length=100)
+    ] = {}
+    """Query parameters of the page's address; those that the study names as recruitment parameters are
+    kept."""
 
 
 class Playback(Message):

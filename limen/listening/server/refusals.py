@@ -10,9 +10,11 @@ COUNT = select(meta.c.value).where(meta.c.key == "declined")
 
 
 def refuse(connection: Connection, listener: int, position: int) -> bool:
-    """Forgets a listener who does not agree on the screen at this position; False, and nothing is done, if they agreed before.
+    """Forgets a listener who does not agree on the screen at this position; False, and nothing is done, if
+    they agreed before.
 
-    Answers to earlier screens cannot be deleted: then what leads from the person to them goes, and the place is free.
+    Answers to earlier screens cannot be deleted: then what leads from the person to them goes, and the place
+    is free.
     """
     mine = answers.c.listener == listener
     if connection.scalar(select(exists().where(mine, answers.c.position >= position))):

@@ -1,7 +1,7 @@
 """The personal address of a listener, `/resume/KEY`, and the cookie that holds the key.
 
-Opening the address changes nothing: programs that preview links open it too. A button takes the listener over into this browser, and says
-so if another listener's session is going on here.
+Opening the address changes nothing: programs that preview links open it too. A button takes the listener over
+into this browser, and says so if another listener's session is going on here.
 """
 
 import html
@@ -45,16 +45,21 @@ def key_of(request: Request, sessions: Sessions) -> str | None:
 def known(request: Request, response: Response, key: str, sessions: Sessions) -> Response:
     """The response, with which the browser is known as the listener of a key."""
     secure = request.url.scheme == "https"
-    response.set_cookie(sessions.keys.cookie(), key, max_age=YEAR_S, httponly=True, samesite="strict", secure=secure)
+    response.set_cookie(
+        sessions.keys.cookie(), key, max_age=YEAR_S, httponly=True, samesite="strict", secure=secure
+    )
     return response
 
 
 def routes(sessions: Sessions) -> APIRouter:
-    problems: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in (404, 422, 429, 503)}
+    problems: dict[int | str, dict[str, Any]] = {
+        status: {"model": Problem} for status in (404, 422, 429, 503)
+    }
     router = APIRouter(responses=problems)
 
     def asked(key: str, now: str | None) -> tuple[bool, str]:
-        """Whether the browser is known as this listener already, and what names another whose session is going on in it."""
+        """Whether the browser is known as this listener already, and what names another whose session is
+        going on in it."""
         listener, other = (sessions.store.find(hashed(k)) if k else None for k in (key, now))
         if listener is None:
             raise HTTPException(404, "Nobody is known by this address. Check that it is complete.")
@@ -65,7 +70,10 @@ def routes(sessions: Sessions) -> APIRouter:
     @router.get(
         "/resume/{key}",
         response_class=Response,
-        responses={200: {"content": {"text/html": {}}}, 303: {"description": "It is this listener's already"}},
+        responses={
+            200: {"content": {"text/html": {}}},
+            303: {"description": "It is this listener's already"},
+        },
     )
     async def page(request: Request, key: Opaque) -> Response:
         """Asks whether to go on here, where the listener was on another device."""
@@ -75,7 +83,8 @@ def routes(sessions: Sessions) -> APIRouter:
     @router.post("/resume/{key}", include_in_schema=False)
     async def go_on(request: Request, key: Opaque) -> Response:
         already, other = await run_in_threadpool(asked, key, key_of(request, sessions))
-        # a page opened from elsewhere could not see the cookie: whoever was not told of the other listener is asked again
+        # a page opened from elsewhere could not see the cookie: whoever was not told of the other listener is
+        # asked again
         if other and f"instead={other}".encode() not in (await request.body()).split(b"&"):
             return _asking(sessions, other)
         return _home() if already else known(request, _home(), key, sessions)

@@ -1,8 +1,9 @@
 """Who has a place in a study, and who has only begun.
 
-A listener has a number in their group from the beginning, since their screens follow from it, but takes one of the study's places only with
-the first answer that proves that they have heard something. Pages that are opened and left take none, and the number of a listener who
-left before the first answer goes to the next who comes.
+A listener has a number in their group from the beginning, since their screens follow from it, but takes one
+of the study's places only with the first answer that proves that they have heard something. Pages that are
+opened and left take none, and the number of a listener who left before the first answer goes to the next who
+comes.
 """
 
 import time
@@ -21,8 +22,9 @@ Choose = Callable[[Study, Mapping[str, int]], str]
 """Group that a new listener joins, given how many each has."""
 Seed = Callable[[str, int], int]
 STATES = ("finished", "active", "dropped", "begun", "left")
-"""What a listener is: at the end; at it; has a place but was idle for long; begins and has no place yet; left before they had one. Idle is
-who neither answers nor fetches a sound: a page that only asks for its screen, however often, holds nothing."""
+"""What a listener is: at the end; at it; has a place but was idle for long; begins and has no place yet; left
+before they had one. Idle is who neither answers nor fetches a sound: a page that only asks for its screen,
+however often, holds nothing."""
 
 
 class Unknown(UserError):
@@ -42,7 +44,8 @@ class Released(UserError):
 
 class Seats:
     def __init__(self, patience_s: float, begun_s: float):
-        """A place is free again when its listener was idle for `patience_s`, the number of one without answers after `begun_s`."""
+        """A place is free again when its listener was idle for `patience_s`, the number of one without
+        answers after `begun_s`."""
         self.patience_s, self.begun_s = patience_s, begun_s
 
     def placed(self) -> ColumnElement[bool]:
@@ -57,8 +60,18 @@ class Seats:
 
     def states(self) -> list[ColumnElement[bool]]:
         """A condition for each of STATES."""
-        finished, has, begun = listeners.c.finished_at.is_not(None), listeners.c.placed_at.is_not(None), self.begun()
-        return [finished, and_(~finished, self.placed()), and_(has, ~self.placed()), begun, and_(~finished, ~has, ~begun)]
+        finished, has, begun = (
+            listeners.c.finished_at.is_not(None),
+            listeners.c.placed_at.is_not(None),
+            self.begun(),
+        )
+        return [
+            finished,
+            and_(~finished, self.placed()),
+            and_(has, ~self.placed()),
+            begun,
+            and_(~finished, ~has, ~begun),
+        ]
 
     def admit(self, connection: Connection, study: Study, choose: Choose, seed: Seed) -> dict[str, Any]:
         """Group, number and seed of a listener who comes now; DoorClosed if all places are taken."""
@@ -84,21 +97,30 @@ class Seats:
         return number
 
     def claim(self, connection: Connection, records: Sequence[Record], now: float) -> None:
-        """Checks whose answers these are, and takes the places that they earn. Sessions in memory may be older than the database: another
-        process may have erased a listener, another window declined."""
+        """Checks whose answers these are, and takes the places that they earn. Sessions in memory may be
+        older than the database: another process may have erased a listener, another window declined."""
         known = {row.id: row for row in connection.execute(STANDING, {"who": [r.listener for r in records]})}
         for r in records:
             now_at = known.get(r.listener)
             if r.key_hash is not None and (now_at is None or now_at.key_hash != r.key_hash):
                 raise Unknown
             if r.was is not None and (now_at is None or r.was != (now_at.group_, now_at.number)):
-                raise Released("You were away for long, and the study has gone on without you. This is where it begins again.")
-        seeking = {r.listener: r.places for r in records if r.places is not None and known[r.listener].placed_at is None}
+                raise Released(
+                    "You were away for long, and the study has gone on without you. This is where it begins "
+                    "again."
+                )
+        seeking = {
+            r.listener: r.places
+            for r in records
+            if r.places is not None and known[r.listener].placed_at is None
+        }
         if seeking and self._taken(connection) + len(seeking) > min(seeking.values()):
             # alone in a transaction, as the writer tries again, this is one listener too many
             raise DoorClosed(FULL)
         if seeking:
-            connection.execute(update(listeners).where(listeners.c.id.in_(list(seeking))).values(placed_at=now))
+            connection.execute(
+                update(listeners).where(listeners.c.id.in_(list(seeking))).values(placed_at=now)
+            )
 
 
 def _by_group(connection: Connection, condition: ColumnElement[bool]) -> dict[str, int]:

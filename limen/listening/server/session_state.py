@@ -12,7 +12,8 @@ from limen.trials.base.screen import Screen
 
 @dataclass(frozen=True)
 class Place:
-    """The screen that a listener is at. Replaced as a whole: whoever looks sees one place or the next, never a mixture."""
+    """The screen that a listener is at. Replaced as a whole: whoever looks sees one place or the next, never
+    a mixture."""
 
     position: int
     screen: Screen
@@ -26,7 +27,12 @@ class Session:
     """One listener as computed from the store."""
 
     def __init__(self, row: Any, planned: Sequence[Screen], answered: list[StoredAnswer]):
-        self.id, self.group, self.number, self.seed = int(row.id), str(row.group_), int(row.number), int(row.seed)
+        self.id, self.group, self.number, self.seed = (
+            int(row.id),
+            str(row.group_),
+            int(row.number),
+            int(row.seed),
+        )
         self.finished, self.placed = row.finished_at is not None, row.placed_at is not None
         self.returning: str | None = row.returning_hash
         """What tells this listener when they return, from what their recruitment site said."""
@@ -57,6 +63,7 @@ class Offer:
     following: tuple[int, Screen] | None = None
     """What comes after it; None: the end."""
     stored: "Future[bool] | None" = None
-    """Done after the commit: whether it was stored, or there was one already. None: there was one before it was offered."""
+    """Done after the commit: whether it was stored, or there was one already. None: there was one before it
+    was offered."""
     earns: bool = False
     """With it the listener takes a place."""

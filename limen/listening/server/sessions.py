@@ -1,7 +1,8 @@
-"""A listener's way through a study: study, design and store tied together. The server says in HTTP what is done here.
+"""A listener's way through a study: study, design and store tied together. The server says in HTTP what is
+done here.
 
-What a session is can be computed again from the store at any time; it is kept in memory only because that is faster. Answers are refused
-twice by the store itself, so even two servers of one study never store one twice.
+What a session is can be computed again from the store at any time; it is kept in memory only because that is
+faster. Answers are refused twice by the store itself, so even two servers of one study never store one twice.
 """
 
 import threading
@@ -29,15 +30,24 @@ from limen.listening.study import Study
 from limen.trials.base.screen import Screen
 
 KEPT = 2000
-"""Sessions in memory; one more costs the oldest, which is then read from the store again when it is wanted."""
+"""Sessions in memory; one more costs the oldest, which is then read from the store again when it is
+wanted."""
 
 NOTED_S = 5.0
 """Between two notes that a listener fetches sounds."""
 
 
 class Sessions:
-    def __init__(self, study: Study, folder: Path, store: Store, cache: Path | None = None, limits: Limits | None = None):
-        """`folder` is that of the study file; `cache` keeps sounds that were made; `limits` say how many begin from one address."""
+    def __init__(
+        self,
+        study: Study,
+        folder: Path,
+        store: Store,
+        cache: Path | None = None,
+        limits: Limits | None = None,
+    ):
+        """`folder` is that of the study file; `cache` keeps sounds that were made; `limits` say how many
+        begin from one address."""
         self.study, self.store, self.keys = study, store, Keys(store.secret, study)
         self.arrivals = Arrivals(limits or Limits(), study.listeners, store.begun_s, store.patience_s)
         self.sounds = Sounds(study, folder, cache or folder / ".limen_sounds")
@@ -48,7 +58,12 @@ class Sessions:
 
     def prepare(self) -> None:
         """Does in advance what the first listeners would have to wait for."""
-        tracks = {screen.track: screen for group in self.study.cells for screen in design.screens(self.study, group, 0) if screen.track}
+        tracks = {
+            screen.track: screen
+            for group in self.study.cells
+            for screen in design.screens(self.study, group, 0)
+            if screen.track
+        }
         for screen in tracks.values():
             design.following(self.study, [screen], [], 0)
         self.sounds.prepare()
@@ -56,7 +71,8 @@ class Sessions:
     # ---- coming in
 
     def begin(self, parameters: Mapping[str, str], key: str | None = None, address: str | None = None) -> str:
-        """The key of the listener who begins or returns: known by a recruitment parameter, else by `key`, else new.
+        """The key of the listener who begins or returns: known by a recruitment parameter, else by `key`,
+        else new.
 
         From one `address` few may begin at once; without one, as many as like."""
         returning = self.keys.returning(self.study.recruitment.who(parameters))
@@ -68,7 +84,9 @@ class Sessions:
             self.arrivals.admit(hashed(fresh_key), str(address))
         try:
             told = self.study.recruitment.read(parameters)
-            row = self.store.join(self.study, hashed(fresh_key), returning, told, design.least_filled, self._seed)
+            row = self.store.join(
+                self.study, hashed(fresh_key), returning, told, design.least_filled, self._seed
+            )
         except BaseException:
             self.arrivals.gone(hashed(fresh_key))
             raise
@@ -77,8 +95,14 @@ class Sessions:
 
     def preview(self) -> dict[str, Any]:
         """What a visitor sees who only looks: the first pages, up to the first sound."""
-        pages = takewhile(lambda screen: not screen.sounds, design.screens(self.study, self.study.cells[0], 0))
-        return {"study": self._about(), "preview": True, "screens": [screen.public() | {"id": "preview"} for screen in pages]}
+        pages = takewhile(
+            lambda screen: not screen.sounds, design.screens(self.study, self.study.cells[0], 0)
+        )
+        return {
+            "study": self._about(),
+            "preview": True,
+            "screens": [screen.public() | {"id": "preview"} for screen in pages],
+        }
 
     def _seed(self, group: str, listener: int) -> int:
         return number(self.study.seed, group, listener)
@@ -141,15 +165,20 @@ class Sessions:
             position, screen = following
             sounds = {self.keys.opaque(session.id, position, i): i for i in range(len(screen.sounds))}
             shown = screen.public() | {"id": self.keys.opaque(session.id, position)}
-            shown["sounds"] = [sound | {"url": f"/audio/{opaque}"} for sound, opaque in zip(shown["sounds"], sounds, strict=True)]
+            shown["sounds"] = [
+                sound | {"url": f"/audio/{opaque}"}
+                for sound, opaque in zip(shown["sounds"], sounds, strict=True)
+            ]
             session.positions[shown["id"]] = position
             session.place = Place(position, screen, shown, sounds)
 
     # ---- what a page is told
 
-    def state(self, key: str, fresh: bool = True, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """What the page shows now. Read from the store: another device may have gone on. `parameters` of the page's address may name
-        another person than the one whom this browser is known as."""
+    def state(
+        self, key: str, fresh: bool = True, parameters: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """What the page shows now. Read from the store: another device may have gone on. `parameters` of the
+        page's address may name another person than the one whom this browser is known as."""
         session = self.find(key, fresh)
         who = self.keys.returning(self.study.recruitment.who(parameters or {}))
         if who is not None and who != session.returning:
@@ -161,7 +190,12 @@ class Sessions:
         place = session.place
         if place is None:
             return about | {"position": len(session.planned), "done": True, **self._farewell(session)}
-        return about | {"position": place.position, "done": False, "screen": place.shown, "resume": f"/resume/{key}"}
+        return about | {
+            "position": place.position,
+            "done": False,
+            "screen": place.shown,
+            "resume": f"/resume/{key}",
+        }
 
     def _about(self) -> dict[str, str]:
         return {"title": self.study.title, "contact": self.study.contact}
@@ -191,8 +225,8 @@ class Sessions:
         return made.wavs[place.sounds[opaque]] if place and made else None
 
     def fetched(self, key: str) -> None:
-        """Notes that a listener has fetched a sound, and so takes part; does not wait for the commit. A page that merely asks where it
-        stands is no sign of somebody who listens."""
+        """Notes that a listener has fetched a sound, and so takes part; does not wait for the commit. A page
+        that merely asks where it stands is no sign of somebody who listens."""
         session = self._kept.get(hashed(key))
         if session is not None and time.monotonic() - session.noted_at >= NOTED_S:
             session.noted_at = time.monotonic()
@@ -202,7 +236,8 @@ class Sessions:
     # ---- events and answers
 
     def event(self, key: str, screen: str, kind: str) -> bool:
-        """Notes what happened on the page while a screen was shown; False, and nothing is kept, before consent and after the end."""
+        """Notes what happened on the page while a screen was shown; False, and nothing is kept, before
+        consent and after the end."""
         session = self._at(key, screen)
         if session.place is None or not session.agrees_before(session.place.position):
             return False
@@ -216,22 +251,40 @@ class Sessions:
                 return session
         raise UserError("This belongs to no screen of yours that was shown. Load the page again.")
 
-    def answer(self, key: str, screen: str, attempt: str, answer: Any, playback: Sequence[Mapping[str, Any]] = (),
-               response_ms: float | None = None) -> dict[str, Any]:  # fmt: skip
-        """Stores an answer once, and returns after the commit; an answer to a screen that has one changes nothing."""
+    def answer(
+        self,
+        key: str,
+        screen: str,
+        attempt: str,
+        answer: Any,
+        playback: Sequence[Mapping[str, Any]] = (),
+        response_ms: float | None = None,
+    ) -> dict[str, Any]:
+        """Stores an answer once, and returns after the commit; an answer to a screen that has one changes
+        nothing."""
         return self.settle(self.offer(key, screen, attempt, answer, playback, response_ms))
 
     def at_hand(self, key: str, screen: str) -> bool:
-        """Whether `offer` needs neither disk nor thought: the session and its sounds are in memory, and no level must be chosen."""
+        """Whether `offer` needs neither disk nor thought: the session and its sounds are in memory, and no
+        level must be chosen."""
         session = self._kept.get(hashed(key))
         place = session.place if session else None
         if session is None or place is None or session.positions.get(screen) != place.position:
             return False
         coming = session.planned[place.position + 1 : place.position + 2]
-        return not any(s.track for s in coming) and (not place.screen.sounds or self.sounds.ready(place.screen) is not None)
+        return not any(s.track for s in coming) and (
+            not place.screen.sounds or self.sounds.ready(place.screen) is not None
+        )
 
-    def offer(self, key: str, screen: str, attempt: str, answer: Any, playback: Sequence[Mapping[str, Any]],
-              response_ms: float | None) -> Offer:  # fmt: skip
+    def offer(
+        self,
+        key: str,
+        screen: str,
+        attempt: str,
+        answer: Any,
+        playback: Sequence[Mapping[str, Any]],
+        response_ms: float | None,
+    ) -> Offer:
         """Checks an answer and hands it to the store, which is still writing when this returns."""
         session = self._at(key, screen)
         place = session.place
@@ -244,14 +297,29 @@ class Sessions:
         heard = any(p["proved"] for p in proof) or following is None
         earns = heard and not session.placed and session.agrees_before(position + 1)
         record = Record(
-            session.id, position, attempt, asked.step, asked.kind, asked.role, given, asked.facts, asked.truth, asked.correct(given),
-            proof, response_ms, personal=asked.personal, last=following is None, key_hash=hashed(key),
-            was=None if session.answered else (session.group, session.number), places=self.study.listeners if earns else None,
-        )  # fmt: skip
+            session.id,
+            position,
+            attempt,
+            asked.step,
+            asked.kind,
+            asked.role,
+            given,
+            asked.facts,
+            asked.truth,
+            asked.correct(given),
+            proof,
+            response_ms,
+            personal=asked.personal,
+            last=following is None,
+            key_hash=hashed(key),
+            was=None if session.answered else (session.group, session.number),
+            places=self.study.listeners if earns else None,
+        )
         return Offer(key, screen, session, place, kept, following, self.store.start_append(record), earns)
 
     def settle(self, offer: Offer) -> dict[str, Any]:
-        """Waits for the store and says what became of an answer. Of two that were offered at once the store has taken one."""
+        """Waits for the store and says what became of an answer. Of two that were offered at once the store
+        has taken one."""
         session, again = offer.session, offer.stored is None or not offer.stored.result()
         if again or offer.kept is None:
             session = self.find(offer.key, fresh=True)
@@ -266,7 +334,9 @@ class Sessions:
                 self.arrivals.gone(hashed(offer.key))
             else:
                 self.arrivals.seen(hashed(offer.key), session.placed)
-            self._keep(hashed(offer.key), session)  # a page that was loaded meanwhile may have put an older one there
+            self._keep(
+                hashed(offer.key), session
+            )  # a page that was loaded meanwhile may have put an older one there
         told = self._feedback(session, session.positions[offer.screen])
         return {"stored": True, "again": again, "feedback": told, "state": self._told(session, offer.key)}
 
@@ -276,5 +346,7 @@ class Sessions:
         if not screen.feedback or not screen.truth or given is None:
             return None
         words = {w.name: {c.value: c.label for c in w.choices} for w in screen.widgets}
-        right = ", ".join(words.get(name, {}).get(str(value), str(value)) for name, value in screen.truth.items())
+        right = ", ".join(
+            words.get(name, {}).get(str(value), str(value)) for name, value in screen.truth.items()
+        )
         return {"correct": screen.correct(given), "truth_text": right}

@@ -1,7 +1,9 @@
-"""Connections that must get on with it, and few of them from one network: what takes too long to send or to read is given up.
+"""Connections that must get on with it, and few of them from one network: what takes too long to send or to
+read is given up.
 
-uvicorn has such a limit between two requests only. Without others, anybody can hold as many connections as the server may open: by sending
-half a request, or a byte of it now and then; by reading no replies; or by opening many.
+uvicorn has such a limit between two requests only. Without others, anybody can hold as many connections as
+the server may open: by sending half a request, or a byte of it now and then; by reading no replies; or by
+opening many.
 """
 
 import asyncio
@@ -26,17 +28,20 @@ def _reply(status: str, sentence: str) -> bytes:
 
 
 LATE = _reply("408 Request Timeout", "The request did not arrive in time.")
-CROWDED = _reply("429 Too Many Requests", "Too many connections from your network. Wait a moment, then try again.")
+CROWDED = _reply(
+    "429 Too Many Requests", "Too many connections from your network. Wait a moment, then try again."
+)
 
 
 SENT_AHEAD = 128 * 1024
-"""Bytes that the system holds for a client. It takes more only once a third of them are free, and by itself it may hold megabytes: a slow
-client would look as if it read nothing for minutes."""
+"""Bytes that the system holds for a client. It takes more only once a third of them are free, and by itself
+it may hold megabytes: a slow client would look as if it read nothing for minutes."""
 
 
 def timely(limits: Limits, proxies: str) -> type[asyncio.Protocol]:
-    """uvicorn's own protocol, with `request_s` seconds from the first byte of a request to its last and between two moments at which the
-    client reads something, and `connections` at a time from one network. `proxies`, which are believed, have no such limit."""
+    """uvicorn's own protocol, with `request_s` seconds from the first byte of a request to its last and
+    between two moments at which the client reads something, and `connections` at a time from one network.
+    `proxies`, which are believed, have no such limit."""
     open_now: Counter[str] = Counter()
     trusted = ProxyHeadersMiddleware(None, proxies).trusted_hosts  # type: ignore[arg-type]
 
@@ -48,7 +53,8 @@ def timely(limits: Limits, proxies: str) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            # uvicorn stops writing at the first byte that waits for the client: only then does less that waits mean that it reads
+            # uvicorn stops writing at the first byte that waits for the client: only then does less that
+            # waits mean that it reads
             transport.set_write_buffer_limits(high=0)
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_AHEAD)
             peer = self.client[0] if self.client else None
@@ -69,7 +75,9 @@ def timely(limits: Limits, proxies: str) -> type[asyncio.Protocol]:
                 self._begin()
             super().data_received(data)
             whole = self.cycle is not None and not self.cycle.more_body
-            if whole and not (self.cycle is before and was_whole):  # else the data are the head of the next request
+            if whole and not (
+                self.cycle is before and was_whole
+            ):  # else the data are the head of the next request
                 self._end()
 
         def pause_writing(self) -> None:
@@ -113,7 +121,9 @@ def timely(limits: Limits, proxies: str) -> type[asyncio.Protocol]:
 
         def _watch(self) -> None:
             """From now on the client must read something every `request_s` seconds."""
-            self._stalled = self.loop.call_later(limits.request_s, self._judge, self.transport.get_write_buffer_size())
+            self._stalled = self.loop.call_later(
+                limits.request_s, self._judge, self.transport.get_write_buffer_size()
+            )
 
         def _stop_watching(self) -> None:
             if self._stalled is not None:
@@ -126,11 +136,14 @@ def timely(limits: Limits, proxies: str) -> type[asyncio.Protocol]:
                 return
             self._give_up_answering()
             # what waits in the system's buffers goes too: closing would wait for the client to read
-            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             self.transport.abort()
 
         def _give_up_answering(self) -> None:
-            """Of several requests sent at once uvicorn tells only the last that the connection is gone; the others would go on to write."""
+            """Of several requests sent at once uvicorn tells only the last that the connection is gone; the
+            others would go on to write."""
             if self._answering is not None:
                 self._answering.disconnected = True
 

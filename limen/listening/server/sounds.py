@@ -62,8 +62,9 @@ class Sounds:
             return made
 
     def proved(self, screen: Screen, playback: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """What the page says of its playback, each with `proved`: the samples it decoded are those that were sent, and were played, from a
-        start or after a switch. `length_s`, how long the sound lasts, is ours."""
+        """What the page says of its playback, each with `proved`: the samples it decoded are those that were
+        sent, and were played, from a start or after a switch. `length_s`, how long the sound lasts, is
+        ours."""
         labels = [sound.label for sound in screen.sounds]
         said = {p["label"]: p for p in playback}
         if strange := sorted(set(said) - set(labels)):
@@ -78,7 +79,8 @@ class Sounds:
         return out
 
     def check(self) -> None:
-        """A UserError for a study that a listener could not take: a file is missing, or no item serves a step."""
+        """A UserError for a study that a listener could not take: a file is missing, or no item serves a
+        step."""
         for screen in self._examples():
             for sound in screen.sounds:
                 if not sound.stimulus.file.startswith("limen:"):
@@ -87,7 +89,9 @@ class Sounds:
     def prepare(self) -> None:
         """Makes the sounds that do not depend on answers, so that no listener waits for them."""
         for screen in self._examples():
-            if all(effect.strength is not None for sound in screen.sounds for effect in sound.stimulus.effects):
+            if all(
+                effect.strength is not None for sound in screen.sounds for effect in sound.stimulus.effects
+            ):
                 self.of(screen)
 
     def _examples(self) -> Iterator[Screen]:

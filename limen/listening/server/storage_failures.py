@@ -1,6 +1,8 @@
-"""Answers that cannot be stored: what the operator is told, in the log, by `limen listen monitor` and on /admin.
+"""Answers that cannot be stored: what the operator is told, in the log, by `limen listen monitor` and on
+/admin.
 
-Nothing is lost meanwhile: an answer is acknowledged after its commit alone, and the page keeps it and sends it again.
+Nothing is lost meanwhile: an answer is acknowledged after its commit alone, and the page keeps it and sends
+it again.
 """
 
 import logging
@@ -50,13 +52,21 @@ class Trouble:
         """A commit went well."""
         if self._error:
             self._error = ""
-            LOG.warning("%s Answers are stored again; %d tries had failed since %s.", _clock(time.time()), self._tries, _clock(self._since))
+            LOG.warning(
+                "%s Answers are stored again; %d tries had failed since %s.",
+                _clock(time.time()),
+                self._tries,
+                _clock(self._since),
+            )
 
     def now(self) -> str:
         """What keeps answers from being stored; empty if nothing does."""
         if not self._error:
             return ""
-        return f"ANSWERS ARE NOT BEING STORED since {_clock(self._since)} ({self._tries} tries): {self._error} {KEPT}"
+        return (
+            f"ANSWERS ARE NOT BEING STORED since {_clock(self._since)} ({self._tries} tries): "
+            f"{self._error} {KEPT}"
+        )
 
     def ahead(self) -> str:
         """The same, and what soon will."""
@@ -65,11 +75,18 @@ class Trouble:
             return self.now()
         if free < FULL_BYTES:
             return f"ANSWERS CANNOT BE STORED: {self._full()} {KEPT}"
-        return f"The disk of {self._where} is nearly full: {free / 2**20:.0f} MB are free. Make room before answers cannot be stored."
+        return (
+            f"The disk of {self._where} is nearly full: {free / 2**20:.0f} MB are free. Make room before "
+            "answers cannot be stored."
+        )
 
     def _reason(self, error: DBAPIError) -> str:
         text = str(error.orig).strip()
-        full = "disk is full" in text or "No space left" in text or ((free := self._free()) is not None and free < FULL_BYTES)
+        full = (
+            "disk is full" in text
+            or "No space left" in text
+            or ((free := self._free()) is not None and free < FULL_BYTES)
+        )
         return self._full() if full else f"the database {self._where} says: {text}."
 
     def _full(self) -> str:
@@ -87,8 +104,8 @@ class Trouble:
 
 @contextmanager
 def database_errors(where: str | Path) -> Iterator[None]:
-    """Makes a UserError of what the database at `where` refuses in here, as on a full disk, in place of a line of the log. For commands:
-    the server goes on and tries again."""
+    """Makes a UserError of what the database at `where` refuses in here, as on a full disk, in place of a
+    line of the log. For commands: the server goes on and tries again."""
     LOG.disabled = True
     try:
         yield
@@ -97,7 +114,8 @@ def database_errors(where: str | Path) -> Iterator[None]:
     except (DBAPIError, sqlite3.Error) as error:
         text = str(error.orig if isinstance(error, DBAPIError) else error).strip()
         raise UserError(
-            f"The database {address(where).render_as_string()} says: {text}. See that there is room for it and that it can be written, "
+            f"The database {address(where).render_as_string()} says: {text}. See that there is room for it "
+            "and that it can be written, "
             "then give the command again."
         ) from None
     finally:

@@ -1,7 +1,7 @@
 """What is known of a study's listeners and their answers: the only state there is. SQLite or PostgreSQL.
 
-Answers are only ever added, at most one per listener and position, and `append` returns after the commit. Everything else about a session
-is computed from them again.
+Answers are only ever added, at most one per listener and position, and `append` returns after the commit.
+Everything else about a session is computed from them again.
 """
 
 import secrets
@@ -48,8 +48,8 @@ ERASED = "erased "
 
 class Store:
     def __init__(self, where: str | Path, patience_min: float = 60, begun_min: float = 10):
-        """`where`: a file of SQLite or a database URL; a listener who has neither answered nor fetched a sound for `patience_min` minutes
-        has dropped out, one without a place after `begun_min`."""
+        """`where`: a file of SQLite or a database URL; a listener who has neither answered nor fetched a
+        sound for `patience_min` minutes has dropped out, one without a place after `begun_min`."""
         self.engine = open_engine(where)
         self.patience_s, self.begun_s = 60 * patience_min, 60 * begun_min
         self._seats = Seats(self.patience_s, self.begun_s)
@@ -72,7 +72,11 @@ class Store:
     def _begin_meta(self, connection: Connection) -> str:
         connection.execute(
             self._insert_meta,
-            [{"key": "secret", "value": secrets.token_hex(32)}, {"key": "closed_at", "value": ""}, {"key": "tried_at", "value": ""}],
+            [
+                {"key": "secret", "value": secrets.token_hex(32)},
+                {"key": "closed_at", "value": ""},
+                {"key": "tried_at", "value": ""},
+            ],
         )
         return str(connection.scalar(select(meta.c.value).where(meta.c.key == "secret")))
 
@@ -88,8 +92,10 @@ class Store:
                 return
             if connection.scalar(select(exists().where(answers.c.id > 0))):
                 raise UserError(
-                    f"The database holds answers to {known['name']} (fingerprint {known['study'][:12]}), but the study file now has the "
-                    f"fingerprint {fresh['study'][:12]}. Take back the change, or give the changed study a database of its own."
+                    f"The database holds answers to {known['name']} (fingerprint {known['study'][:12]}), "
+                    "but the study file now has the "
+                    f"fingerprint {fresh['study'][:12]}. Take back the change, or give the changed study a "
+                    "database of its own."
                 )
             connection.execute(delete(meta).where(meta.c.key.in_(list(fresh))))
             connection.execute(insert(meta), [{"key": k, "value": v} for k, v in fresh.items()])
@@ -113,7 +119,8 @@ class Store:
         return bool(self._meta("closed_at"))
 
     def trouble(self) -> str:
-        """What keeps answers from being stored, or soon will; empty if nothing does. Tried by storing something."""
+        """What keeps answers from being stored, or soon will; empty if nothing does. Tried by storing
+        something."""
         with suppress(DBAPIError):  # the writer takes note of it
             self._writer.run(lambda connection: connection.execute(TRIED, {"now": str(time.time())}))
         return self._writer.trouble.ahead()
@@ -132,21 +139,37 @@ class Store:
     def returns(self, returning_hash: str) -> bool:
         """Whether the listener with this hash has begun before."""
         with self.engine.connect() as connection:
-            return bool(connection.scalar(select(exists().where(listeners.c.returning_hash == returning_hash))))
+            return bool(
+                connection.scalar(select(exists().where(listeners.c.returning_hash == returning_hash)))
+            )
 
     def join(
-        self, study: Study, key_hash: str, returning_hash: str | None, parameters: Mapping[str, str], choose: Choose, seed: Seed
+        self,
+        study: Study,
+        key_hash: str,
+        returning_hash: str | None,
+        parameters: Mapping[str, str],
+        choose: Choose,
+        seed: Seed,
     ) -> Row[Any]:
-        """The listener who returns, or a new one in the group that `choose` names given how many have a place in it or have begun."""
+        """The listener who returns, or a new one in the group that `choose` names given how many have a place
+        in it or have begun."""
 
         def job(connection: Connection) -> Row[Any]:
             if returning_hash and (
-                old := connection.execute(select(listeners).where(listeners.c.returning_hash == returning_hash)).first()
+                old := connection.execute(
+                    select(listeners).where(listeners.c.returning_hash == returning_hash)
+                ).first()
             ):
                 return self._numbered(connection, old, study, choose, seed)
             self._open_door()
-            values = {"key_hash": key_hash, "returning_hash": returning_hash, "started_at": time.time(), "seen_at": time.time(),
-                      **self._seats.admit(connection, study, choose, seed)}  # fmt: skip
+            values = {
+                "key_hash": key_hash,
+                "returning_hash": returning_hash,
+                "started_at": time.time(),
+                "seen_at": time.time(),
+                **self._seats.admit(connection, study, choose, seed),
+            }
             new = connection.execute(insert(listeners).values(values).returning(*listeners.c)).one()
             if parameters:
                 connection.execute(insert(recruits).values(listener=new.id, data=dict(parameters)))
@@ -163,13 +186,17 @@ class Store:
 
         return self._writer.run(job)
 
-    def _numbered(self, connection: Connection, old: Row[Any], study: Study, choose: Choose, seed: Seed) -> Row[Any]:
+    def _numbered(
+        self, connection: Connection, old: Row[Any], study: Study, choose: Choose, seed: Seed
+    ) -> Row[Any]:
         """A known listener; one whose number went to another gets a new one."""
         if old.number is not None:
             return old
         self._open_door()
         values = {"seen_at": time.time(), **self._seats.admit(connection, study, choose, seed)}
-        return connection.execute(update(listeners).where(listeners.c.id == old.id).values(values).returning(*listeners.c)).one()
+        return connection.execute(
+            update(listeners).where(listeners.c.id == old.id).values(values).returning(*listeners.c)
+        ).one()
 
     def _open_door(self) -> None:
         if self._closed:
@@ -177,14 +204,22 @@ class Store:
 
     def seen(self, listener: int) -> None:
         """Notes that the listener takes part; does not wait for the commit."""
-        self._writer.start(lambda connection: connection.execute(SEEN, {"who": [listener], "now": time.time()}))
+        self._writer.start(
+            lambda connection: connection.execute(SEEN, {"who": [listener], "now": time.time()})
+        )
 
     def finish(self, listener: int) -> None:
-        self._writer.run(lambda connection: connection.execute(FINISHED, {"who": [listener], "now": time.time()}))
+        self._writer.run(
+            lambda connection: connection.execute(FINISHED, {"who": [listener], "now": time.time()})
+        )
 
     def mark_simulated(self, listener: int) -> None:
         """Notes that the listener was made up."""
-        self._writer.run(lambda connection: connection.execute(update(listeners).where(listeners.c.id == listener).values(simulated=True)))
+        self._writer.run(
+            lambda connection: connection.execute(
+                update(listeners).where(listeners.c.id == listener).values(simulated=True)
+            )
+        )
 
     def parameters(self, listener: int) -> dict[str, str]:
         """What the recruitment site said of a listener; empty once erased."""
@@ -192,15 +227,18 @@ class Store:
             return connection.scalar(select(recruits.c.data).where(recruits.c.listener == listener)) or {}
 
     def erase(self, listener: int) -> None:
-        """Deletes what is personal: answers about the person, recruitment parameters and events. Other answers stay.
+        """Deletes what is personal: answers about the person, recruitment parameters and events. Other
+        answers stay.
 
-        The hashes that tell the listener when they return go too: nothing leads from the person to the answers any more, and a page that is
-        still open, at whatever server, can add none.
+        The hashes that tell the listener when they return go too: nothing leads from the person to the
+        answers any more, and a page that is still open, at whatever server, can add none.
         """
 
         def job(connection: Connection) -> None:
             unknown = {"returning_hash": None, "key_hash": f"{ERASED}{secrets.token_hex(16)}"}
-            if not connection.execute(update(listeners).where(listeners.c.id == listener).values(unknown)).rowcount:
+            if not connection.execute(
+                update(listeners).where(listeners.c.id == listener).values(unknown)
+            ).rowcount:
                 raise UserError(f"There is no listener {listener}.")
             for table in (personal, recruits, events):
                 connection.execute(delete(table).where(table.c.listener == listener))
@@ -209,7 +247,8 @@ class Store:
         wipe_log(self.engine)
 
     def decline(self, listener: int, position: int) -> bool:
-        """Forgets a listener who does not agree on the screen at this position; False if they agreed before."""
+        """Forgets a listener who does not agree on the screen at this position; False if they agreed
+        before."""
         gone = self._writer.run(lambda connection: refuse(connection, listener, position))
         wipe_log(self.engine)
         return gone
@@ -217,7 +256,8 @@ class Store:
     # ---- answers
 
     def append(self, record: Record) -> bool:
-        """Stores an answer and returns after the commit: True, or False if there already is one of this listener and position."""
+        """Stores an answer and returns after the commit: True, or False if there already is one of this
+        listener and position."""
         return self.start_append(record).result()
 
     def start_append(self, record: Record) -> "Future[bool]":
@@ -232,8 +272,15 @@ class Store:
         taken = set(connection.execute(TAKEN, {"places": list(set(places))}).tuples())
         new = [place not in taken and places.index(place) == k for k, place in enumerate(places)]
         fresh, now = [r for r, is_new in zip(records, new, strict=True) if is_new], time.time()
-        rows = [{name: getattr(r, name) for name in COPIED} | {"received_at": now} | ({"answer": {}} if r.personal else {}) for r in fresh]
-        about = [{"listener": r.listener, "position": r.position, "data": r.answer} for r in fresh if r.personal]
+        rows = [
+            {name: getattr(r, name) for name in COPIED}
+            | {"received_at": now}
+            | ({"answer": {}} if r.personal else {})
+            for r in fresh
+        ]
+        about = [
+            {"listener": r.listener, "position": r.position, "data": r.answer} for r in fresh if r.personal
+        ]
         ended = [r.listener for r in fresh if r.last]
         self._seats.claim(connection, fresh, now)
         if fresh:
@@ -249,22 +296,30 @@ class Store:
         """Position, answer and facts of each answer, by position."""
         columns = (answers.c.position, answers.c.answer, answers.c.facts)
         with self.engine.connect() as connection:
-            return list(connection.execute(select(*columns).where(answers.c.listener == listener).order_by(answers.c.position)))
+            return list(
+                connection.execute(
+                    select(*columns).where(answers.c.listener == listener).order_by(answers.c.position)
+                )
+            )
 
     def event(self, listener: int, key_hash: str, position: int, kind: str) -> bool:
-        """Notes something that happened on the page of a listener. False, and nothing is kept, after the last answer and beyond
-        MOST_EVENTS."""
+        """Notes something that happened on the page of a listener. False, and nothing is kept, after the last
+        answer and beyond MOST_EVENTS."""
 
         def job(connection: Connection) -> bool:
             if self._closed:
                 raise DoorClosed("This study is closed: nothing is noted any more.")
-            here = select(listeners.c.finished_at).where(listeners.c.id == listener, listeners.c.key_hash == key_hash)
+            here = select(listeners.c.finished_at).where(
+                listeners.c.id == listener, listeners.c.key_hash == key_hash
+            )
             if (found := connection.execute(here).first()) is None:
                 raise Unknown
             so_far = connection.scalar(select(func.count()).where(events.c.listener == listener)) or 0
             room = found.finished_at is None and so_far < MOST_EVENTS
             if room:
-                connection.execute(insert(events).values(listener=listener, at=time.time(), position=position, kind=kind))
+                connection.execute(
+                    insert(events).values(listener=listener, at=time.time(), position=position, kind=kind)
+                )
             return room
 
         return self._writer.run(job)
@@ -276,8 +331,11 @@ class Store:
         return self._rows(select(answers).order_by(answers.c.id))
 
     def listeners(self) -> list[dict[str, Any]]:
-        """All listeners, in the order in which they came; `group` is their group, `erased` says whether what is personal was erased."""
-        columns = [c.label(c.name.rstrip("_")) for c in listeners.c if c.name not in ("key_hash", "returning_hash")]
+        """All listeners, in the order in which they came; `group` is their group, `erased` says whether what
+        is personal was erased."""
+        columns = [
+            c.label(c.name.rstrip("_")) for c in listeners.c if c.name not in ("key_hash", "returning_hash")
+        ]
         columns.append(listeners.c.key_hash.startswith(ERASED).label("erased"))
         return self._rows(select(*columns).order_by(listeners.c.id))
 
@@ -294,12 +352,25 @@ class Store:
         """Listeners by group and state; how many declined; answers; whether the study is closed."""
         with self.engine.connect() as connection:
             states = [func.count().filter(condition) for condition in self._seats.states()]
-            query = select(listeners.c.group_, *states).group_by(listeners.c.group_).order_by(listeners.c.group_)
-            groups = {name: dict(zip(STATES, numbers, strict=True)) for name, *numbers in connection.execute(query)}
-            given, last = connection.execute(select(func.count(), func.max(answers.c.received_at)).select_from(answers)).one()
+            query = (
+                select(listeners.c.group_, *states).group_by(listeners.c.group_).order_by(listeners.c.group_)
+            )
+            groups = {
+                name: dict(zip(STATES, numbers, strict=True)) for name, *numbers in connection.execute(query)
+            }
+            given, last = connection.execute(
+                select(func.count(), func.max(answers.c.received_at)).select_from(answers)
+            ).one()
         sums = {name: sum(group[name] for group in groups.values()) for name in STATES}
         declined = int(self._meta("declined") or 0)
-        return {**sums, "declined": declined, "groups": groups, "answers": given, "last_answer_at": last, "closed": self.closed()}
+        return {
+            **sums,
+            "declined": declined,
+            "groups": groups,
+            "answers": given,
+            "last_answer_at": last,
+            "closed": self.closed(),
+        }
 
     def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
         with self.engine.connect() as connection:

@@ -1,7 +1,9 @@
-"""Visitors over HTTP, many at once: each goes through a study as the page would, and keeps what the server acknowledged.
+"""Visitors over HTTP, many at once: each goes through a study as the page would, and keeps what the server
+acknowledged.
 
-A small client on asyncio's streams: hundreds of listeners share a processor with the server that they load, and a general one would take
-most of it. An answer is sent again, as the same attempt, until it is acknowledged.
+A small client on asyncio's streams: hundreds of listeners share a processor with the server that they load,
+and a general one would take most of it. An answer is sent again, as the same attempt, until it is
+acknowledged.
 """
 
 import asyncio
@@ -52,7 +54,9 @@ class Client:
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         """Status and body of the reply; OSError if the connection breaks."""
         try:
-            return await asyncio.wait_for(self._ask(method, path, b"" if body is None else json.dumps(body).encode()), PATIENCE_S)
+            return await asyncio.wait_for(
+                self._ask(method, path, b"" if body is None else json.dumps(body).encode()), PATIENCE_S
+            )
         except (OSError, EOFError, ValueError, TimeoutError) as error:
             self.close()
             raise OSError(f"{method} {path}: {error}") from None
@@ -61,8 +65,16 @@ class Client:
         if self._stream is None:
             self._stream = await asyncio.open_connection(self.host, self.port, limit=2**22)
         reader, writer = self._stream
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {self.host}:{self.port}", "X-Limen: 1", f"Cookie: {self.cookie}",
-                 f"Content-Length: {len(content)}", "Content-Type: application/json", "", ""]  # fmt: skip
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            f"Host: {self.host}:{self.port}",
+            "X-Limen: 1",
+            f"Cookie: {self.cookie}",
+            f"Content-Length: {len(content)}",
+            "Content-Type: application/json",
+            "",
+            "",
+        ]
         writer.write("\r\n".join(lines).encode() + content)
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
@@ -94,7 +106,11 @@ async def visit(url: str, visitor: Visit, respond: Respond, chance: random.Rando
     client = Client(url)
     try:
         await asyncio.sleep(chance.uniform(0, pace.arrive_s))
-        state = (await _patiently(client, visitor, "POST", "/api/begin", {"parameters": {"participant": uuid.uuid4().hex}}))[0]
+        state = (
+            await _patiently(
+                client, visitor, "POST", "/api/begin", {"parameters": {"participant": uuid.uuid4().hex}}
+            )
+        )[0]
         visitor.key = client.cookie.partition("=")[2]
         while not state["done"]:
             state = await _one_screen(client, visitor, state, respond, chance, pace)
@@ -114,11 +130,24 @@ async def _one_screen(
         wav, took_s, _ = await _patiently(client, visitor, "GET", sound["url"])
         visitor.audio_s.append(took_s)
         seconds = (len(wav) - 44) / 2 / int.from_bytes(wav[24:28], "little")
-        playback.append({"label": sound["label"], "digest": digest(wav), "rate_hz": 48_000, "plays": 1, "played_s": seconds})
+        playback.append(
+            {
+                "label": sound["label"],
+                "digest": digest(wav),
+                "rate_hz": 48_000,
+                "plays": 1,
+                "played_s": seconds,
+            }
+        )
     answer = await respond(visitor, screen)
     await asyncio.sleep(chance.uniform(*pace.think_s))
-    body = {"screen": screen["id"], "attempt": uuid.uuid4().hex, "answer": answer, "playback": playback,
-            "response_ms": 1000 * (time.perf_counter() - began)}  # fmt: skip
+    body = {
+        "screen": screen["id"],
+        "attempt": uuid.uuid4().hex,
+        "answer": answer,
+        "playback": playback,
+        "response_ms": 1000 * (time.perf_counter() - began),
+    }
     reply, took_s, tries = await _patiently(client, visitor, "POST", "/api/answer", body)
     if tries == 1:
         visitor.latency_s.append(took_s)
@@ -126,7 +155,9 @@ async def _one_screen(
     return dict(reply["state"])
 
 
-async def _patiently(client: Client, visitor: Visit, method: str, path: str, body: Any = None) -> tuple[Any, float, int]:
+async def _patiently(
+    client: Client, visitor: Visit, method: str, path: str, body: Any = None
+) -> tuple[Any, float, int]:
     """Asks until the server answers: the reply, how long the last try took, and how many there were."""
     for tries in range(1, 200):
         began = time.perf_counter()
@@ -135,9 +166,15 @@ async def _patiently(client: Client, visitor: Visit, method: str, path: str, bod
         except OSError:
             status, reply = 0, b""
         if status == 200:
-            return reply if path.startswith("/audio/") else json.loads(reply), time.perf_counter() - began, tries
+            return (
+                reply if path.startswith("/audio/") else json.loads(reply),
+                time.perf_counter() - began,
+                tries,
+            )
         if status not in (0, 429, 502, 503, 504):
-            raise UserError(f"{method} {path}: the server said {status} {reply.decode(errors='replace')[:300]}")
+            raise UserError(
+                f"{method} {path}: the server said {status} {reply.decode(errors='replace')[:300]}"
+            )
         visitor.retries += 1
         await asyncio.sleep(min(2.0, 0.1 * 1.5**tries) * random.uniform(0.5, 1.0))
     raise UserError(f"{method} {path}: the server has not answered {tries} times.")

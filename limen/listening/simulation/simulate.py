@@ -1,10 +1,13 @@
-r"""Simulated listeners of known hearing take a study end to end: in this process, or over HTTP from a server that runs.
+r"""Simulated listeners of known hearing take a study end to end: in this process, or over HTTP from a server
+that runs.
 
-What they hear follows textbook models, so that an analysis can be checked against what they truly were:
-ABX              right with probability p: with 2p - 1 they hear which it is and are sure, else they guess and are not. High confidence is
+What they hear follows textbook models, so that an analysis can be checked against what they truly were: ABX
+right with probability p: with 2p - 1 they hear which it is and are sure, else they guess and are not. High
+confidence is
                  then always right, low confidence half of the time.
-same/different   P("different") = f + (1 - f - l) Phi((strength - t) / s), t drawn per listener and axis, f false alarms, l lapses
-ratings          a place on the scale, normal around that of the condition; the better of two wins by Bradley & Terry's model
+same/different   P("different") = f + (1 - f - l) Phi((strength - t) / s), t drawn per listener and axis, f
+false alarms, l lapses ratings          a place on the scale, normal around that of the condition; the better
+of two wins by Bradley & Terry's model
 """
 
 import asyncio
@@ -36,7 +39,8 @@ HIDDEN_REFERENCE = "reference"
 
 
 class Hearing(Options):
-    """What simulated listeners are. A mapping is looked up by axis, condition, group or value of a factor; its key "" is for all others."""
+    """What simulated listeners are. A mapping is looked up by axis, condition, group or value of a factor;
+    its key "" is for all others."""
 
     right: dict[str, float] = Field(default={"": 0.75})
     """Probability of a right answer in ABX."""
@@ -52,7 +56,8 @@ class Hearing(Options):
     attention: float = Field(default=0.99, ge=0, le=1)
     """Probability of a right answer to a check or a sentinel."""
     quality: dict[str, float] = Field(default={"": 0.6, "reference": 0.97, "clean": 0.8})
-    """Mean place on a scale of quality, 0 the worst and 1 the best; "reference" is the hidden reference beside the open one."""
+    """Mean place on a scale of quality, 0 the worst and 1 the best; "reference" is the hidden reference
+    beside the open one."""
     quality_sd: float = Field(default=0.15, gt=0)
     reference_sd: float = Field(default=0.03, gt=0)
     """Spread for a hidden reference, which most listeners recognise."""
@@ -84,21 +89,35 @@ class Simulated:
         return self.thresholds[axis]
 
 
-def simulate(study_path: str | Path, listeners: int, url: str | None = None, seed: int = 0, hearing: Hearing | None = None, *,
-             database_url: str | None = None, cache: Path | None = None, audio: bool = True, informed: bool = True,
-             arrive_s: float = 0.0, think_s: tuple[float, float] = (0.0, 0.0)) -> list[Simulated]:  # fmt: skip
+def simulate(
+    study_path: str | Path,
+    listeners: int,
+    url: str | None = None,
+    seed: int = 0,
+    hearing: Hearing | None = None,
+    *,
+    database_url: str | None = None,
+    cache: Path | None = None,
+    audio: bool = True,
+    informed: bool = True,
+    arrive_s: float = 0.0,
+    think_s: tuple[float, float] = (0.0, 0.0),
+) -> list[Simulated]:
     """Takes the study with so many listeners.
 
-    Without `url` in this process, into a database of their own (simulated.db, or `database_url`). With `url` over HTTP: all come
-    within `arrive_s` seconds and think for a time within `think_s` before each answer; `informed` listeners hear by the models, for which
-    the server's database (NAME.db, or `database_url`) must be readable here; others answer at random. `audio`: sounds are fetched and
-    proved to be played.
+    Without `url` in this process, into a database of their own (simulated.db, or `database_url`). With `url`
+    over HTTP: all come within `arrive_s` seconds and think for a time within `think_s` before each answer;
+    `informed` listeners hear by the models, for which the server's database (NAME.db, or `database_url`) must
+    be readable here; others answer at random. `audio`: sounds are fetched and proved to be played.
     """
     study_path = Path(study_path)
     study, hearing, pace = read_study(study_path), hearing or Hearing(), Pace(arrive_s, think_s, audio)
     if url and not informed:
         visits = asyncio.run(_all_visits(url, listeners, seed, pace, None, hearing))
-        return [Simulated(0, "", k, seed, hearing, answers=len(v.acknowledged), visit=v) for k, (v, _) in enumerate(visits)]
+        return [
+            Simulated(0, "", k, seed, hearing, answers=len(v.acknowledged), visit=v)
+            for k, (v, _) in enumerate(visits)
+        ]
     where = database_url or (study_path.parent / f"{study.name}.db" if url else answers_of(study_path))
     with _whole(answers_of(study_path)), database_errors(where), closing(Store(where)) as store:
         sessions = Sessions(study, study_path.parent, store, cache)
@@ -119,7 +138,8 @@ def answers_of(study_path: Path) -> Path:
 
 @contextmanager
 def _whole(database: Path) -> Iterator[None]:
-    """Removes simulated answers that are begun in here and break off: part of them would look like a study that was taken."""
+    """Removes simulated answers that are begun in here and break off: part of them would look like a study
+    that was taken."""
     begun = not database.exists()
     try:
         yield
@@ -143,7 +163,10 @@ def forget(study_path: Path) -> None:
     with database_errors(where), closing(Store(where)) as store:
         people = [who["id"] for who in store.listeners() if not who["simulated"]]
     if people:
-        raise UserError(f"{where}: holds answers of {len(people)} people, which are not thrown away. Move it, or name another --database.")
+        raise UserError(
+            f"{where}: holds answers of {len(people)} people, which are not thrown away. Move it, or name "
+            "another --database."
+        )
     _remove(where)
 
 
@@ -151,17 +174,34 @@ def _person(sessions: Sessions, key: str, seed: int, hearing: Hearing) -> Simula
     """A listener who has begun, marked in the database for what they are."""
     session = sessions.find(key)
     sessions.store.mark_simulated(session.id)
-    return Simulated(session.id, session.group, session.number, number(seed, "simulated", session.group, session.number), hearing)
+    return Simulated(
+        session.id,
+        session.group,
+        session.number,
+        number(seed, "simulated", session.group, session.number),
+        hearing,
+    )
 
 
 def _take(sessions: Sessions, person: Simulated, key: str, audio: bool) -> None:
     """From the first screen to the last, in this process."""
     while (place := sessions.find(key).place) is not None:
         position, screen, shown = place.position, place.screen, place.shown
-        playback = [_played(sound["label"], sessions.audio(key, sound["url"].rpartition("/")[2])) for sound in shown["sounds"] if audio]
+        playback = [
+            _played(sound["label"], sessions.audio(key, sound["url"].rpartition("/")[2]))
+            for sound in shown["sounds"]
+            if audio
+        ]
         chance = random.Random(number(person.seed, position))
         answer = respond(person, screen, chance)
-        sessions.answer(key, shown["id"], f"{person.seed}-{position}", answer, playback, 1000 * _time_s(person.hearing, chance))
+        sessions.answer(
+            key,
+            shown["id"],
+            f"{person.seed}-{position}",
+            answer,
+            playback,
+            1000 * _time_s(person.hearing, chance),
+        )
         person.answers += 1
 
 
@@ -209,7 +249,10 @@ def at_random(shown: Mapping[str, Any], chance: random.Random) -> dict[str, Any]
             else w["low"] + w["step"] * chance.randint(0, round((w["high"] - w["low"]) / w["step"]))
         )
 
-    return {w["name"]: {s["label"]: one(w) for s in shown["sounds"] if s["rated"]} if w["each_sound"] else one(w) for w in shown["widgets"]}
+    return {
+        w["name"]: {s["label"]: one(w) for s in shown["sounds"] if s["rated"]} if w["each_sound"] else one(w)
+        for w in shown["widgets"]
+    }
 
 
 def respond(person: Simulated, screen: Screen, chance: random.Random) -> dict[str, Any]:
@@ -241,16 +284,24 @@ def _answer(person: Simulated, screen: Screen, widget: Widget, knows: bool, chan
         # who guesses an ABX may guess right; who misses a word says another
         return chance.choice(values if screen.kind == "abx" else [v for v in values if v != right] or values)
     if widget.each_sound:
-        return {s.label: _placed(person, widget, _judged(person, screen, s), chance) for s in screen.sounds if s.rated}
+        return {
+            s.label: _placed(person, widget, _judged(person, screen, s), chance)
+            for s in screen.sounds
+            if s.rated
+        }
     if widget.kind == "slide" or (values and all(v.isdigit() for v in values)):
         return _placed(person, widget, screen.facts, chance)
     pair = [s for s in screen.sounds if s.rated and s.label in values]
     if len(pair) == 2:
-        first, second = (_of(person.hearing.quality, {**screen.facts, "condition": s.condition}) for s in pair)
+        first, second = (
+            _of(person.hearing.quality, {**screen.facts, "condition": s.condition}) for s in pair
+        )
         return pair[chance.random() >= 1 / (1 + exp((second - first) / person.hearing.quality_sd))].label
     if values:
         return chance.choice(values)
-    return (screen.facts.get("said") if knows else None) or ("nothing"[: widget.longest] if widget.required else None)
+    return (screen.facts.get("said") if knows else None) or (
+        "nothing"[: widget.longest] if widget.required else None
+    )
 
 
 def _different(person: Simulated, screen: Screen) -> float:
@@ -259,19 +310,34 @@ def _different(person: Simulated, screen: Screen) -> float:
     strength, axis = screen.facts.get("strength", 0.0), str(screen.facts.get("axis", ""))
     if not strength:
         return person.hearing.false_alarm
-    return float(probability(strength, person.threshold(axis), person.hearing.slope, person.hearing.lapse, person.hearing.false_alarm))
+    return float(
+        probability(
+            strength,
+            person.threshold(axis),
+            person.hearing.slope,
+            person.hearing.lapse,
+            person.hearing.false_alarm,
+        )
+    )
 
 
 def _judged(person: Simulated, screen: Screen, sound: Sound) -> dict[str, Any]:
-    """What is known of one sound of a screen that has each rated, the same sound as the open reference among them."""
+    """What is known of one sound of a screen that has each rated, the same sound as the open reference among
+    them."""
     hidden = sound.condition == screen.facts.get("reference") and HIDDEN_REFERENCE in person.hearing.quality
-    others = {name: value for name, value in screen.facts.items() if name != "reference"}  # the quality of another sound
+    others = {
+        name: value for name, value in screen.facts.items() if name != "reference"
+    }  # the quality of another sound
     return {**others, "condition": HIDDEN_REFERENCE if hidden else sound.condition}
 
 
 def _placed(person: Simulated, widget: Widget, facts: Mapping[str, Any], chance: random.Random) -> Any:
     """A place on a scale, or the choice that is nearest to it."""
-    spread = person.hearing.reference_sd if facts.get("condition") == HIDDEN_REFERENCE else person.hearing.quality_sd
+    spread = (
+        person.hearing.reference_sd
+        if facts.get("condition") == HIDDEN_REFERENCE
+        else person.hearing.quality_sd
+    )
     place = min(max(chance.gauss(_of(person.hearing.quality, facts), spread), 0.0), 1.0)
     if widget.choices:
         return widget.choices[round(place * (len(widget.choices) - 1))].value
@@ -281,5 +347,8 @@ def _placed(person: Simulated, widget: Widget, facts: Mapping[str, Any], chance:
 def _of(table: Mapping[str, float], facts: Mapping[str, Any]) -> float:
     """The entry of a table for the axis, condition, group or any other fact of a screen."""
     first = [facts.get(name) for name in ("axis", "condition", "group")]
-    found = next((str(v) for v in [*first, *facts.values()] if isinstance(v, str | int | float) and str(v) in table), "")
+    found = next(
+        (str(v) for v in [*first, *facts.values()] if isinstance(v, str | int | float) and str(v) in table),
+        "",
+    )
     return table.get(found, 0.5)

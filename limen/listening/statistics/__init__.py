@@ -1,7 +1,9 @@
-"""The statistics of listening studies in one place: each a pure function that gives a frozen dataclass (`dataclasses.asdict` is its JSON).
+"""The statistics of listening studies in one place: each a pure function that gives a frozen dataclass
+(`dataclasses.asdict` is its JSON).
 
-Shares and tests against chance, sensitivity, ratings, agreement, models that know who listened to what, preferences, power, and looks
-before the end. Thresholds of adaptive studies are in `limen.perception.psychometric`.
+Shares and tests against chance, sensitivity, ratings, agreement, models that know who listened to what,
+preferences, power, and looks before the end. Thresholds of adaptive studies are in
+`limen.perception.psychometric`.
 """
 
 from limen.listening.statistics.agreement import Agreement, fleiss_kappa, icc, krippendorff_alpha  # noqa: F401
@@ -30,4 +32,11 @@ from limen.listening.statistics.proportions import (  # noqa: F401
 from limen.listening.statistics.ratings import Comparison, MushraRow, compare_ratings, mushra, mushra_rejected  # noqa: F401
 from limen.listening.statistics.samples import SampledMean, SampledShare, sampled_mean, sampled_share  # noqa: F401
 from limen.listening.statistics.scaling import Strength, bradley_terry  # noqa: F401
-from limen.listening.statistics.sequential import AlwaysValid, Boundaries, CountBoundaries, always_valid, boundaries, count_boundaries  # noqa: F401
+from limen.listening.statistics.sequential import (
+    AlwaysValid,
+    Boundaries,
+    CountBoundaries,
+    always_valid,
+    boundaries,
+    count_boundaries,
+)  # noqa: F401

@@ -1,10 +1,14 @@
 r"""Whether listeners agree with each other: Fleiss' kappa, Krippendorff's alpha, intraclass correlations.
 
-    kappa = (P - P_e) / (1 - P_e)     Fleiss 1971, https://doi.org/10.1037/h0031619: P agreeing pairs of raters, P_e expected by chance
-    alpha = 1 - D_o / D_e             Krippendorff 2004, chapter 11: observed over expected disagreement, any number of raters per unit
-    ICC(2,1), ICC(2,k)                Shrout & Fleiss 1979, https://doi.org/10.1037/0033-2909.86.2.420: raters drawn at random, one or k
+    kappa = (P - P_e) / (1 - P_e)
+        Fleiss 1971, https://doi.org/10.1037/h0031619: P agreeing pairs of raters, P_e expected by chance
+    alpha = 1 - D_o / D_e
+        Krippendorff 2004, chapter 11: observed over expected disagreement, any number of raters per unit
+    ICC(2,1), ICC(2,k)                Shrout & Fleiss 1979,
+        https://doi.org/10.1037/0033-2909.86.2.420: raters drawn at random, one or k
 
-Intervals of kappa and alpha come from drawing units with replacement; those of the ICC are Shrout and Fleiss's.
+Intervals of kappa and alpha come from drawing units with replacement; those of the ICC are Shrout and
+Fleiss's.
 """
 
 from collections.abc import Sequence
@@ -31,12 +35,17 @@ class Agreement:
     raters: int
 
 
-def fleiss_kappa(counts: Sequence[Sequence[int]] | np.ndarray, level: float = LEVEL, seed: int = 0) -> Agreement:
+def fleiss_kappa(
+    counts: Sequence[Sequence[int]] | np.ndarray, level: float = LEVEL, seed: int = 0
+) -> Agreement:
     """(units, categories) numbers of raters who chose each category; every unit rated equally often."""
     table = np.asarray(counts, float)
     raters = table.sum(1)
     if table.ndim != 2 or not len(table) or (raters != raters[0]).any() or raters[0] < 2:
-        raise UserError("fleiss_kappa: every unit needs the same number of ratings, at least two. With gaps, use krippendorff_alpha.")
+        raise UserError(
+            "fleiss_kappa: every unit needs the same number of ratings, at least two. With gaps, use "
+            "krippendorff_alpha."
+        )
 
     def kappa(sample: np.ndarray) -> np.ndarray:
         n = raters[0]
@@ -52,15 +61,27 @@ def fleiss_kappa(counts: Sequence[Sequence[int]] | np.ndarray, level: float = LE
 def krippendorff_alpha(
     ratings: Sequence[Sequence[float | None]], scale: Scale = "nominal", level: float = LEVEL, seed: int = 0
 ) -> Agreement:
-    """(raters, units), none where a rater did not rate. Categories are numbers (for "nominal" they are only names)."""
+    """(raters, units), none where a rater did not rate. Categories are numbers (for "nominal" they are only
+    names)."""
     values = np.asarray([[np.nan if v is None else v for v in row] for row in ratings], float)
     categories = np.unique(values[~np.isnan(values)])
     table = (values.T[:, :, None] == categories).sum(1).astype(float)  # (units, categories)
     table = table[table.sum(1) >= 2]  # a unit rated once has no pair
     if not len(table):
-        raise UserError(f"krippendorff_alpha: {values.shape[1]} units came, none of them rated at least twice.")
-    low, high = _over_units(lambda rows: np.asarray([_alpha(table[r], categories, scale) for r in rows]), len(table), level, seed)
-    return Agreement(f"Krippendorff's alpha, {scale}", _number(_alpha(table, categories, scale)), low, high, len(table), len(values))
+        raise UserError(
+            f"krippendorff_alpha: {values.shape[1]} units came, none of them rated at least twice."
+        )
+    low, high = _over_units(
+        lambda rows: np.asarray([_alpha(table[r], categories, scale) for r in rows]), len(table), level, seed
+    )
+    return Agreement(
+        f"Krippendorff's alpha, {scale}",
+        _number(_alpha(table, categories, scale)),
+        low,
+        high,
+        len(table),
+        len(values),
+    )
 
 
 def _alpha(table: np.ndarray, categories: np.ndarray, scale: Scale) -> float:
@@ -80,13 +101,18 @@ def _alpha(table: np.ndarray, categories: np.ndarray, scale: Scale) -> float:
     return float(1 - (pairs * distance).sum() / expected) if expected > 0 else float("nan")
 
 
-def icc(ratings: Sequence[Sequence[float]] | np.ndarray, average: bool = False, level: float = LEVEL) -> Agreement:
-    """(units, raters), no gaps. ICC(2,1), absolute agreement of single raters; of the mean of all raters, ICC(2,k), for `average`."""
+def icc(
+    ratings: Sequence[Sequence[float]] | np.ndarray, average: bool = False, level: float = LEVEL
+) -> Agreement:
+    """(units, raters), no gaps. ICC(2,1), absolute agreement of single raters; of the mean of all raters,
+    ICC(2,k), for `average`."""
     from scipy.stats import f
 
     x = np.asarray(ratings, float)
     if x.ndim != 2 or min(x.shape) < 2 or np.isnan(x).any():
-        raise UserError(f"icc: ratings of shape {x.shape} came; expected at least two units by two raters, without gaps.")
+        raise UserError(
+            f"icc: ratings of shape {x.shape} came; expected at least two units by two raters, without gaps."
+        )
     n, k = x.shape
     grand = x.mean()
     rows = k * ((x.mean(1) - grand) ** 2).sum() / (n - 1)

@@ -1,14 +1,15 @@
-r"""Looking at a study after every listener: tests and intervals that hold at all times at once, however much answers of a listener
-resemble each other.
+r"""Looking at a study after every listener: tests and intervals that hold at all times at once, however much
+answers of a listener resemble each other.
 
-A listener's share of right answers X is one number from 0 to 1; listeners are drawn independently. Somebody who bets against a mean m,
-never staking more than they have,
+A listener's share of right answers X is one number from 0 to 1; listeners are drawn independently. Somebody
+who bets against a mean m, never staking more than they have,
 
     K+_t = prod (1 + l_t (X_t - m)),     K-_t = prod (1 - l_t (X_t - m)),     l_t known before X_t
 
-wins 1/alpha with probability at most alpha, ever, if the mean is m (or, with K+, below). The confidence sequence is all m against which
-half the money on either side has not won that. Stakes: Waudby-Smith & Ramdas 2023, https://doi.org/10.1093/jrsssb/qkad009, equation 26.
-Nothing is said about other clips than those of the study: all listeners hear the same, so clips are not drawn anew as listeners are.
+wins 1/alpha with probability at most alpha, ever, if the mean is m (or, with K+, below). The confidence
+sequence is all m against which half the money on either side has not won that. Stakes: Waudby-Smith & Ramdas
+2023, https://doi.org/10.1093/jrsssb/qkad009, equation 26. Nothing is said about other clips than those of the
+study: all listeners hear the same, so clips are not drawn anew as listeners are.
 """
 
 from collections.abc import Sequence
@@ -36,8 +37,11 @@ class Bets:
     equivalent: bool | None
 
 
-def bets(shares: Sequence[float], chance: float = 0.5, alpha: float = 0.05, bound: float | None = None) -> Bets:
-    """`shares` of right answers, one per listener, in the order in which they finished. No listeners yet are fine."""
+def bets(
+    shares: Sequence[float], chance: float = 0.5, alpha: float = 0.05, bound: float | None = None
+) -> Bets:
+    """`shares` of right answers, one per listener, in the order in which they finished. No listeners yet are
+    fine."""
     x = np.asarray(shares, float)
     if ((x < 0) | (x > 1)).any():
         raise UserError(f"bets: got shares from {x.min():g} to {x.max():g}; expected numbers from 0 to 1.")

@@ -1,23 +1,29 @@
-r"""The mean of answers of a sample of listeners to a sample of items: its variance, and how well that is known.
+r"""The mean of answers of a sample of listeners to a sample of items: its variance, and how well that is
+known.
 
-Answers of one listener resemble each other, and so do answers to one item, so n answers are worth fewer than n. With a_k the weight of
-answer k in the estimate (1/n in a mean, -+1/n_c in a difference of conditions), r_k what it departs from the mean of its condition, and
-variances tau of single answers, of listeners and of items,
+Answers of one listener resemble each other, and so do answers to one item, so n answers are worth fewer than
+n. With a_k the weight of answer k in the estimate (1/n in a mean, -+1/n_c in a difference of conditions), r_k
+what it departs from the mean of its condition, and variances tau of single answers, of listeners and of
+items,
 
-    Q_L = sum over listeners (sum of a r)^2,     Q_I = sum over items (sum of a r)^2,     MS_E = what listeners and items leave unexplained
+    Q_L = sum over listeners (sum of a r)^2,     Q_I = sum over items (sum of a r)^2,
+        MS_E = what listeners and items leave unexplained
 
-each have an expectation that is linear in the tau; so has the variance V of the estimate. Solving for it gives V without bias in every
-design (the method of moments, Henderson 1953, https://doi.org/10.2307/3001853). Where every listener hears every item once it is the
-analysis of variance, V = (MS_L + MS_I - MS_E) / n, the quasi-F of Clark 1973, https://doi.org/10.1016/S0022-5371(73)80014-3. Its degrees of
-freedom are Satterthwaite's, 2 V^2 / var V (https://doi.org/10.2307/3002019), with var V that of Gaussian answers.
+each have an expectation that is linear in the tau; so has the variance V of the estimate. Solving for it
+gives V without bias in every design (the method of moments, Henderson 1953, https://doi.org/10.2307/3001853).
+Where every listener hears every item once it is the analysis of variance, V = (MS_L + MS_I - MS_E) / n, the
+quasi-F of Clark 1973, https://doi.org/10.1016/S0022-5371(73)80014-3. Its degrees of freedom are
+Satterthwaite's, 2 V^2 / var V (https://doi.org/10.2307/3002019), with var V that of Gaussian answers.
 
-Between two conditions these tau are those of listeners and items within a condition. What a listener, or an item, adds to both alike
-cancels in the difference where both are heard equally often, but if different listeners hear a clip in the one and in the other (a Latin
-square) it does not cancel in Q_L. It is therefore fitted and taken out of r, and what is left of it in an unbalanced design has tau of its
-own, told from the others by sums with |a| in place of a.
+Between two conditions these tau are those of listeners and items within a condition. What a listener, or an
+item, adds to both alike cancels in the difference where both are heard equally often, but if different
+listeners hear a clip in the one and in the other (a Latin square) it does not cancel in Q_L. It is therefore
+fitted and taken out of r, and what is left of it in an unbalanced design has tau of its own, told from the
+others by sums with |a| in place of a.
 
-Two departures, without which tests are too careful where nothing clusters: V is never below 0.45 of what independent answers would give,
-and the degrees of freedom never below what listeners alone or items alone would have.
+Two departures, without which tests are too careful where nothing clusters: V is never below 0.45 of what
+independent answers would give, and the degrees of freedom never below what listeners alone or items alone
+would have.
 """
 
 import math
@@ -38,12 +44,14 @@ WAYS = "listeners", "items"
 NONE = 1e-12
 """Below this, what clusters add to the variance of an estimate is a rounding error."""
 ENOUGH = 10
-"""Degrees of freedom from which on the spread of single answers is known well enough to stand for independent answers."""
+"""Degrees of freedom from which on the spread of single answers is known well enough to stand for independent
+answers."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """An estimate with what is known of its variance; arrays where several studies of one design are judged at once."""
+    """An estimate with what is known of its variance; arrays where several studies of one design are judged
+    at once."""
 
     value: Any
     variance: Any
@@ -53,8 +61,8 @@ class Spread:
 
 
 class Crossing:
-    """Who answered to what: everything about a design that does not depend on the answers. `second` marks the answers of the second of two
-    conditions: the estimate is then its mean less that of the first."""
+    """Who answered to what: everything about a design that does not depend on the answers. `second` marks the
+    answers of the second of two conditions: the estimate is then its mean less that of the first."""
 
     def __init__(self, listeners: Names, items: Names, second: Names | None = None) -> None:
         people, things = _codes(listeners), _codes(items)
@@ -90,18 +98,24 @@ class Crossing:
         return Spread(value, variance, self._freedom(variance, tau), effect)
 
     def expected(self, of_listeners: float, of_items: float, of_answers: float) -> Spread:
-        """The variance and degrees of freedom that a study of this design has if the tau are these; its value is not known."""
+        """The variance and degrees of freedom that a study of this design has if the tau are these; its value
+        is not known."""
         known = {"listeners": of_listeners, "items": of_items}
         s = self._system
         # what cannot be told from single answers here varies with them
-        tau = np.array([*(known[name] for name in s.told), of_answers + sum(v for name, v in known.items() if name not in s.told)])
+        tau = np.array(
+            [
+                *(known[name] for name in s.told),
+                of_answers + sum(v for name, v in known.items() if name not in s.told),
+            ]
+        )
         variance = float(s.expected @ tau @ s.weights)
         alone = (of_listeners + of_items + of_answers) * float((1 / self._sizes).sum())
         return Spread(None, variance, float(self._freedom(np.array(variance), tau)), variance / alone)
 
     def sign_p(self) -> float:
-        """Two-sided p where all listeners find the same difference: a sign test of those who heard both conditions; if none did, a
-        permutation test of who heard which."""
+        """Two-sided p where all listeners find the same difference: a sign test of those who heard both
+        conditions; if none did, a permutation test of who heard which."""
         of = [set(self._people[self._side == side].tolist()) for side in (0, 1)]
         both = len(of[0] & of[1])
         return min(1.0, 2 * 0.5**both if both else 2 / math.comb(self.listeners, len(of[0])))
@@ -119,9 +133,12 @@ class Crossing:
 
     @property
     def over(self) -> str:
-        """What the estimate may be generalised to: ways that cluster, and those of which every answer (to each condition) is another one,
-        so that their variance is part of that of single answers."""
-        return " and ".join(name for name in WAYS if name in self._named or self._all_different(name)) or "answers"
+        """What the estimate may be generalised to: ways that cluster, and those of which every answer (to
+        each condition) is another one, so that their variance is part of that of single answers."""
+        return (
+            " and ".join(name for name in WAYS if name in self._named or self._all_different(name))
+            or "answers"
+        )
 
     @property
     def fewest_items(self) -> int:
@@ -145,7 +162,8 @@ class Crossing:
 
     @property
     def _paired(self) -> bool:
-        """Listeners answer once to each condition, as in a paired t test: their sums are all that is known of single answers."""
+        """Listeners answer once to each condition, as in a paired t test: their sums are all that is known of
+        single answers."""
         once = len(np.unique(self._people * 2 + self._side)) == len(self._people)
         return once and 1 < self.listeners < len(self._people)
 
@@ -163,20 +181,25 @@ class Crossing:
 
     @cached_property
     def _spanning(self) -> tuple[str, ...]:
-        """Ways whose clusters occur in both conditions; one that is not among the named only if answers are left over without it."""
+        """Ways whose clusters occur in both conditions; one that is not among the named only if answers are
+        left over without it."""
         spanning = [name for name in WAYS if 1 < len(np.unique(self._way(name))) <= self._by_side(name).max()]
         spare = lambda name: not self._paired and self._left_over(self._named, (name,))[1] > 0  # noqa: E731
         return tuple(name for name in spanning if name in self._named or spare(name))
 
     @property
     def _unexplained(self) -> tuple[Fit, int]:
-        """What listeners and items (and conditions) explain, and the degrees of freedom they leave to single answers."""
+        """What listeners and items (and conditions) explain, and the degrees of freedom they leave to single
+        answers."""
         return self._left_over(self._named, tuple(name for name in self._spanning if name not in self._named))
 
     def _left_over(self, within: tuple[str, ...], alike: tuple[str, ...]) -> tuple[Fit, int]:
         """By ways within each condition, and by ways that add the same to both."""
         if (within, alike) not in self._fits:
-            blocks = [*(self._by_side(name) for name in within), *(_compact(self._way(name)) for name in alike)]
+            blocks = [
+                *(self._by_side(name) for name in within),
+                *(_compact(self._way(name)) for name in alike),
+            ]
             fit = Fit([self._side, *blocks], np.ones(len(self._side)))
             self._fits[within, alike] = fit, len(self._side) - fit.rank
         return self._fits[within, alike]
@@ -186,16 +209,28 @@ class Crossing:
         codes = {name: _compact(self._way(name)) for name in WAYS}
         conditions = Fit([self._side], self._weight)
         signed = [Way(name, codes[name], self._signed, conditions) for name in self._named]
-        # what a cluster adds to both conditions alike: where it mostly cancels in the estimate, but not in the sums of squares, it is taken
-        # out of the answers before they are summed
-        out = [name for name in self._spanning if 2 * self._uncancelled(codes[name]) < self._uncancelled(self._by_side(name))]
+        # what a cluster adds to both conditions alike: where it mostly cancels in the estimate, but not in
+        # the sums of squares, it is taken out of the answers before they are summed
+        out = [
+            name
+            for name in self._spanning
+            if 2 * self._uncancelled(codes[name]) < self._uncancelled(self._by_side(name))
+        ]
         if any(np.abs(way.through(codes[name])).max() > NONE for way in signed for name in out):
             fit = Fit([self._side, *(codes[name] for name in out)], self._weight)
             if len(self._side) - fit.rank > 1:
                 signed = [replace(way, fit=fit) for way in signed]
-        shared = [Way(name, codes[name], self._weight, conditions) for name in self._spanning if self._uncancelled(codes[name]) > NONE]
-        told = [(name, self._by_side(name)) for name in self._named if not (self._paired and name == "listeners")]
-        return moments(signed, shared, told, self._signed, None if self._paired else float(self._unexplained[1]))
+        shared = [
+            Way(name, codes[name], self._weight, conditions)
+            for name in self._spanning
+            if self._uncancelled(codes[name]) > NONE
+        ]
+        told = [
+            (name, self._by_side(name)) for name in self._named if not (self._paired and name == "listeners")
+        ]
+        return moments(
+            signed, shared, told, self._signed, None if self._paired else float(self._unexplained[1])
+        )
 
     def _uncancelled(self, clusters: np.ndarray) -> float:
         """What clusters with a variance of 1 add to that of the estimate."""

@@ -1,7 +1,8 @@
-r"""Sensitivity d' and bias c from hits and false alarms. Macmillan & Creelman 2005, *Detection Theory*, chapters 1, 2 and 9.
+r"""Sensitivity d' and bias c from hits and false alarms. Macmillan & Creelman 2005, *Detection Theory*,
+chapters 1, 2 and 9.
 
-With H and F the shares of hits and false alarms, z the inverse of the Gaussian distribution function Phi, and p = Phi((z(H) - z(F)) / 2)
-the share an unbiased listener would get right:
+With H and F the shares of hits and false alarms, z the inverse of the Gaussian distribution function Phi, and
+p = Phi((z(H) - z(F)) / 2) the share an unbiased listener would get right:
 
     yes-no                        d' = z(H) - z(F)
     abx, differencing             p = Phi(d'/sqrt 2) Phi(d'/sqrt 6) + Phi(-d'/sqrt 2) Phi(-d'/sqrt 6)
@@ -10,16 +11,19 @@ the share an unbiased listener would get right:
     same-different, independent   d' = 2 z( (1 + sqrt(2p - 1)) / 2 )
     bias, in all of them          c = -(z(H) + z(F)) / 2
 
-The differencing model is the default: it is what a listener can do when every trial brings another clip (a roving design), as in a study of
-adversarial examples. In ABX a hit is "A" for X = A and a false alarm "A" for X = B; in same-different both are "different", for different
-and for equal pairs. A listener cannot do worse than guess, so d' is taken from 0 up; but of a sample that did worse by chance it must be
-negative, or the mean over studies in which nothing is heard would be above 0 (0.24 for 36 listeners with 6 ABX trials). Below chance d' is
-that of the mirrored shares, with a minus sign; the truncated d', max(d', 0), stands beside it. Shares are (hits + 1/2) / (trials + 1): the
-log-linear correction, which keeps 0 and 1 finite. Hautus 1995, https://doi.org/10.3758/BF03203619.
+The differencing model is the default: it is what a listener can do when every trial brings another clip (a
+roving design), as in a study of adversarial examples. In ABX a hit is "A" for X = A and a false alarm "A" for
+X = B; in same-different both are "different", for different and for equal pairs. A listener cannot do worse
+than guess, so d' is taken from 0 up; but of a sample that did worse by chance it must be negative, or the
+mean over studies in which nothing is heard would be above 0 (0.24 for 36 listeners with 6 ABX trials). Below
+chance d' is that of the mirrored shares, with a minus sign; the truncated d', max(d', 0), stands beside it.
+Shares are (hits + 1/2) / (trials + 1): the log-linear correction, which keeps 0 and 1 finite. Hautus 1995,
+https://doi.org/10.3758/BF03203619.
 
-The interval of d' is that of the share of right answers (`sampled_share`, over listeners and items), taken through the same curve with the
-bias c as it was: with z(H) = e/2 - c and z(F) = -e/2 - c the share is (Phi(e/2 - c) + Phi(e/2 + c)) / 2. It rises with e and is 1/2 where
-d' is 0, so the interval of d' is without 0 exactly where that of the share is without 1/2.
+The interval of d' is that of the share of right answers (`sampled_share`, over listeners and items), taken
+through the same curve with the bias c as it was: with z(H) = e/2 - c and z(F) = -e/2 - c the share is
+(Phi(e/2 - c) + Phi(e/2 + c)) / 2. It rises with e and is 1/2 where d' is 0, so the interval of d' is without
+0 exactly where that of the share is without 1/2.
 """
 
 import math
@@ -56,7 +60,10 @@ class Sensitivity:
 
 
 def dprime(
-    hit_rate: float | np.ndarray, false_alarm_rate: float | np.ndarray, design: Design = "abx", model: Model = "differencing"
+    hit_rate: float | np.ndarray,
+    false_alarm_rate: float | np.ndarray,
+    design: Design = "abx",
+    model: Model = "differencing",
 ) -> np.ndarray:
     """d' of shares strictly between 0 and 1, negative below chance; arrays welcome."""
     from scipy.special import ndtri
@@ -122,14 +129,19 @@ def sensitivity(
         ends = dprime(*_rates((np.asarray(interval) * trials + 1) / (trials + 2), c), design, model)
         # of unequal numbers of signals and noises the share may lie a little beside that of the rates
         low, high = min(d, float(ends[0])), max(d, float(ends[1]))
-    return Sensitivity(design, None if design == "yes-no" else model, trials, hit, alarm, share, d, max(d, 0.0), low, high, c)
+    return Sensitivity(
+        design, None if design == "yes-no" else model, trials, hit, alarm, share, d, max(d, 0.0), low, high, c
+    )
 
 
 def _rates(share: np.ndarray, c: float) -> tuple[np.ndarray, np.ndarray]:
-    """Hit and false alarm rates of this bias with which a share of answers is right, of as many signals as noises."""
+    """Hit and false alarm rates of this bias with which a share of answers is right, of as many signals as
+    noises."""
     from scipy.special import ndtr
 
-    away = inverse(lambda e: (ndtr(e / 2 - c) + ndtr(e / 2 + c)) / 2, np.maximum(share, 1 - share)) * np.sign(share - 0.5)
+    away = inverse(lambda e: (ndtr(e / 2 - c) + ndtr(e / 2 + c)) / 2, np.maximum(share, 1 - share)) * np.sign(
+        share - 0.5
+    )
     return tuple(np.clip(ndtr(sign * away / 2 - c), 1e-12, 1 - 1e-12) for sign in (1, -1))  # type: ignore[return-value]
 
 

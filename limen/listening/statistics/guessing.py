@@ -1,8 +1,8 @@
 r"""How well one thing about a trial can be guessed from another: balanced accuracy of the best guess,
     A = 1/C sum_v max_c n(v, c) / n(c)
-over the values v that are known and the C values c that are guessed, which chance alone makes 1/C with endless trials.
-With few items more is told by chance: `chance` is the mean of A, and `p` the share of draws that reach it, where what is known is dealt out
-at random."""
+over the values v that are known and the C values c that are guessed, which chance alone makes 1/C with
+endless trials. With few items more is told by chance: `chance` is the mean of A, and `p` the share of draws
+that reach it, where what is known is dealt out at random."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,10 +57,12 @@ def coded(values: Sequence[str]) -> Ints:
 
 
 def from_items(known: Sequence[str], counts: Floats, rows: Rows | None = None) -> Guessed:
-    """`known` of each item; `counts` (items, C): trials of each item by what is guessed. The draws deal `known` out to other items.
+    """`known` of each item; `counts` (items, C): trials of each item by what is guessed. The draws deal
+    `known` out to other items.
 
-    With `rows`, within listeners: `counts` (rows, C) are those of one item for one listener each, and the accuracy is the mean over
-    listeners of the best guess of each. `known` is then dealt out among the items of a block."""
+    With `rows`, within listeners: `counts` (rows, C) are those of one item for one listener each, and the
+    accuracy is the mean over listeners of the best guess of each. `known` is then dealt out among the items
+    of a block."""
     codes = coded(known)
     one = np.zeros(len(codes), np.int64)
     rows = rows or Rows(np.arange(len(codes)), one, one)
@@ -73,21 +75,25 @@ def from_items(known: Sequence[str], counts: Floats, rows: Rows | None = None) -
 
     def accuracy(codes: Ints) -> float:
         cells = rows.listeners * values + codes[rows.items]
-        table = np.stack([np.bincount(cells, column, listeners * values) for column in counts.T]).reshape(classes, listeners, values)
+        table = np.stack([np.bincount(cells, column, listeners * values) for column in counts.T]).reshape(
+            classes, listeners, values
+        )
         best = (table / np.maximum(totals, 1)[..., None]).max(0).sum(1)
         return float((best[several] / guessable[several]).mean())
 
     def dealt(random: np.random.Generator) -> Ints:
         out = np.empty_like(codes)
-        out[np.argsort(rows.blocks, kind="stable")] = codes[np.lexsort((random.random(len(codes)), rows.blocks))]
+        out[np.argsort(rows.blocks, kind="stable")] = codes[
+            np.lexsort((random.random(len(codes)), rows.blocks))
+        ]
         return out
 
     return _against(accuracy, codes, dealt, float((1 / guessable[several]).mean()))
 
 
 def from_places(known: Callable[[Ints], Ints], asked: Ints, listeners: Ints) -> Guessed:
-    """`asked` of each trial, trials of a listener one after another; `known` gives what tells it, for trials in an order, and -1 where
-    nothing does. The draws shuffle the trials of each listener."""
+    """`asked` of each trial, trials of a listener one after another; `known` gives what tells it, for trials
+    in an order, and -1 where nothing does. The draws shuffle the trials of each listener."""
     classes = int(asked.max()) + 1
 
     def accuracy(values: Ints) -> float:
@@ -97,10 +103,14 @@ def from_places(known: Callable[[Ints], Ints], asked: Ints, listeners: Ints) -> 
         np.add.at(table, (seen[kept], values[kept]), 1)
         return float((table / np.maximum(table.sum(0), 1)).max(1).sum() / classes)
 
-    return _against(accuracy, asked, lambda random: asked[np.lexsort((random.random(len(asked)), listeners))], 1 / classes)
+    return _against(
+        accuracy, asked, lambda random: asked[np.lexsort((random.random(len(asked)), listeners))], 1 / classes
+    )
 
 
-def _against(accuracy: Callable[[Ints], float], as_is: Ints, draw: Callable[[np.random.Generator], Ints], least: float) -> Guessed:
+def _against(
+    accuracy: Callable[[Ints], float], as_is: Ints, draw: Callable[[np.random.Generator], Ints], least: float
+) -> Guessed:
     observed, random = accuracy(as_is), np.random.default_rng(0)
     if observed < least + UNIMPORTANT:
         return Guessed(observed, least, 1.0)

@@ -1,14 +1,17 @@
 r"""How large a share of listeners may still hear it, whatever the mean over all of them says.
 
-A listener who hears it is right with probability h or more in every trial, one who hears nothing with probability c (chance) or more. With
-`alpha` and `beta` the chances that either is right in at least k trials, and theta that of a listener drawn at random,
+A listener who hears it is right with probability h or more in every trial, one who hears nothing with
+probability c (chance) or more. With `alpha` and `beta` the chances that either is right in at least k trials,
+and theta that of a listener drawn at random,
 
     theta >= (1 - pi) alpha + pi beta,     so that     pi <= (U - alpha) / (beta - alpha)
 
-where U is the upper Clopper-Pearson bound of theta: at most U of all listeners pass, however their abilities are spread. k is chosen from
-the design alone, so that the bound is small if no listener hears anything. If even fewer pass than guessing makes, the bound is that of a
-study in which a listener who hears it is sure to pass and none did, 1 - 0.05^(1 / listeners). Listeners may have answered to different
-numbers of trials: alpha and beta are then means, equal chances being the worst case (Hoeffding 1956, https://doi.org/10.1214/aoms/1177728178).
+where U is the upper Clopper-Pearson bound of theta: at most U of all listeners pass, however their abilities
+are spread. k is chosen from the design alone, so that the bound is small if no listener hears anything. If
+even fewer pass than guessing makes, the bound is that of a study in which a listener who hears it is sure to
+pass and none did, 1 - 0.05^(1 / listeners). Listeners may have answered to different numbers of trials: alpha
+and beta are then means, equal chances being the worst case (Hoeffding 1956,
+https://doi.org/10.1214/aoms/1177728178).
 """
 
 from bisect import bisect_right
@@ -23,7 +26,8 @@ from limen.core.statistics import LEVEL, clopper_pearson
 from limen.listening.statistics.betting import bets
 
 DETECTED = 0.8
-"""Share of trials in which a listener who hears it detects it; in the others they guess: 90 % right of two."""
+"""Share of trials in which a listener who hears it detects it; in the others they guess: 90 % right of
+two."""
 FEW = 0.2
 """Share of listeners who may hear it beyond which nothing is called inaudible."""
 
@@ -39,34 +43,48 @@ class Hearers:
     """Upper 95 % bound of the share of listeners who hear it."""
 
 
-def hearers(right: Sequence[int], asked: Sequence[int], chance: float = 0.5, sides: int = 1, level: float = LEVEL) -> Hearers:
-    """One entry per listener: right answers, and trials. Two sides: those who are wrong as often count too (a preference for either)."""
+def hearers(
+    right: Sequence[int], asked: Sequence[int], chance: float = 0.5, sides: int = 1, level: float = LEVEL
+) -> Hearers:
+    """One entry per listener: right answers, and trials. Two sides: those who are wrong as often count too (a
+    preference for either)."""
     k, m = np.asarray(right, int), np.asarray(asked, int)
     if not len(k) or (m < 1).any() or (k < 0).any() or (k > m).any():
-        raise UserError(f"hearers: got {list(right)} right of {list(asked)}; expected listeners with at least one trial, none more right.")
+        raise UserError(
+            f"hearers: got {list(right)} right of {list(asked)}; expected listeners with at least one "
+            "trial, none more right."
+        )
     reached = np.maximum(k, m - k) if sides == 2 else k
     least, alpha, beta = _least(m, chance, sides, level)
     passed = int((reached >= least).sum())
     return Hearers(len(k), passed, _right(chance), _bound(passed, len(k), alpha, beta, level))
 
 
-def hearers_at_all_times(right: Sequence[int], asked: Sequence[int], planned: int, chance: float, alpha: float) -> float:
-    """Upper bound of the share of listeners who hear it that may be looked at after every listener (`bets`). Listeners come in the order in
-    which they finished; what makes one pass is chosen for the number `planned`, before any answer is known."""
+def hearers_at_all_times(
+    right: Sequence[int], asked: Sequence[int], planned: int, chance: float, alpha: float
+) -> float:
+    """Upper bound of the share of listeners who hear it that may be looked at after every listener (`bets`).
+    Listeners come in the order in which they finished; what makes one pass is chosen for the number
+    `planned`, before any answer is known."""
     m = np.asarray(asked, int)
     least, guess, hear = _least(m, chance, 1, LEVEL, planned)
     top = bets((np.asarray(right, int) >= least).astype(float).tolist(), alpha=alpha).high
     return min(1.0, max(0.0, top - guess) / (hear - guess)) if hear > guess else 1.0
 
 
-def power_few(asked: Sequence[int], share: float, chance: float, icc: float, sides: int = 1, level: float = LEVEL) -> float:
-    """Chance that the bound is at most FEW if all listeners have the same share of right answers, and two answers of one the correlation
-    icc (beta-binomial). `asked` are the trials of each listener."""
+def power_few(
+    asked: Sequence[int], share: float, chance: float, icc: float, sides: int = 1, level: float = LEVEL
+) -> float:
+    """Chance that the bound is at most FEW if all listeners have the same share of right answers, and two
+    answers of one the correlation icc (beta-binomial). `asked` are the trials of each listener."""
     from scipy.stats import betabinom, binom
 
     m = np.asarray(asked, int)
     least, alpha, beta = _least(m, chance, sides, level)
-    few = bisect_right(range(len(m) + 1), FEW, key=lambda passed: _bound(passed, len(m), alpha, beta, level)) - 1
+    few = (
+        bisect_right(range(len(m) + 1), FEW, key=lambda passed: _bound(passed, len(m), alpha, beta, level))
+        - 1
+    )
     more = (1 - icc) / icc if icc > 0 else 0.0
     one = betabinom(m, share * more, (1 - share) * more) if more else binom(m, share)
     passes = one.sf(least - 1) + (one.cdf(m - least) if sides == 2 else 0.0)
@@ -78,11 +96,16 @@ def _right(chance: float) -> float:
     return chance + DETECTED * (1 - chance)
 
 
-def _least(m: np.ndarray, chance: float, sides: int, level: float, listeners: int | None = None) -> tuple[np.ndarray, float, float]:
+def _least(
+    m: np.ndarray, chance: float, sides: int, level: float, listeners: int | None = None
+) -> tuple[np.ndarray, float, float]:
     """Right answers that each listener needs to pass, and the mean chances that guessers and hearers do."""
     from scipy.stats import binom
 
-    need = {int(n): _threshold(int(n), listeners or len(m), chance, _right(chance), sides, level) for n in np.unique(m)}
+    need = {
+        int(n): _threshold(int(n), listeners or len(m), chance, _right(chance), sides, level)
+        for n in np.unique(m)
+    }
     least = np.asarray([need[int(n)] for n in m])
     alpha = min(1.0, float(np.mean(sides * binom.sf(least - 1, m, chance))))
     return least, alpha, float(np.mean(binom.sf(least - 1, m, _right(chance))))
@@ -94,7 +117,11 @@ def _bound(passed: int, listeners: int, alpha: float, beta: float, level: float)
 
 def _corrected(passed: int, listeners: int, alpha: float, beta: float, level: float) -> float:
     """Less what guessers, and plus what unlucky hearers make up."""
-    return 1.0 if beta <= alpha else min(1.0, max(0.0, (_top(passed, listeners, level) - alpha) / (beta - alpha)))
+    return (
+        1.0
+        if beta <= alpha
+        else min(1.0, max(0.0, (_top(passed, listeners, level) - alpha) / (beta - alpha)))
+    )
 
 
 def _top(passed: int, listeners: int, level: float) -> float:
@@ -104,15 +131,21 @@ def _top(passed: int, listeners: int, level: float) -> float:
 
 @cache
 def _threshold(trials: int, listeners: int, chance: float, h: float, sides: int, level: float) -> int:
-    """Right answers that make a listener pass, for which the bound is expected to be smallest if no listener hears anything."""
+    """Right answers that make a listener pass, for which the bound is expected to be smallest if no listener
+    hears anything."""
     from scipy.stats import binom
 
     best, found = np.inf, trials
     for need in range(trials, trials // 2, -1):
-        alpha, beta = min(1.0, float(sides * binom.sf(need - 1, trials, chance))), float(binom.sf(need - 1, trials, h))
+        alpha, beta = (
+            min(1.0, float(sides * binom.sf(need - 1, trials, chance))),
+            float(binom.sf(need - 1, trials, h)),
+        )
         counts = np.unique(binom.ppf([0.05, 0.25, 0.5, 0.75, 0.95], listeners, alpha))
         weights = binom.pmf(counts, listeners, alpha)
-        expected = float(np.average([_corrected(int(n), listeners, alpha, beta, level) for n in counts], weights=weights))
+        expected = float(
+            np.average([_corrected(int(n), listeners, alpha, beta, level) for n in counts], weights=weights)
+        )
         if expected < best:
             best, found = expected, need
     return found

@@ -1,16 +1,19 @@
 r"""Right or wrong, explained: mixed-effects logistic regression.
 
-    logit P(y = 1) = x' beta + sum_g u_g,     u_g ~ N(0, sd_g^2), one for each listener and each item (crossed, or listeners alone)
+    logit P(y = 1) = x' beta + sum_g u_g,
+        u_g ~ N(0, sd_g^2), one for each listener and each item (crossed, or listeners alone)
 
-Fitted by maximising the Laplace approximation of the likelihood with the u's integrated out (Breslow & Clayton 1993,
-https://doi.org/10.1080/01621459.1993.10594284; what lme4's glmer does). With v = u / sd and v^ the most probable v:
+Fitted by maximising the Laplace approximation of the likelihood with the u's integrated out (Breslow &
+Clayton 1993, https://doi.org/10.1080/01621459.1993.10594284; what lme4's glmer does). With v = u / sd and v^
+the most probable v:
 
     l(beta, sd) = sum log P(y | beta, v^) - |v^|^2 / 2 - log det(I + sd Z' W Z sd) / 2,     W = diag P (1 - P)
 
-Departs from it: a Gaussian prior of standard deviation PRIOR_SD on every coefficient keeps them finite where all answers are right; and
-intervals take Student's t with one degree of freedom less than the smaller of the groups has members, because a standard deviation of a
-few items is not known any better. Effects are taken to be the same for every listener and item, so the model describes: whether something
-is so for other listeners and items is judged by `sampled_share` and `sampled_mean`.
+Departs from it: a Gaussian prior of standard deviation PRIOR_SD on every coefficient keeps them finite where
+all answers are right; and intervals take Student's t with one degree of freedom less than the smaller of the
+groups has members, because a standard deviation of a few items is not known any better. Effects are taken to
+be the same for every listener and item, so the model describes: whether something is so for other listeners
+and items is judged by `sampled_share` and `sampled_mean`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,13 +57,17 @@ def mixed_logistic(
     groups: Sequence[str] = ("listener", "item"),
     level: float = LEVEL,
 ) -> MixedModel:
-    """One row per answer. `fixed` names columns of numbers (code a condition as 0 and 1); an intercept is always there."""
+    """One row per answer. `fixed` names columns of numbers (code a condition as 0 and 1); an intercept is
+    always there."""
     from scipy.optimize import minimize
     from scipy.sparse import csr_matrix, hstack
     from scipy.stats import t
 
     if not rows or any(name not in row for row in rows for name in (outcome, *fixed, *groups)):
-        raise UserError(f"mixed_logistic: {len(rows)} rows came; expected at least one, each with {', '.join((outcome, *fixed, *groups))}.")
+        raise UserError(
+            f"mixed_logistic: {len(rows)} rows came; expected at least one, each with "
+            f"{', '.join((outcome, *fixed, *groups))}."
+        )
     y = np.asarray([bool(row[outcome]) for row in rows], float)
     x = np.asarray([[1.0, *(float(row[name]) for name in fixed)] for row in rows])
     parts, sizes = [], []
@@ -70,14 +77,22 @@ def mixed_logistic(
         parts.append(csr_matrix((np.ones(len(y)), (np.arange(len(y)), which)), (len(y), len(labels))))
     z, owner, p = hstack(parts).tocsr(), np.repeat(np.arange(len(sizes)), sizes), x.shape[1]
     start = np.concatenate([np.zeros(p), np.full(len(sizes), 0.5)])
-    mode = np.zeros(z.shape[1])  # found for the last point asked about: a good start for the next, which is near
+    mode = np.zeros(
+        z.shape[1]
+    )  # found for the last point asked about: a good start for the next, which is near
 
     def loss(theta: np.ndarray) -> float:
         nonlocal mode
         value, mode = _laplace(y, x @ theta[:p], z, theta[p:][owner], mode)
         return -value + float((theta[:p] ** 2).sum()) / (2 * PRIOR_SD**2)
 
-    found = minimize(loss, start, method="L-BFGS-B", bounds=[(None, None)] * p + [(0, 20)] * len(sizes), options={"ftol": 1e-12})
+    found = minimize(
+        loss,
+        start,
+        method="L-BFGS-B",
+        bounds=[(None, None)] * p + [(0, 20)] * len(sizes),
+        options={"ftol": 1e-12},
+    )
     # a spread at its bound of 0 has no curvature; the others are judged without it
     free = [i for i in range(len(start)) if i < p or found.x[i] > 1e-3]
     covariance = np.linalg.inv(_curvature(loss, found.x, free))
@@ -87,7 +102,14 @@ def mixed_logistic(
     for i, name in enumerate(("intercept", *fixed)):
         value, error = float(found.x[i]), float(np.sqrt(max(covariance[i, i], 0.0)))
         effects.append(
-            Effect(name, value, error, value - q * error, value + q * error, float(2 * t.sf(abs(value) / max(error, 1e-12), df)))
+            Effect(
+                name,
+                value,
+                error,
+                value - q * error,
+                value + q * error,
+                float(2 * t.sf(abs(value) / max(error, 1e-12), df)),
+            )
         )
     spreads = {name: float(v) for name, v in zip(groups, found.x[p:], strict=True)}
     # without the prior, so that models can be compared
@@ -95,8 +117,11 @@ def mixed_logistic(
     return MixedModel(len(y), tuple(effects), spreads, dict(zip(groups, sizes, strict=True)), likelihood)
 
 
-def _laplace(y: np.ndarray, offset: np.ndarray, z: Any, sd: np.ndarray, v: np.ndarray) -> tuple[float, np.ndarray]:
-    """Log likelihood with the random effects integrated out, and their mode on the scale of standard deviations."""
+def _laplace(
+    y: np.ndarray, offset: np.ndarray, z: Any, sd: np.ndarray, v: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Log likelihood with the random effects integrated out, and their mode on the scale of standard
+    deviations."""
     from scipy.special import expit, log_expit
 
     def joint(v: np.ndarray) -> tuple[float, np.ndarray]:
@@ -107,7 +132,9 @@ def _laplace(y: np.ndarray, offset: np.ndarray, z: Any, sd: np.ndarray, v: np.nd
     for _ in range(50):
         mean = expit(eta)
         slope = sd * (z.T @ (y - mean)) - v
-        curvature = np.eye(len(v)) + sd[:, None] * (z.T @ z.multiply((mean * (1 - mean))[:, None])).toarray() * sd
+        curvature = (
+            np.eye(len(v)) + sd[:, None] * (z.T @ z.multiply((mean * (1 - mean))[:, None])).toarray() * sd
+        )
         step = np.linalg.solve(curvature, slope)
         new, eta_new = joint(v + step)
         while new < value - 1e-12:  # concave: a shorter step always climbs

@@ -1,8 +1,9 @@
-r"""The equations of the method of moments for `limen.listening.statistics.crossed`: what each variance adds to each sum of squares, and what the sums
-of squares then add to the variance of the estimate.
+r"""The equations of the method of moments for `limen.listening.statistics.crossed`: what each variance adds
+to each sum of squares, and what the sums of squares then add to the variance of the estimate.
 
-Every sum of squares is |C' M y|^2: C' adds up the answers of each cluster with weights, M = I - X (X' W X)^- X' W takes their fit on
-indicators out. tau_f, whose clusters have the indicators Z_f, adds the trace of C' M Z_f Z_f' M' C to its expectation.
+Every sum of squares is |C' M y|^2: C' adds up the answers of each cluster with weights, M = I - X (X' W X)^-
+X' W takes their fit on indicators out. tau_f, whose clusters have the indicators Z_f, adds the trace of C' M
+Z_f Z_f' M' C to its expectation.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,10 @@ class Fit:
 
     def left(self, y: np.ndarray) -> np.ndarray:
         """(..., n) -> (..., n): M y."""
-        found = np.concatenate([sums(y * self.weight, block, int(block.max()) + 1) for block in self.blocks], -1) @ self._inverse
+        found = (
+            np.concatenate([sums(y * self.weight, block, int(block.max()) + 1) for block in self.blocks], -1)
+            @ self._inverse
+        )
         start = 0
         for block in self.blocks:
             y = y - found[..., start + block]
@@ -63,17 +67,26 @@ class Way:
 
     def square(self, y: np.ndarray) -> np.ndarray:
         """(..., n) -> (...)."""
-        return (sums(self.fit.left(y) * self.weights, self.clusters, int(self.clusters.max()) + 1) ** 2).sum(-1)
+        return (sums(self.fit.left(y) * self.weights, self.clusters, int(self.clusters.max()) + 1) ** 2).sum(
+            -1
+        )
 
     def through(self, clusters: np.ndarray) -> np.ndarray:
         """C' M Z."""
-        fitted = self.fit.onto(self.clusters, self.weights) @ self.fit.weighted(clusters, np.ones(len(clusters)))
+        fitted = self.fit.onto(self.clusters, self.weights) @ self.fit.weighted(
+            clusters, np.ones(len(clusters))
+        )
         return table(self.clusters, clusters, self.weights) - fitted
 
     def beside(self, other: "Way") -> np.ndarray:
         """C' M M' C of two ways: what single answers add."""
-        mine, theirs = self.fit.onto(self.clusters, self.weights), other.fit.onto(other.clusters, other.weights)
-        squares = np.concatenate([other.fit.weighted(block, self.fit.weight) for block in self.fit.blocks], 1).T
+        mine, theirs = (
+            self.fit.onto(self.clusters, self.weights),
+            other.fit.onto(other.clusters, other.weights),
+        )
+        squares = np.concatenate(
+            [other.fit.weighted(block, self.fit.weight) for block in self.fit.blocks], 1
+        ).T
         return (
             table(self.clusters, other.clusters, self.weights * other.weights)
             - mine @ self.fit.weighted(other.clusters, other.weights)
@@ -84,11 +97,13 @@ class Way:
 
 @dataclass(frozen=True)
 class Moments:
-    """Solved equations; single answers come last among the tau, their mean square last among the quadratics."""
+    """Solved equations; single answers come last among the tau, their mean square last among the
+    quadratics."""
 
     ways: list[Way]
     told: tuple[str, ...]
-    """Ways whose tau can be told from that of single answers; a name twice: in each condition, and in both alike."""
+    """Ways whose tau can be told from that of single answers; a name twice: in each condition, and in both
+    alike."""
     df_error: float | None
     """Degrees of freedom of the mean square of single answers; None where listeners' sums stand for it."""
     enough: float
@@ -104,10 +119,14 @@ class Moments:
 
 
 def moments(
-    signed: Sequence[Way], shared: Sequence[Way], told: Sequence[tuple[str, np.ndarray]], a: np.ndarray, df_error: float | None
+    signed: Sequence[Way],
+    shared: Sequence[Way],
+    told: Sequence[tuple[str, np.ndarray]],
+    a: np.ndarray,
+    df_error: float | None,
 ) -> Moments:
-    """`signed` are the ways of the estimate, whose weights are `a`; `told` the clusters within conditions whose variance is sought;
-    `shared` the clusters that occur in both conditions."""
+    """`signed` are the ways of the estimate, whose weights are `a`; `told` the clusters within conditions
+    whose variance is sought; `shared` the clusters that occur in both conditions."""
     clusters = [*told, *((s.name, s.clusters) for s in shared)]
     ways = [*signed, *shared]
     rows, columns = len(ways), len(clusters) + 1
@@ -129,7 +148,17 @@ def moments(
     target = np.array([*((np.bincount(f, a) ** 2).sum() for _, f in clusters), (a * a).sum()])
     enough = alone[0] if df_error is None else df_error
     least = min(alone, default=enough)
-    return Moments(ways, tuple(name for name, _ in clusters), df_error, enough, expected, inverse, inverse.T @ target, products, least)
+    return Moments(
+        ways,
+        tuple(name for name, _ in clusters),
+        df_error,
+        enough,
+        expected,
+        inverse,
+        inverse.T @ target,
+        products,
+        least,
+    )
 
 
 def table(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -142,5 +171,9 @@ def sums(values: np.ndarray, clusters: np.ndarray, count: int) -> np.ndarray:
     """(..., n) -> (..., clusters)."""
     from scipy.sparse import csr_matrix
 
-    indicator = csr_matrix((np.ones(len(clusters)), (np.arange(len(clusters)), clusters)), (len(clusters), count))
-    return np.asarray((indicator.T @ values.reshape(-1, len(clusters)).T).T).reshape(*values.shape[:-1], count)
+    indicator = csr_matrix(
+        (np.ones(len(clusters)), (np.arange(len(clusters)), clusters)), (len(clusters), count)
+    )
+    return np.asarray((indicator.T @ values.reshape(-1, len(clusters)).T).T).reshape(
+        *values.shape[:-1], count
+    )

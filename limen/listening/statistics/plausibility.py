@@ -1,11 +1,14 @@
 r"""Listeners who cannot have listened: right where others guess, in less time than the sounds last.
 
-A program that fetches the sounds of an ABX trial and compares their samples is always right (docs/listening.md). A listener is
-implausible if both hold, since a good ear alone is no offence and a hasty guesser is found by other rules:
-    P(K >= k) <= ODDS         of k right answers, if each were right as often as the others' to the same condition, or by chance
+A program that fetches the sounds of an ABX trial and compares their samples is always right
+(docs/listening.md). A listener is implausible if both hold, since a good ear alone is no offence and a hasty
+guesser is found by other rules:
+    P(K >= k) <= ODDS         of k right answers,
+        if each were right as often as the others' to the same condition, or by chance
     more than half            of these answers were given in less time than the sounds last, one after another
-K is a sum of independent trials, each with its own share. Time is what the page says of its answer or of what it played, and what passed by
-the server's clock over all answers of a step. A program that sits out the sounds is not found."""
+K is a sum of independent trials, each with its own share. Time is what the page says of its answer or of what
+it played, and what passed by the server's clock over all answers of a step. A program that sits out the
+sounds is not found."""
 
 import math
 from collections import Counter
@@ -28,7 +31,8 @@ ROUNDING_S = 1.0
 
 
 def implausible(everyone: Mapping[int, Sequence[Row]]) -> dict[int, str]:
-    """What makes a listener's answers implausible, nothing if they are not. `everyone`: rows of each listener, in order."""
+    """What makes a listener's answers implausible, nothing if they are not. `everyone`: rows of each
+    listener, in order."""
     asked = {who: _asked(rows) for who, rows in everyone.items()}
     right, n = Counter[Cell](), Counter[Cell]()
     for row in (row for rows in asked.values() for row in rows):
@@ -38,7 +42,10 @@ def implausible(everyone: Mapping[int, Sequence[Row]]) -> dict[int, str]:
 
 
 def _judged(mine: Sequence[Row], rows: Sequence[Row], right: Counter[Cell], n: Counter[Cell]) -> str:
-    own_right, own_n = Counter(_cell(row) for row in mine if row["correct"]), Counter(_cell(row) for row in mine)
+    own_right, own_n = (
+        Counter(_cell(row) for row in mine if row["correct"]),
+        Counter(_cell(row) for row in mine),
+    )
     # of all others; towards one half where they are few
     others = {cell: (right[cell] - own_right[cell] + 1) / (n[cell] - own_n[cell] + 2) for cell in own_n}
     shares = np.array([max(CHANCE, others[_cell(row)]) for row in mine])
@@ -54,7 +61,11 @@ def _judged(mine: Sequence[Row], rows: Sequence[Row], right: Counter[Cell], n: C
 
 def _asked(rows: Sequence[Row]) -> list[Row]:
     """Trials whose right answer is one of the sounds."""
-    return [row for row in rows if row["role"] == "trial" and row["correct"] is not None and row["chosen"] is not None]
+    return [
+        row
+        for row in rows
+        if row["role"] == "trial" and row["correct"] is not None and row["chosen"] is not None
+    ]
 
 
 def _cell(row: Row) -> Cell:
@@ -70,20 +81,26 @@ def at_least(right: int, shares: Sequence[float] | NDArray[np.float64]) -> float
 
 
 def _quick(rows: Sequence[Row], positions: set[int]) -> int:
-    """How many of these screens were answered in less time than their sounds last: by what the page says of each, or, by our clock, all of
-    a step."""
+    """How many of these screens were answered in less time than their sounds last: by what the page says of
+    each, or, by our clock, all of a step."""
     screens = list({row["position"]: row for row in rows}.values())
     stamps = [datetime.fromisoformat(row["received_at"]).timestamp() for row in screens]
     asked = [k for k, row in enumerate(screens) if row["position"] in positions and row.get("sounds_s")]
     quick = set()
     for k in asked:
         row = screens[k]
-        spent_s = min(row["played_s"] or 0.0, math.inf if row["response_ms"] is None else row["response_ms"] / 1000)
+        spent_s = min(
+            row["played_s"] or 0.0, math.inf if row["response_ms"] is None else row["response_ms"] / 1000
+        )
         if spent_s < ENOUGH * row["sounds_s"]:
             quick.add(k)
-    for step in {screens[k]["step"] for k in asked if not screens[k].get("simulated")}:  # who is made up answers at once
+    for step in {
+        screens[k]["step"] for k in asked if not screens[k].get("simulated")
+    }:  # who is made up answers at once
         # when the first screen of all was shown is not known
         mine = [k for k in asked if screens[k]["step"] == step and k > 0]
-        if mine and stamps[mine[-1]] - stamps[mine[0] - 1] + ROUNDING_S < ENOUGH * sum(screens[k]["sounds_s"] for k in mine):
+        if mine and stamps[mine[-1]] - stamps[mine[0] - 1] + ROUNDING_S < ENOUGH * sum(
+            screens[k]["sounds_s"] for k in mine
+        ):
             quick |= set(mine)
     return len(quick)

@@ -1,6 +1,8 @@
-"""Shares of right answers if answers were independent: exact intervals, exact tests against chance, equivalence; and many tests at once.
+"""Shares of right answers if answers were independent: exact intervals, exact tests against chance,
+equivalence; and many tests at once.
 
-Answers of one listener resemble each other, and so do answers to one item: `sampled_share` knows, and is what verdicts come from.
+Answers of one listener resemble each other, and so do answers to one item: `sampled_share` knows, and is what
+verdicts come from.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,8 @@ from limen.core.statistics import LEVEL, clopper_pearson
 
 @dataclass(frozen=True)
 class Proportion:
-    """`low` and `high`: Clopper-Pearson. `p_greater`, `p_two_sided`: exact binomial tests against `chance`."""
+    """`low` and `high`: Clopper-Pearson. `p_greater`, `p_two_sided`: exact binomial tests against
+    `chance`."""
 
     successes: int
     n: int
@@ -28,7 +31,8 @@ class Proportion:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Whether a share lies within `bound` of chance. `p` is the larger of both one-sided p-values; `equivalent` is p < alpha."""
+    """Whether a share lies within `bound` of chance. `p` is the larger of both one-sided p-values;
+    `equivalent` is p < alpha."""
 
     successes: int
     n: int
@@ -46,7 +50,8 @@ class Equivalence:
 
 @dataclass(frozen=True)
 class Adjusted:
-    """p-values in the order they came, adjusted so that `p < alpha` keeps the error rate of the whole family."""
+    """p-values in the order they came, adjusted so that `p < alpha` keeps the error rate of the whole
+    family."""
 
     method: str
     p: tuple[float, ...]
@@ -54,7 +59,9 @@ class Adjusted:
 
 def check_counts(who: str, successes: int, n: int) -> None:
     if n < 1 or not 0 <= successes <= n:
-        raise UserError(f"{who}: {successes} of {n} came; expected a count between 0 and a total of at least 1.")
+        raise UserError(
+            f"{who}: {successes} of {n} came; expected a count between 0 and a total of at least 1."
+        )
 
 
 def proportion(successes: int, n: int, chance: float = 0.5, level: float = LEVEL) -> Proportion:
@@ -62,25 +69,33 @@ def proportion(successes: int, n: int, chance: float = 0.5, level: float = LEVEL
 
     check_counts("proportion", successes, n)
     low, high = clopper_pearson(successes, n, level)
-    greater, both = (float(binomtest(successes, n, chance, alternative=side).pvalue) for side in ("greater", "two-sided"))
+    greater, both = (
+        float(binomtest(successes, n, chance, alternative=side).pvalue) for side in ("greater", "two-sided")
+    )
     return Proportion(successes, n, successes / n, low, high, chance, greater, both)
 
 
-def equivalence(successes: int, n: int, bound: float, chance: float = 0.5, alpha: float = 0.05) -> Equivalence:
-    """Two one-sided exact binomial tests (Schuirmann 1987, https://doi.org/10.1007/BF01068419): "nobody notices" is a claim that needs a
-    bound and may fail; p > 0.05 in a test against chance is no evidence for it."""
+def equivalence(
+    successes: int, n: int, bound: float, chance: float = 0.5, alpha: float = 0.05
+) -> Equivalence:
+    """Two one-sided exact binomial tests (Schuirmann 1987, https://doi.org/10.1007/BF01068419): "nobody
+    notices" is a claim that needs a bound and may fail; p > 0.05 in a test against chance is no evidence for
+    it."""
     from scipy.stats import binom
 
     check_counts("equivalence", successes, n)
     if not 0 < bound < min(chance, 1 - chance) + 1e-12:
         raise UserError(
-            f"equivalence: bound {bound:g} came; expected more than 0 and no more than chance ({chance:g}) leaves on either side."
+            f"equivalence: bound {bound:g} came; expected more than 0 and no more than chance ({chance:g}) "
+            "leaves on either side."
         )
     not_below = float(binom.sf(successes - 1, n, max(0.0, chance - bound)))
     not_above = float(binom.cdf(successes, n, min(1.0, chance + bound)))
     p = max(not_below, not_above)
     low, high = clopper_pearson(successes, n, 1 - 2 * alpha)
-    return Equivalence(successes, n, successes / n, chance, bound, not_below, not_above, p, p < alpha, low, high)
+    return Equivalence(
+        successes, n, successes / n, chance, bound, not_below, not_above, p, p < alpha, low, high
+    )
 
 
 def holm(p: Sequence[float]) -> Adjusted:
@@ -91,7 +106,8 @@ def holm(p: Sequence[float]) -> Adjusted:
 
 
 def benjamini_hochberg(p: Sequence[float]) -> Adjusted:
-    """Expected share of false alarms among discoveries kept. Benjamini & Hochberg 1995, https://doi.org/10.1111/j.2517-6161.1995.tb02031.x."""
+    """Expected share of false alarms among discoveries kept. Benjamini & Hochberg 1995,
+    https://doi.org/10.1111/j.2517-6161.1995.tb02031.x."""
     order, values = _ordered(p)
     stepped = np.minimum.accumulate((values * len(values) / np.arange(1, len(values) + 1))[::-1])[::-1]
     return Adjusted("Benjamini-Hochberg", _restored(order, stepped))

@@ -1,11 +1,14 @@
 r"""Ratings: whether two conditions are rated alike, and summaries of MUSHRA tests.
 
-The exact test conditions on how often each rating was given at all. With r_j ratings of kind j, n of them in the first condition:
+The exact test conditions on how often each rating was given at all. With r_j ratings of kind j, n of them in
+the first condition:
 
-    P(x) = prod_j C(r_j, x_j) / C(N, n),      p = sum of P(x) over all tables x no more probable than the one seen
+    P(x) = prod_j C(r_j, x_j) / C(N, n),
+        p = sum of P(x) over all tables x no more probable than the one seen
 
-(Freeman & Halton 1951, https://doi.org/10.1093/biomet/38.1-2.141). Tables are counted by halves: every way to fill the first ratings meets
-every way to fill the others that completes it, sorted by probability, so five ratings and hundreds of answers are still exact.
+(Freeman & Halton 1951, https://doi.org/10.1093/biomet/38.1-2.141). Tables are counted by halves: every way to
+fill the first ratings meets every way to fill the others that completes it, sorted by probability, so five
+ratings and hundreds of answers are still exact.
 """
 
 from collections.abc import Sequence
@@ -39,7 +42,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class MushraRow:
-    """The unit is the listener: n listeners, their mean scores, Student's interval; Wilcoxon's signed-rank test against the reference."""
+    """The unit is the listener: n listeners, their mean scores, Student's interval; Wilcoxon's signed-rank
+    test against the reference."""
 
     condition: str
     n: int
@@ -53,13 +57,22 @@ class MushraRow:
 
 
 def compare_ratings(first: Sequence[Any], second: Sequence[Any], seed: int = 0) -> Comparison:
-    """Ratings of two conditions, if all were independent of each other; `sampled_mean` knows who rated what."""
+    """Ratings of two conditions, if all were independent of each other; `sampled_mean` knows who rated
+    what."""
     categories, a, b = _table(first, second)
     order = np.argsort(-(a + b), kind="stable")
     # every other one, so that large rows are shared between the halves
     parts, seen = ((a + b)[order][::2], (a + b)[order][1::2]), np.concatenate([a[order][::2], a[order][1::2]])
     if max(np.prod(part + 1.0) for part in parts) <= ENUMERABLE:
-        return Comparison("exact", _exact(parts, seen, int(a.sum())), 0.0, categories, _ints(a), _ints(b), _difference(first, second))
+        return Comparison(
+            "exact",
+            _exact(parts, seen, int(a.sum())),
+            0.0,
+            categories,
+            _ints(a),
+            _ints(b),
+            _difference(first, second),
+        )
     values = np.asarray([*(categories.index(v) for v in first), *(categories.index(v) for v in second)])
     p, error = _drawn(values, np.arange(len(values)) >= len(first), len(categories), seed)
     return Comparison("permutation", p, error, categories, _ints(a), _ints(b), _difference(first, second))
@@ -67,7 +80,10 @@ def compare_ratings(first: Sequence[Any], second: Sequence[Any], seed: int = 0) 
 
 def _table(first: Sequence[Any], second: Sequence[Any]) -> tuple[tuple[Any, ...], np.ndarray, np.ndarray]:
     if not len(first) or not len(second):
-        raise UserError(f"comparison of ratings: {len(first)} and {len(second)} ratings came; expected at least one of each condition.")
+        raise UserError(
+            f"comparison of ratings: {len(first)} and {len(second)} ratings came; expected at least one of "
+            "each condition."
+        )
     categories = tuple(sorted({*first, *second}))
     a, b = (np.asarray([list(given).count(c) for c in categories]) for given in (first, second))
     return categories, a, b
@@ -135,9 +151,14 @@ def _drawn(values: np.ndarray, second: np.ndarray, categories: int, seed: int) -
 
 
 def mushra(
-    listeners: Sequence[str], conditions: Sequence[str], scores: Sequence[float], reference: str, level: float = LEVEL
+    listeners: Sequence[str],
+    conditions: Sequence[str],
+    scores: Sequence[float],
+    reference: str,
+    level: float = LEVEL,
 ) -> tuple[MushraRow, ...]:
-    """One entry per score, 0 to 100; a row per condition, from best to worst. Items are averaged within listeners."""
+    """One entry per score, 0 to 100; a row per condition, from best to worst. Items are averaged within
+    listeners."""
     from scipy.stats import wilcoxon
 
     means: dict[str, dict[str, float]] = {}
@@ -148,7 +169,9 @@ def mushra(
                 given.setdefault(who, []).append(float(score))
         means[condition] = {who: float(np.mean(v)) for who, v in given.items()}
     if reference not in means:
-        raise UserError(f'mushra: there is no condition "{reference}" to compare with. Conditions: {", ".join(means)}.')
+        raise UserError(
+            f'mushra: there is no condition "{reference}" to compare with. Conditions: {", ".join(means)}.'
+        )
     p: dict[str, float] = {}
     for condition, by in means.items():
         gaps = np.asarray([v - means[reference][who] for who, v in by.items() if who in means[reference]])
@@ -161,14 +184,24 @@ def mushra(
         q = np.quantile(v, [0.25, 0.5, 0.75])
         low, high = t_interval(v, level)
         found = p.get(condition), adjusted.get(condition)
-        rows.append(MushraRow(condition, len(v), float(v.mean()), low, high, float(q[1]), (float(q[0]), float(q[2])), *found))
+        rows.append(
+            MushraRow(
+                condition, len(v), float(v.mean()), low, high, float(q[1]), (float(q[0]), float(q[2])), *found
+            )
+        )
     return tuple(rows)
 
 
 def mushra_rejected(
-    listeners: Sequence[str], conditions: Sequence[str], scores: Sequence[float], reference: str, below: float = 90, share: float = 0.15
+    listeners: Sequence[str],
+    conditions: Sequence[str],
+    scores: Sequence[float],
+    reference: str,
+    below: float = 90,
+    share: float = 0.15,
 ) -> tuple[str, ...]:
-    """Listeners to leave out: those who rate the hidden reference below 90 for more than 15 % of the items. ITU-R BS.1534-3."""
+    """Listeners to leave out: those who rate the hidden reference below 90 for more than 15 % of the items.
+    ITU-R BS.1534-3."""
     given: dict[str, list[bool]] = {}
     for who, what, score in zip(listeners, conditions, scores, strict=True):
         if what == reference:

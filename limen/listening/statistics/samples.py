@@ -1,12 +1,15 @@
-r"""Shares, means and differences that hold for other listeners and other items: interval, tests and equivalence from one statistic.
+r"""Shares, means and differences that hold for other listeners and other items: interval, tests and
+equivalence from one statistic.
 
-With the design effect D and the degrees of freedom of `limen.listening.statistics.crossed`, a share p^ of n answers is judged by the score statistic
+With the design effect D and the degrees of freedom of `limen.listening.statistics.crossed`, a share p^ of n
+answers is judged by the score statistic
 
     T(p) = (p^ - p) / sqrt( D p (1 - p) / n )
 
-against Student's t: a test of chance is T(chance); equivalence is two one-sided tests, T(chance - bound) and T(chance + bound); the
-interval is all p that T does not reject (Wilson 1927 with n / D answers), so that it and the tests never contradict each other. Means of
-ratings and differences use the same variance with Student's t. `docs/benchmarks_statistics.md` says how well all of it keeps its level.
+against Student's t: a test of chance is T(chance); equivalence is two one-sided tests, T(chance - bound) and
+T(chance + bound); the interval is all p that T does not reject (Wilson 1927 with n / D answers), so that it
+and the tests never contradict each other. Means of ratings and differences use the same variance with
+Student's t. `docs/benchmarks_statistics.md` says how well all of it keeps its level.
 """
 
 import math
@@ -73,19 +76,43 @@ def sampled_share(
     crossing = _crossing("sampled_share", right, listeners, items)
     n, over, items_ = crossing.n, crossing.over, crossing.fewest_items
     if crossing.listeners < 2:
-        return SampledShare(n, float(np.mean(np.asarray(right, float))), None, None, None, None, None, None, None, over, items_)
+        return SampledShare(
+            n,
+            float(np.mean(np.asarray(right, float))),
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            over,
+            items_,
+        )
     effect, df = (float(v) for v in judged(crossing, np.asarray(right, float))[1:])
     share = float(np.mean(np.asarray(right, float)))
     low, high = share_interval(share, effect, df, n, level)
     fits = bound is not None and 0 < bound < min(chance, 1 - chance)
     p_equivalent = float(p_within(share, effect, df, n, chance, bound or 0.0)) if fits else None
     above = float(p_above(share, effect, df, n, chance))
-    return SampledShare(n, share, float(low), float(high), above, 2 * min(above, 1 - above), p_equivalent, effect, df, over, items_)
+    return SampledShare(
+        n,
+        share,
+        float(low),
+        float(high),
+        above,
+        2 * min(above, 1 - above),
+        p_equivalent,
+        effect,
+        df,
+        over,
+        items_,
+    )
 
 
 def judged(crossing: Crossing, right: np.ndarray) -> tuple[Any, Any, Any]:
-    """(..., n) right answers -> share, design effect, degrees of freedom. Where all answers are equal nothing tells how alike those of one
-    listener are: they are taken to be as alike as studies are planned with."""
+    """(..., n) right answers -> share, design effect, degrees of freedom. Where all answers are equal nothing
+    tells how alike those of one listener are: they are taken to be as alike as studies are planned with."""
     spread = crossing.spread(right)
     flat = ~np.isfinite(spread.design_effect)
     effect = np.where(flat, 1 + (crossing.n / crossing.listeners - 1) * ICC, spread.design_effect)
@@ -99,7 +126,9 @@ def share_interval(share: Any, effect: Any, df: Any, n: int, level: float = LEVE
     middle = (share + q * q / (2 * m)) / (1 + q * q / m)
     half = q * np.sqrt(share * (1 - share) / m + q * q / (4 * m * m)) / (1 + q * q / m)
     # at 0 and 1 the end is the share itself; rounding must not push it past
-    return np.where(share == 0, 0.0, np.maximum(middle - half, 0.0)), np.where(share == 1, 1.0, np.minimum(middle + half, 1.0))
+    return np.where(share == 0, 0.0, np.maximum(middle - half, 0.0)), np.where(
+        share == 1, 1.0, np.minimum(middle + half, 1.0)
+    )
 
 
 def p_above(share: Any, effect: Any, df: Any, n: int, chance: float) -> Any:
@@ -111,7 +140,9 @@ def p_above(share: Any, effect: Any, df: Any, n: int, chance: float) -> Any:
 
 def p_within(share: Any, effect: Any, df: Any, n: int, chance: float, bound: float) -> Any:
     """The larger of both one-sided p: the true share is not within `bound` of chance."""
-    return np.maximum(p_above(share, effect, df, n, chance - bound), 1 - p_above(share, effect, df, n, chance + bound))
+    return np.maximum(
+        p_above(share, effect, df, n, chance - bound), 1 - p_above(share, effect, df, n, chance + bound)
+    )
 
 
 def sampled_mean(
@@ -122,7 +153,8 @@ def sampled_mean(
     level: float = LEVEL,
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> SampledMean:
-    """One entry per answer; `second` says whether it is of the second of two conditions, `within` are the ends of the scale."""
+    """One entry per answer; `second` says whether it is of the second of two conditions, `within` are the
+    ends of the scale."""
     from scipy.stats import t
 
     crossing = _crossing("sampled_mean", values, listeners, items, second)
@@ -137,17 +169,29 @@ def sampled_mean(
     half = float(t.ppf(0.5 + level / 2, df)) * error
     p = None if second is None else float(2 * t.sf(abs(value) / error, df))
     return SampledMean(
-        crossing.n, value, max(within[0], value - half), min(within[1], value + half), p, df, crossing.over, crossing.fewest_items
+        crossing.n,
+        value,
+        max(within[0], value - half),
+        min(within[1], value + half),
+        p,
+        df,
+        crossing.over,
+        crossing.fewest_items,
     )
 
 
 def _crossing(
-    who: str, values: Sequence[Any], listeners: Sequence[Any], items: Sequence[Any], second: Sequence[bool] | None = None
+    who: str,
+    values: Sequence[Any],
+    listeners: Sequence[Any],
+    items: Sequence[Any],
+    second: Sequence[bool] | None = None,
 ) -> Crossing:
     n = len(values)
     if not n or {len(listeners), len(items), n if second is None else len(second)} != {n}:
         raise UserError(
-            f"{who}: got {n} answers, {len(listeners)} listeners and {len(items)} items; expected as many of each, at least one."
+            f"{who}: got {n} answers, {len(listeners)} listeners and {len(items)} items; expected as many "
+            "of each, at least one."
         )
     if second is not None and len({bool(s) for s in second}) < 2:
         raise UserError(f"{who}: got answers of one condition only; expected some of each of the two.")

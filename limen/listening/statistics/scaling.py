@@ -1,8 +1,10 @@
-r"""Strengths from "which of the two do you prefer". Bradley & Terry 1952, https://doi.org/10.1093/biomet/39.3-4.324:
+r"""Strengths from "which of the two do you prefer". Bradley & Terry 1952,
+https://doi.org/10.1093/biomet/39.3-4.324:
 
     P(i beats j) = 1 / (1 + exp(s_j - s_i)),     sum of s over items = 0
 
-Departs from the paper: a wide Gaussian prior on each strength (PRIOR_SD) keeps an item that never lost finite.
+Departs from the paper: a wide Gaussian prior on each strength (PRIOR_SD) keeps an item that never lost
+finite.
 """
 
 from collections.abc import Sequence
@@ -29,17 +31,24 @@ class Strength:
 
 
 def bradley_terry(
-    winners: Sequence[str], losers: Sequence[str], listeners: Sequence[str] | None = None, level: float = LEVEL, seed: int = 0
+    winners: Sequence[str],
+    losers: Sequence[str],
+    listeners: Sequence[str] | None = None,
+    level: float = LEVEL,
+    seed: int = 0,
 ) -> tuple[Strength, ...]:
-    """From strongest to weakest. Intervals come from the curvature of the likelihood; from drawing listeners with replacement where they
-    are given, because answers of one listener resemble each other."""
+    """From strongest to weakest. Intervals come from the curvature of the likelihood; from drawing listeners
+    with replacement where they are given, because answers of one listener resemble each other."""
     from scipy.special import expit
     from scipy.stats import norm
 
     from limen.core.seeds import number
 
     if len(winners) != len(losers) or not len(winners):
-        raise UserError(f"bradley_terry: {len(winners)} winners and {len(losers)} losers came; expected one of each per comparison.")
+        raise UserError(
+            f"bradley_terry: {len(winners)} winners and {len(losers)} losers came; expected one of each per "
+            "comparison."
+        )
     items = sorted({*winners, *losers})
     place = {item: i for i, item in enumerate(items)}
     w, lost = np.asarray([place[v] for v in winners]), np.asarray([place[v] for v in losers])
@@ -57,7 +66,10 @@ def bradley_terry(
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
     total = wins.sum(0) + wins.sum(1)
     rate = [float(np.mean(expit(s[i] - np.delete(s, i)))) for i in range(k)]
-    rows = [Strength(items[i], float(s[i]), float(low[i]), float(high[i]), round(float(total[i])), rate[i]) for i in range(k)]
+    rows = [
+        Strength(items[i], float(s[i]), float(low[i]), float(high[i]), round(float(total[i])), rate[i])
+        for i in range(k)
+    ]
     return tuple(sorted(rows, key=lambda row: -row.strength))
 
 

@@ -1,18 +1,20 @@
 r"""Looking at the answers before the study is over, without fooling oneself.
 
-Group-sequential tests spend alpha as answers come in; t is the share of the planned answers seen so far (Lan & DeMets 1983,
-https://doi.org/10.1093/biomet/70.3.659):
+Group-sequential tests spend alpha as answers come in; t is the share of the planned answers seen so far (Lan
+& DeMets 1983, https://doi.org/10.1093/biomet/70.3.659):
 
     O'Brien-Fleming type   alpha(t) = 2 - 2 Phi( z_{alpha/2} / sqrt t )
     Pocock type            alpha(t) = alpha ln(1 + (e - 1) t)
 
-The always-valid test may be looked at after every answer. With k of n right, it bets on every share p above chance p0 at once, by a flat
-mixture, and by Ville's inequality is 1/alpha or more with probability at most alpha, ever, when the truth is p0 (or below):
+The always-valid test may be looked at after every answer. With k of n right, it bets on every share p above
+chance p0 at once, by a flat mixture, and by Ville's inequality is 1/alpha or more with probability at most
+alpha, ever, when the truth is p0 (or below):
 
     e = int_{p0}^1 p^k (1-p)^(n-k) dp / (1-p0)  /  ( p0^k (1-p0)^(n-k) )
 
-The confidence sequence is all p whose two-sided mixture stays below 1/alpha; it holds the true share at all times at once with probability
-1 - alpha. Howard et al. 2021, https://doi.org/10.1214/20-AOS1991; Robbins 1970. Answers are taken as independent.
+The confidence sequence is all p whose two-sided mixture stays below 1/alpha; it holds the true share at all
+times at once with probability 1 - alpha. Howard et al. 2021, https://doi.org/10.1214/20-AOS1991; Robbins
+1970. Answers are taken as independent.
 """
 
 import math
@@ -45,7 +47,8 @@ class Boundaries:
 
 @dataclass(frozen=True)
 class CountBoundaries:
-    """After n[i] answers stop when at least critical[i] are right (none: impossible yet). `spent` is exact, never above the plan."""
+    """After n[i] answers stop when at least critical[i] are right (none: impossible yet). `spent` is exact,
+    never above the plan."""
 
     spending: str
     chance: float
@@ -56,7 +59,8 @@ class CountBoundaries:
 
 @dataclass(frozen=True)
 class AlwaysValid:
-    """`detected`: more right than chance. `equivalent`: within `bound` of chance. Both may be looked at after every answer."""
+    """`detected`: more right than chance. `equivalent`: within `bound` of chance. Both may be looked at after
+    every answer."""
 
     successes: int
     n: int
@@ -79,10 +83,14 @@ def spent(fraction: float, alpha: float, spending: Spending) -> float:
 
 
 def boundaries(
-    fractions: Sequence[float], alpha: float = 0.05, spending: Spending = "obrien-fleming", sides: Literal[1, 2] = 1
+    fractions: Sequence[float],
+    alpha: float = 0.05,
+    spending: Spending = "obrien-fleming",
+    sides: Literal[1, 2] = 1,
 ) -> Boundaries:
-    """For a statistic with independent Gaussian increments, such as the z of a share. Armitage, McPherson & Rowe 1969: the density of the
-    running sum, cut off at each boundary, is convolved with the next increment. Two sides spend alpha / 2 each."""
+    """For a statistic with independent Gaussian increments, such as the z of a share. Armitage, McPherson &
+    Rowe 1969: the density of the running sum, cut off at each boundary, is convolved with the next increment.
+    Two sides spend alpha / 2 each."""
     from scipy.stats import norm
 
     t = _checked(fractions)
@@ -113,7 +121,9 @@ def boundaries(
 def _kept(sums: np.ndarray, cut: float) -> np.ndarray:
     """Weights of the trapezium rule up to a cut that lies between two points."""
     beyond = np.clip((cut - sums) / abs(sums[1] - sums[0]), -1, 1)
-    return np.where(beyond >= 1, 1.0, np.where(beyond >= 0, 0.5 + beyond * (1 - beyond / 2), (1 + beyond) ** 2 / 2))
+    return np.where(
+        beyond >= 1, 1.0, np.where(beyond >= 0, 0.5 + beyond * (1 - beyond / 2), (1 + beyond) ** 2 / 2)
+    )
 
 
 def _convolved(density: np.ndarray, kernel: np.ndarray) -> np.ndarray:
@@ -123,10 +133,14 @@ def _convolved(density: np.ndarray, kernel: np.ndarray) -> np.ndarray:
 
 
 def count_boundaries(
-    looks: Sequence[int], chance: float = 0.5, alpha: float = 0.05, spending: Spending = "obrien-fleming", planned: int | None = None
+    looks: Sequence[int],
+    chance: float = 0.5,
+    alpha: float = 0.05,
+    spending: Spending = "obrien-fleming",
+    planned: int | None = None,
 ) -> CountBoundaries:
-    """Exact one-sided boundaries for the number of right answers, looked at after so many; the last look is the end unless more are planned
-    (`planned`)."""
+    """Exact one-sided boundaries for the number of right answers, looked at after so many; the last look is
+    the end unless more are planned (`planned`)."""
     from scipy.stats import binom
 
     total = planned or looks[-1]
@@ -151,12 +165,18 @@ def count_boundaries(
 def _checked(fractions: Sequence[float]) -> list[float]:
     t = [float(v) for v in fractions]
     if not t or t[0] <= 0 or t[-1] > 1 + 1e-12 or any(b <= a for a, b in pairwise(t)):
-        raise UserError(f"sequential looks: shares {t} of the planned answers came; expected rising numbers above 0 and up to 1.")
+        raise UserError(
+            f"sequential looks: shares {t} of the planned answers came; expected rising numbers above 0 and "
+            "up to 1."
+        )
     return t
 
 
-def always_valid(successes: int, n: int, chance: float = 0.5, alpha: float = 0.05, bound: float | None = None) -> AlwaysValid:
-    """e-value against chance, the p-value min(1, 1/e), and the confidence sequence of the share. No answers yet are fine."""
+def always_valid(
+    successes: int, n: int, chance: float = 0.5, alpha: float = 0.05, bound: float | None = None
+) -> AlwaysValid:
+    """e-value against chance, the p-value min(1, 1/e), and the confidence sequence of the share. No answers
+    yet are fine."""
     from scipy.special import betainc, betaln, xlog1py, xlogy
 
     if n:

@@ -1,4 +1,5 @@
-"""Which metrics can measure what, and measuring: one row per sample, null with a reason where there is no number."""
+"""Which metrics can measure what, and measuring: one row per sample, null with a reason where there is no
+number."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,14 +18,23 @@ SAMPLE_WORDS = {"picture": "pictures", "clip": "clips"}
 OUTPUT_WORDS = {"class": "classes", "transcript": "transcripts"}
 
 
-def applicable(wanted: Sequence[str | Mapping[str, Any]] | None, kind: str, output: str | None, with_model: bool) -> list[Metric]:
-    """The metrics asked for, or all that apply and are quick. One that was asked for and cannot apply is an error that says why.
+def applicable(
+    wanted: Sequence[str | Mapping[str, Any]] | None, kind: str, output: str | None, with_model: bool
+) -> list[Metric]:
+    """The metrics asked for, or all that apply and are quick. One that was asked for and cannot apply is an
+    error that says why.
 
     `kind` is "picture" or "clip"; `output` "class" or "transcript", None without a model.
     """
     if wanted is None:
-        everything = [(c, o) for c in (load("metrics", name) for name in names("metrics")) if isinstance(o := c.parse({}), MetricOptions)]
-        return [(c, o) for c, o in everything if not o.on_request and not _obstacle(o, kind, output, with_model)]
+        everything = [
+            (c, o)
+            for c in (load("metrics", name) for name in names("metrics"))
+            if isinstance(o := c.parse({}), MetricOptions)
+        ]
+        return [
+            (c, o) for c, o in everything if not o.on_request and not _obstacle(o, kind, output, with_model)
+        ]
     chosen: list[Metric] = []
     for spec in wanted:
         component, options = parse("metrics", spec)
@@ -32,7 +42,9 @@ def applicable(wanted: Sequence[str | Mapping[str, Any]] | None, kind: str, outp
         obstacle = _obstacle(options, kind, output, with_model)
         if obstacle:
             possible = ", ".join(c.name for c, _ in applicable(None, kind, output, with_model))
-            raise UserError(f"The metric {component.name} cannot be computed here: {obstacle}. These can: {possible}.")
+            raise UserError(
+                f"The metric {component.name} cannot be computed here: {obstacle}. These can: {possible}."
+            )
         chosen.append((component, options))
     return chosen
 
@@ -40,7 +52,10 @@ def applicable(wanted: Sequence[str | Mapping[str, Any]] | None, kind: str, outp
 def _obstacle(options: MetricOptions, kind: str, output: str | None, with_model: bool) -> str:
     """Why the metric does not apply; empty if it does."""
     if kind not in options.kinds:
-        return f"it measures {' and '.join(SAMPLE_WORDS[k] for k in options.kinds)}, and these are {SAMPLE_WORDS[kind]}"
+        return (
+            f"it measures {' and '.join(SAMPLE_WORDS[k] for k in options.kinds)}, and these are "
+            f"{SAMPLE_WORDS[kind]}"
+        )
     if options.needs_model and not with_model:
         return "it looks at what a model answered, and there is no model"
     if with_model and output is not None and output not in options.outputs:
@@ -55,7 +70,8 @@ def columns(metrics: Sequence[Metric]) -> dict[str, Column]:
 
 
 def measure(samples: Samples, metrics: Sequence[Metric]) -> list[dict[str, Any]]:
-    """One row per sample: id, every column (None where there is no number), and `missing`: column -> reason."""
+    """One row per sample: id, every column (None where there is no number), and `missing`: column ->
+    reason."""
     if samples.clean is not None and samples.adversarial is not None:
         samples = replace(samples, clean=decoded(samples.clean), adversarial=decoded(samples.adversarial))
     rows: list[dict[str, Any]] = [{"id": i, "missing": {}} for i in samples.batch.ids]

@@ -1,4 +1,5 @@
-"""A recogniser's answers with their texts decoded once: many metrics ask for them, and a beam search takes as long as the model itself."""
+"""A recogniser's answers with their texts decoded once: many metrics ask for them, and a beam search takes as
+long as the model itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,4 +43,8 @@ class Decoded:
 @torch.no_grad()
 def decoded(outputs: Outputs) -> Outputs:
     """Logits, and answers that are decoded already, stay as they are."""
-    return outputs if isinstance(outputs, Tensor | EnsembleOutputs | Decoded) else Decoded(outputs, outputs.texts())
+    return (
+        outputs
+        if isinstance(outputs, Tensor | EnsembleOutputs | Decoded)
+        else Decoded(outputs, outputs.texts())
+    )

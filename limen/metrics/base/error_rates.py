@@ -22,7 +22,8 @@ class TextOptions(MetricOptions):
     """What every metric of transcripts takes."""
 
     normalise: How = "words"
-    """What is made alike before texts are compared: "none" nothing; "words" case, punctuation and spaces; "english" numbers too."""
+    """What is made alike before texts are compared: "none" nothing; "words" case, punctuation and spaces;
+    "english" numbers too."""
     kinds: ClassVar[tuple[str, ...]] = ("clip",)
     outputs: ClassVar[tuple[str, ...]] = ("transcript",)
     needs_model: ClassVar[bool] = True
@@ -32,29 +33,45 @@ class ErrorRateOptions(TextOptions):
     """What error rates take."""
 
     costs: Costs = "unit"
-    """"unit": the fewest errors (Levenshtein); "sclite": align as NIST sclite does, with 4 for a substitution and 3 for the rest."""
+    """"unit": the fewest errors (Levenshtein); "sclite": align as NIST sclite does, with 4 for a substitution
+    and 3 for the rest."""
 
 
 def rate_columns(rate: str, unit: str) -> dict[str, Column]:
     def column(kind: str, prefix: str) -> Column:
-        return Column(f"{unit} error rate of the {kind} sample", better="lower", pooled=(f"{prefix}{unit}_errors", f"{unit}s"))
+        return Column(
+            f"{unit} error rate of the {kind} sample",
+            better="lower",
+            pooled=(f"{prefix}{unit}_errors", f"{unit}s"),
+        )
 
     return {
         f"clean_{rate}": column("clean", "clean_"),
         rate: column("adversarial", ""),
-        f"clean_{unit}_errors": Column(f"wrong, left out and added {unit}s of the clean sample", unit=f"{unit}s", better="lower"),
-        f"{unit}_errors": Column(f"wrong, left out and added {unit}s of the adversarial sample", unit=f"{unit}s", better="lower"),
+        f"clean_{unit}_errors": Column(
+            f"wrong, left out and added {unit}s of the clean sample", unit=f"{unit}s", better="lower"
+        ),
+        f"{unit}_errors": Column(
+            f"wrong, left out and added {unit}s of the adversarial sample", unit=f"{unit}s", better="lower"
+        ),
         f"{unit}s": Column(f"{unit}s that were said", unit=f"{unit}s"),
     }
 
 
-def error_rates(samples: Samples, options: ErrorRateOptions, rate: str, unit: str) -> tuple[Columns, list[Edits]]:
+def error_rates(
+    samples: Samples, options: ErrorRateOptions, rate: str, unit: str
+) -> tuple[Columns, list[Edits]]:
     """The columns of `rate_columns`, and the edits of each adversarial sample."""
     columns: Columns = {}
     truths = [tokens(t, options, unit) for t in true_texts(samples)]
     for prefix, outputs in (("clean_", samples.clean), ("", samples.adversarial)):
-        found = [edits(truth, tokens(text, options, unit), options.costs) for truth, text in zip(truths, heard(outputs), strict=True)]
-        columns[f"{prefix}{rate}"] = [_rate(e.errors, len(truth), unit) for e, truth in zip(found, truths, strict=True)]
+        found = [
+            edits(truth, tokens(text, options, unit), options.costs)
+            for truth, text in zip(truths, heard(outputs), strict=True)
+        ]
+        columns[f"{prefix}{rate}"] = [
+            _rate(e.errors, len(truth), unit) for e, truth in zip(found, truths, strict=True)
+        ]
         columns[f"{prefix}{unit}_errors"] = [float(e.errors) for e in found]
     columns[f"{unit}s"] = [float(len(truth)) for truth in truths]
     return {name: columns[name] for name in rate_columns(rate, unit)}, found

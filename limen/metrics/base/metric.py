@@ -1,4 +1,5 @@
-"""One number per sample. A metric that cannot be computed gives a `Missing` with the reason; a row is never dropped."""
+"""One number per sample. A metric that cannot be computed gives a `Missing` with the reason; a row is never
+dropped."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,12 +33,13 @@ class Column:
     binary: bool = False
     """True if the values are 0 and 1: the mean is a share and its interval is Wilson's."""
     unless: str = ""
-    """Of a binary column: another one of 0 and 1. Samples for which that one holds are left out of the share."""
+    """Of a binary column: another one of 0 and 1. Samples for which that one holds are left out of the
+    share."""
     share: bool = False
     """True if the values lie between 0 and 1: so does the interval of their mean."""
     pooled: tuple[str, str] | None = None
-    """Two columns of counts, (word_errors, words): the column stands for a set as total over total, never as a mean over samples. That
-    mean has a name of its own, `<column>_mean`."""
+    """Two columns of counts, (word_errors, words): the column stands for a set as total over total, never as
+    a mean over samples. That mean has a name of its own, `<column>_mean`."""
 
 
 class MetricOptions(Options):
@@ -64,8 +66,11 @@ SILENT = Missing("the clean sample is silent")
 NO_ANSWER = Missing("the model answered NaN")
 
 
-def per_pair(samples: Samples, function: Callable[[Tensor, Tensor], float | Missing]) -> list[float | Missing]:
-    """`function(x, x_adv)` of each pair: without padding, in double precision, on the CPU. A pair that is not finite is Missing."""
+def per_pair(
+    samples: Samples, function: Callable[[Tensor, Tensor], float | Missing]
+) -> list[float | Missing]:
+    """`function(x, x_adv)` of each pair: without padding, in double precision, on the CPU. A pair that is not
+    finite is Missing."""
     values: list[float | Missing] = []
     for i in range(len(samples.batch)):
         x, x_adv = (t.detach().to("cpu", torch.float64) for t in samples.pair(i))
@@ -75,7 +80,8 @@ def per_pair(samples: Samples, function: Callable[[Tensor, Tensor], float | Miss
 
 
 def both(samples: Samples, name: str, answer: Callable[[Outputs], Tensor | list[bool]]) -> Columns:
-    """{clean_name, name}: what `answer` says of the model's clean and adversarial outputs; Missing where those are NaN."""
+    """{clean_name, name}: what `answer` says of the model's clean and adversarial outputs; Missing where
+    those are NaN."""
     columns: Columns = {}
     for column, outputs in ((f"clean_{name}", samples.clean), (name, samples.adversarial)):
         assert outputs is not None
@@ -90,7 +96,11 @@ def _numbers(values: Tensor | list[bool], outputs: Outputs) -> list[float | Miss
 
 def unanswered(outputs: Outputs) -> list[bool]:
     """Rows whose logits hold NaN: the largest of them means nothing."""
-    return outputs.isnan().any(1).tolist() if isinstance(outputs, Tensor) else [False] * len(predictions(outputs))
+    return (
+        outputs.isnan().any(1).tolist()
+        if isinstance(outputs, Tensor)
+        else [False] * len(predictions(outputs))
+    )
 
 
 def comparable(answers: Tensor | list[str], how: How) -> Tensor | list[str]:

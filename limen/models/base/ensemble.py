@@ -1,6 +1,7 @@
 """Several models asked at once, for attacks that must fool all of them, with dropout left on if wanted.
 
-Section 6.3.1 of Olivier 2023: the losses of several proxies add up; a perturbation that withstands their dropout overfits them less.
+Section 6.3.1 of Olivier 2023: the losses of several proxies add up; a perturbation that withstands their
+dropout overfits them less.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,21 +22,38 @@ class Ensemble(Model):
         super().__init__()
         first = members[0]
         for other in members[1:]:
-            mine, theirs = (first.kind, first.output, first.rate_hz, first.shape), (other.kind, other.output, other.rate_hz, other.shape)
+            mine, theirs = (
+                (first.kind, first.output, first.rate_hz, first.shape),
+                (other.kind, other.output, other.rate_hz, other.shape),
+            )
             if mine != theirs:
-                raise UserError(f"Models that are attacked together must take and give the same, but one takes a {mine[0]} and "
-                                f"gives a {mine[1]} (rate {mine[2]}, shape {mine[3]}) and another {theirs}.")  # fmt: skip
+                raise UserError(
+                    "Models that are attacked together must take and give the same, but one takes a "
+                    f"{mine[0]} and "
+                    f"gives a {mine[1]} (rate {mine[2]}, shape {mine[3]}) and another {theirs}."
+                )
         self.members, self.dropout = nn.ModuleList(members), dropout
-        self.kind, self.classes, self.rate_hz, self.shape = first.kind, first.classes, first.rate_hz, first.shape
+        self.kind, self.classes, self.rate_hz, self.shape = (
+            first.kind,
+            first.classes,
+            first.rate_hz,
+            first.shape,
+        )
         self.random = dropout or any(m.random for m in members)
         self.draws = max(m.draws for m in members)
 
     @property
     def for_attack(self) -> "Ensemble":
         seen = [m.for_attack for m in self.members]  # type: ignore[union-attr]
-        return self if all(a is b for a, b in zip(seen, self.members, strict=True)) else Ensemble(seen, self.dropout)  # type: ignore[arg-type]
+        return (
+            self
+            if all(a is b for a, b in zip(seen, self.members, strict=True))
+            else Ensemble(seen, self.dropout)
+        )  # type: ignore[arg-type]
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> EnsembleOutputs:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> EnsembleOutputs:
         answers = []
         for member in self.members:
             with dropping(member, generators if self.dropout else None):
@@ -45,11 +63,13 @@ class Ensemble(Model):
 
 @contextmanager
 def dropping(model: nn.Module, generators: Sequence[torch.Generator] | None) -> Iterator[None]:
-    """Dropout layers drop inside, each sample by its own stream; None: they do not. Dropout inside recurrent layers stays off."""
+    """Dropout layers drop inside, each sample by its own stream; None: they do not. Dropout inside recurrent
+    layers stays off."""
     if generators is None:
         yield
         return
-    # one number per sample and pass: how many a layer draws depends on the padding, so layers must not draw from the stream itself
+    # one number per sample and pass: how many a layer draws depends on the padding, so layers must not draw
+    # from the stream itself
     drawn = [int(torch.randint(2**62, (1,), generator=g)) for g in generators]
     layers = [m for m in model.modules() if isinstance(m, nn.Dropout) and m.p > 0]
     hooks = [layer.register_forward_hook(_drop(drawn, number)) for number, layer in enumerate(layers)]
@@ -65,7 +85,9 @@ def _drop(drawn: list[int], number: int) -> Callable[..., Tensor]:
         x, frames = inputs[0], inputs[1] if len(inputs) > 1 else None
         streams = [torch.Generator().manual_seed(d + number) for d in drawn]
         if frames is not None:  # clips end to end
-            kept = torch.cat([torch.rand(n, *x.shape[1:], generator=g) for n, g in zip(frames, streams, strict=True)])
+            kept = torch.cat(
+                [torch.rand(n, *x.shape[1:], generator=g) for n, g in zip(frames, streams, strict=True)]
+            )
         elif len(x) == len(drawn):
             kept = torch.stack([torch.rand(x.shape[1:], generator=g) for g in streams])
         else:  # not one row per sample: nobody's stream

@@ -1,4 +1,5 @@
-"""A classifier that shows what one of its layers makes of its input: the answers carry it as `features`, as those of encoders do."""
+"""A classifier that shows what one of its layers makes of its input: the answers carry it as `features`, as
+those of encoders do."""
 
 from collections.abc import Sequence
 
@@ -11,16 +12,24 @@ from limen.models.base.model import Model
 
 
 class Shown(Model):
-    """The same answers, with the features of a layer: (B, n) as `logits.features`. The model itself is left as it is."""
+    """The same answers, with the features of a layer: (B, n) as `logits.features`. The model itself is left
+    as it is."""
 
     def __init__(self, model: Model, layer: str):
         super().__init__()
         self.inner, self.layer = model, layer
-        self.kind, self.classes, self.rate_hz, self.shape = model.kind, model.classes, model.rate_hz, model.shape
+        self.kind, self.classes, self.rate_hz, self.shape = (
+            model.kind,
+            model.classes,
+            model.rate_hz,
+            model.shape,
+        )
         self.random, self.draws = model.random, model.draws
         self.training = model.training
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Tensor:
         seen: list[Tensor] = []
         module = find_layer(self.inner, self.layer)
         if self.layer:
@@ -32,13 +41,16 @@ class Shown(Model):
         finally:
             hook.remove()
         if not seen or not isinstance(seen[-1], Tensor) or len(seen[-1]) != len(logits):
-            raise UserError(f'The layer "{self.layer}" gave no tensor with a row for each sample. Name another one.')
+            raise UserError(
+                f'The layer "{self.layer}" gave no tensor with a row for each sample. Name another one.'
+            )
         logits.features = seen[-1].flatten(1)
         return logits
 
 
 def find_layer(model: Model, name: str) -> nn.Module:
-    """The module with this name, whatever wraps the network; without a name the last linear layer. A UserError lists the names."""
+    """The module with this name, whatever wraps the network; without a name the last linear layer. A
+    UserError lists the names."""
     if isinstance(model, Ensemble):
         raise UserError("A layer is one model's own, but several models came. Attack one of them.")
     modules = dict(model.named_modules())
@@ -49,6 +61,10 @@ def find_layer(model: Model, name: str) -> nn.Module:
     found = [full for full in modules if full == name or full.endswith(f".{name}")]
     if not name or not found:
         known = ", ".join(full for full, module in modules.items() if not list(module.children()))
-        trouble = f'The model has no layer "{name}".' if name else "The model has no linear layer: name another one."
+        trouble = (
+            f'The model has no layer "{name}".'
+            if name
+            else "The model has no linear layer: name another one."
+        )
         raise UserError(f"{trouble} It has: {known}.")
     return modules[min(found, key=len)]  # the outermost, if an inner network has one of the same name

@@ -1,6 +1,7 @@
 """What networks for ImageNet share: the mean and standard deviation of its pixels, and one thousand classes.
 
-The networks of this family are written with torchvision's module names and shapes, so files of its weights load unchanged.
+The networks of this family are written with torchvision's module names and shapes, so files of its weights
+load unchanged.
 """
 
 from pydantic import Field
@@ -16,5 +17,13 @@ class ImageNetOptions(ModelOptions):
     """Number of classes, or their names."""
 
 
-def imagenet(network: nn.Module, options: ImageNetOptions, size: int = 224, mean: list[float] = MEAN, std: list[float] = STD) -> Model:
-    return Classifier(Normalized(network, mean, std), "picture", class_names(options.classes), shape=(3, size, size))
+def imagenet(
+    network: nn.Module,
+    options: ImageNetOptions,
+    size: int = 224,
+    mean: list[float] = MEAN,
+    std: list[float] = STD,
+) -> Model:
+    return Classifier(
+        Normalized(network, mean, std), "picture", class_names(options.classes), shape=(3, size, size)
+    )

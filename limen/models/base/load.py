@@ -1,4 +1,5 @@
-"""From a name to a model with weights: shipped, fetched, random or from a file. Weights are data; nothing that is loaded is executed."""
+"""From a name to a model with weights: shipped, fetched, random or from a file. Weights are data; nothing
+that is loaded is executed."""
 
 import re
 import warnings
@@ -25,7 +26,9 @@ def load_model(spec: str | Mapping[str, Any]) -> Model:
     """ "cnn" or {"name": "cnn", "weights": "mine.pth", ...} -> the model, in evaluation mode."""
     component, options = parse("models", spec)
     assert isinstance(options, ModelOptions)
-    with torch.random.fork_rng(devices=[]):  # random weights come from init_seed alone and the caller's generator stays as it is
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # random weights come from init_seed alone and the caller's generator stays as it is
         torch.manual_seed(options.init_seed)
         model: Model = component.function(options)
     if options.weights not in ("random", "own"):
@@ -41,19 +44,25 @@ def _weights(component: Component, options: ModelOptions) -> tuple[dict[str, Ten
     if name != "zoo":
         path = Path(options.weights).expanduser()
         return read_state(path), str(path)
-    if not variant and hasattr(component.module, "fetched"):  # the weights are published elsewhere: the model's file says how to read them
+    if not variant and hasattr(
+        component.module, "fetched"
+    ):  # the weights are published elsewhere: the model's file says how to read them
         return component.module.fetched(options), "that were fetched"
     path = ZOO / f"{component.name}{'_' if variant else ''}{variant}.safetensors"
     if not path.exists():
         shipped = ", ".join(sorted(p.stem for p in ZOO.glob("*.safetensors")))
         what = f"weights {variant}" if variant else "weights"
-        raise UserError(f"model {component.name}: no {what} are shipped for it. Give a file (weights: path/to/weights.pth), train it "
-                        f"(`limen train`), or say weights: random. Shipped weights: {shipped or 'none'}.")  # fmt: skip
+        raise UserError(
+            f"model {component.name}: no {what} are shipped for it. Give a file (weights: "
+            "path/to/weights.pth), train it "
+            f"(`limen train`), or say weights: random. Shipped weights: {shipped or 'none'}."
+        )
     return read_state(path), f"of the zoo ({path.name})"
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
-    """A state dict from .safetensors, .pth or .pt; a wrapper around it and the prefix "module." of parallel training are taken off."""
+    """A state dict from .safetensors, .pth or .pt; a wrapper around it and the prefix "module." of parallel
+    training are taken off."""
     if path.is_dir():  # as Hugging Face writes one
         path = path / "model.safetensors"
     if not path.is_file():
@@ -61,26 +70,38 @@ def read_state(path: Path) -> dict[str, Tensor]:
     if path.suffix not in (".safetensors", ".pth", ".pt"):
         raise UserError(f"Weights are read from .safetensors, .pth or .pt, but {path} came.")
     loaded: Any = _safetensors(path) if path.suffix == ".safetensors" else load_tensors(path)
-    while isinstance(loaded, Mapping) and (key := next((k for k in WRAPPERS if isinstance(loaded.get(k), Mapping)), None)):
+    while isinstance(loaded, Mapping) and (
+        key := next((k for k in WRAPPERS if isinstance(loaded.get(k), Mapping)), None)
+    ):
         loaded = loaded[key]
     if not isinstance(loaded, Mapping) or not all(isinstance(v, Tensor) for v in loaded.values()):
-        kinds = ", ".join(map(str, list(loaded)[:5])) if isinstance(loaded, Mapping) else type(loaded).__name__
+        kinds = (
+            ", ".join(map(str, list(loaded)[:5])) if isinstance(loaded, Mapping) else type(loaded).__name__
+        )
         raise UserError(f"{path} holds no state dict (names with tensors), but: {kinds}.")
     return {str(name).removeprefix("module."): value for name, value in loaded.items()}
 
 
 def load_tensors(path: Path, mmap: bool = False) -> Any:
-    """What torch.save wrote, if it holds tensors and plain values alone; a file that would run code is refused."""
+    """What torch.save wrote, if it holds tensors and plain values alone; a file that would run code is
+    refused."""
     try:
         with warnings.catch_warnings():  # about the pickle's protocol
             warnings.simplefilter("ignore")
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap and zipfile.is_zipfile(path))
+            return torch.load(
+                path, map_location="cpu", weights_only=True, mmap=mmap and zipfile.is_zipfile(path)
+            )
     except Exception as error:  # torch has no common exception for files that are damaged or no checkpoints
         # torch's own words advise to load the file unsafely, so only the name that it stumbled over is told
         if named := re.search(r"GLOBAL (\S+)", str(error)):
-            raise UserError(f"{path} is refused: it names {named[1]}, and a file that names code can run it when it is read. Weights must "
-                            "be tensors alone: save model.state_dict() instead of the model, or use safetensors.") from None  # fmt: skip
-        raise UserError(f"{path} cannot be read as weights: it is damaged, or not a file of torch.save.") from None
+            raise UserError(
+                f"{path} is refused: it names {named[1]}, and a file that names code can run it when it is "
+                "read. Weights must "
+                "be tensors alone: save model.state_dict() instead of the model, or use safetensors."
+            ) from None
+        raise UserError(
+            f"{path} cannot be read as weights: it is damaged, or not a file of torch.save."
+        ) from None
 
 
 def _safetensors(path: Path) -> Any:
@@ -93,16 +114,34 @@ def _safetensors(path: Path) -> Any:
 
 
 def load_state(module: nn.Module, state: Mapping[str, Tensor], who: str) -> None:
-    """Strict loading; what does not fit is listed. Weights stored in half precision become what the module has."""
+    """Strict loading; what does not fit is listed. Weights stored in half precision become what the module
+    has."""
     expected = module.state_dict()
-    rename: Callable[[str], str] = getattr(module, "rename", str)  # a network whose files carry older names says how they translate
+    rename: Callable[[str], str] = getattr(
+        module, "rename", str
+    )  # a network whose files carry older names says how they translate
     state = {rename(name): value for name, value in state.items()}
-    wrong = [f"{name} is {tuple(state[name].shape)} and should be {tuple(value.shape)}"
-             for name, value in expected.items() if name in state and state[name].shape != value.shape]  # fmt: skip
-    optional = {name for name in expected if name.endswith("num_batches_tracked")}  # files from before torch 0.4.1 lack these counters
-    troubles = {"missing": [n for n in expected if n not in state and n not in optional],
-                "unexpected": [n for n in state if n not in expected], "of another shape": wrong}  # fmt: skip
+    wrong = [
+        f"{name} is {tuple(state[name].shape)} and should be {tuple(value.shape)}"
+        for name, value in expected.items()
+        if name in state and state[name].shape != value.shape
+    ]
+    optional = {
+        name for name in expected if name.endswith("num_batches_tracked")
+    }  # files from before torch 0.4.1 lack these counters
+    troubles = {
+        "missing": [n for n in expected if n not in state and n not in optional],
+        "unexpected": [n for n in state if n not in expected],
+        "of another shape": wrong,
+    }
     if any(troubles.values()):
-        told = "; ".join(f"{len(v)} {k}: {', '.join(v[:4])}{', ...' if len(v) > 4 else ''}" for k, v in troubles.items() if v)
-        raise UserError(f"{who} do not fit this architecture. {told}. Check the model's name and options, or say weights: random.")
+        told = "; ".join(
+            f"{len(v)} {k}: {', '.join(v[:4])}{', ...' if len(v) > 4 else ''}"
+            for k, v in troubles.items()
+            if v
+        )
+        raise UserError(
+            f"{who} do not fit this architecture. {told}. Check the model's name and options, or say "
+            "weights: random."
+        )
     module.load_state_dict(dict(state), strict=False)

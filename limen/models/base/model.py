@@ -1,4 +1,5 @@
-"""The first seam: a model is a function from raw input to outputs. Normalisation and features are layers of it."""
+"""The first seam: a model is a function from raw input to outputs. Normalisation and features are layers of
+it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,8 +18,8 @@ class ModelOptions(Options):
     """What every model takes."""
 
     weights: str = "zoo"
-    """"zoo": the weights shipped for this model ("zoo:seed1": another training of it); "random": as initialised; otherwise the path of a
-    .safetensors or .pth file."""
+    """"zoo": the weights shipped for this model ("zoo:seed1": another training of it); "random": as
+    initialised; otherwise the path of a .safetensors or .pth file."""
     init_seed: int = 0
     """Seed of the random weights."""
 
@@ -26,8 +27,9 @@ class ModelOptions(Options):
 class Model(nn.Module):
     """Raw x -> outputs. Subclasses write `forward(x, lengths, generators)`.
 
-    x is (B, C, H, W) in [0, 1] or (B, T) in [-1, 1]; `lengths` (B,) are the valid samples of clips of different lengths;
-    `generators`, one per sample, are used by models that draw at random and ignored by all others.
+    x is (B, C, H, W) in [0, 1] or (B, T) in [-1, 1]; `lengths` (B,) are the valid samples of clips of
+    different lengths; `generators`, one per sample, are used by models that draw at random and ignored by all
+    others.
     """
 
     kind: Kind
@@ -41,9 +43,11 @@ class Model(nn.Module):
     """True if two calls may answer differently: then attacks average gradients over `draws` calls."""
     draws: int = 1
     batch_invariant: bool = False
-    """True of a recogniser that is built so that in single precision a clip gets, bit for bit, what it gets alone."""
+    """True of a recogniser that is built so that in single precision a clip gets, bit for bit, what it gets
+    alone."""
     tried: tuple[Any, int] | None = None
-    """Of a classifier: for which weights and samples it was tried, and the columns of its logits (`_trial.py`)."""
+    """Of a classifier: for which weights and samples it was tried, and the columns of its logits
+    (`_trial.py`)."""
 
     @property
     def output(self) -> Literal["class", "transcript"]:
@@ -51,11 +55,13 @@ class Model(nn.Module):
 
     @property
     def for_attack(self) -> "Model":
-        """What a search differentiates: this model, or one that answers nearly the same and much faster. Success is judged on this one."""
+        """What a search differentiates: this model, or one that answers nearly the same and much faster.
+        Success is judged on this one."""
         return self
 
     def losses(self, x: Tensor, y: Tensor | Sequence[str], lengths: Tensor | None = None) -> Tensor:
-        """(B,) cross-entropy of the classes, or negative log-likelihood of the transcripts, differentiable."""
+        """(B,) cross-entropy of the classes, or negative log-likelihood of the transcripts,
+        differentiable."""
         check_samples(self.kind, x, lengths)
         outputs = self(x, lengths)
         if isinstance(outputs, Tensor):
@@ -68,29 +74,47 @@ class Model(nn.Module):
     def transcribe(self, x: Tensor, lengths: Tensor | None = None) -> list[str]:
         """What a recogniser hears in each clip."""
         if self.output != "transcript":
-            raise UserError(f"This model knows {len(self.classes or [])} classes and writes no transcripts: call it for logits.")
+            raise UserError(
+                f"This model knows {len(self.classes or [])} classes and writes no transcripts: call it for "
+                "logits."
+            )
         check_samples(self.kind, x, lengths)
         return self(x, lengths).texts()
 
     def prepare(self) -> None:
         """Called once after the weights are loaded, by `load_model`."""
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Outputs:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Outputs:
         raise NotImplementedError
 
 
-def check_samples(kind: Kind, x: Tensor, lengths: Tensor | None = None, ids: Sequence[str] | None = None) -> None:
-    """A UserError if x is not a batch of that kind: wrong shape, empty, or not finite. `ids` name the samples in the message."""
+def check_samples(
+    kind: Kind, x: Tensor, lengths: Tensor | None = None, ids: Sequence[str] | None = None
+) -> None:
+    """A UserError if x is not a batch of that kind: wrong shape, empty, or not finite. `ids` name the samples
+    in the message."""
     name = lambda i: ids[i] if ids else f"number {i}"  # noqa: E731
     if x.dim() != (2 if kind == "clip" else 4) or len(x) == 0 or (kind == "picture" and x.numel() == 0):
-        wanted = "(B, T), one channel each: average the channels of stereo first" if kind == "clip" else "(B, C, H, W)"
+        wanted = (
+            "(B, T), one channel each: average the channels of stereo first"
+            if kind == "clip"
+            else "(B, C, H, W)"
+        )
         raise UserError(f"A batch of {kind}s has the shape {wanted}. {tuple(x.shape)} came.")
     if kind == "clip":
         n = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
         if len(n) != len(x) or int(n.max()) > x.shape[1]:
-            raise UserError(f"lengths must be one number per clip, at most {x.shape[1]}, but {n.tolist()} came for {len(x)} clips.")
+            raise UserError(
+                f"lengths must be one number per clip, at most {x.shape[1]}, but {n.tolist()} came for "
+                f"{len(x)} clips."
+            )
         if int(n.min()) < 1:
-            raise UserError(f"A clip must hold at least one sample, but this one is empty: {name(int(n.argmin()))}. Leave it out.")
+            raise UserError(
+                f"A clip must hold at least one sample, but this one is empty: {name(int(n.argmin()))}. "
+                "Leave it out."
+            )
     if not bool(torch.stack(x.aminmax()).isfinite().all()):  # either end is NaN if one is
         finite = torch.isfinite(x.flatten(1)).all(1)
         bad = [name(i) for i in (~finite).nonzero().squeeze(1).tolist()]
@@ -100,7 +124,9 @@ def check_samples(kind: Kind, x: Tensor, lengths: Tensor | None = None, ids: Seq
 def check_takes(model: Model, batch: Batch, who: str = "This model") -> None:
     """The samples must be what the model was made for."""
     if batch.kind != model.kind:
-        raise UserError(f"{who} takes {model.kind}s, but the data holds {batch.kind}s. Choose data of the model's kind.")
+        raise UserError(
+            f"{who} takes {model.kind}s, but the data holds {batch.kind}s. Choose data of the model's kind."
+        )
     shape = tuple(batch.x.shape[1:])
     if model.shape is not None and shape != tuple(model.shape):
         raise UserError(
@@ -118,8 +144,10 @@ def check_fits(model: Model, batch: Batch, who: str = "This model") -> None:
     if isinstance(batch.y, Tensor) and model.classes is not None:
         low, high = int(batch.y.min()), int(batch.y.max())
         if low < 0 or high >= len(model.classes):
-            raise UserError(f"The data has class {high if high >= len(model.classes) else low}, but the model knows only "
-                            f"{len(model.classes)} classes, 0 to {len(model.classes) - 1}.")  # fmt: skip
+            raise UserError(
+                f"The data has class {high if high >= len(model.classes) else low}, but the model knows only "
+                f"{len(model.classes)} classes, 0 to {len(model.classes) - 1}."
+            )
 
 
 class Normalized(nn.Module):
@@ -141,13 +169,28 @@ class Normalized(nn.Module):
 class Classifier(Model):
     """Any torch module from raw x to logits, with what Limen must know about it."""
 
-    def __init__(self, network: nn.Module, kind: Kind, classes: Sequence[str], *, rate_hz: int | None = None,
-                 shape: tuple[int, ...] | None = None):  # fmt: skip
+    def __init__(
+        self,
+        network: nn.Module,
+        kind: Kind,
+        classes: Sequence[str],
+        *,
+        rate_hz: int | None = None,
+        shape: tuple[int, ...] | None = None,
+    ):
         super().__init__()
-        self.network, self.kind, self.classes, self.rate_hz, self.shape = network, kind, list(classes), rate_hz, shape
+        self.network, self.kind, self.classes, self.rate_hz, self.shape = (
+            network,
+            kind,
+            list(classes),
+            rate_hz,
+            shape,
+        )
         self.training = network.training
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Tensor:
         return self.network(x)
 
 

@@ -1,4 +1,5 @@
-"""The residual network of 14 layers that CrAdv trains: three stages of two basic blocks (He et al. 2016, https://arxiv.org/abs/1512.03385).
+"""The residual network of 14 layers that CrAdv trains: three stages of two basic blocks (He et al. 2016,
+https://arxiv.org/abs/1512.03385).
 
 Module names are those of CrAdv's published state dicts (github.com/diegoirigaray/CrAdv, data/weights).
 """
@@ -17,7 +18,9 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(channels)
         self.shortcut = nn.Sequential()
         if stride != 1 or channels_in != channels:
-            self.shortcut = nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         inside = self.bn1(self.conv1(x)).relu()
@@ -25,7 +28,8 @@ class BasicBlock(nn.Module):
 
 
 class ResNet14(nn.Module):
-    """`width` channels in the stem, then 2, 4 and 8 times as many; the last average pool of 3x3 moves by 2 and pads by `pool_padding`."""
+    """`width` channels in the stem, then 2, 4 and 8 times as many; the last average pool of 3x3 moves by 2
+    and pads by `pool_padding`."""
 
     def __init__(self, channels_in: int, width: int, pool_padding: int, pooled: int, classes: int):
         super().__init__()

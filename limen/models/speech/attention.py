@@ -1,4 +1,5 @@
-"""Recognisers with two heads on one encoder: a decoder that attends to the frames and writes character after character, and CTC.
+"""Recognisers with two heads on one encoder: a decoder that attends to the frames and writes character after
+character, and CTC.
 
 Trained together, Watanabe et al. 2017, https://arxiv.org/abs/1609.06773:
     L = weight L_CTC + (1 - weight) L_attention
@@ -23,13 +24,15 @@ FRAME_S = 0.04
 
 class Seq2SeqOptions(RecogniserOptions):
     head: Literal["attention", "ctc"] = "attention"
-    """Which head answers: "attention", the decoder that writes character after character, or "ctc", the encoder's own spelling."""
+    """Which head answers: "attention", the decoder that writes character after character, or "ctc", the
+    encoder's own spelling."""
     training_ctc_weight: float = Field(default=0.5, ge=0, lt=1)
     """Share of the CTC loss in training; both heads are trained together whichever answers."""
 
 
 class Decoder(Protocol):
-    """A network that writes one token after another while it looks at the frames. Tokens are END and the alphabet's symbols 1, 2, ..."""
+    """A network that writes one token after another while it looks at the frames. Tokens are END and the
+    alphabet's symbols 1, 2, ..."""
 
     def read(self, hidden: Tensor, mask: Tensor) -> State:
         """(B, F, D) and (B, F) True on real frames -> all that the decoder asks of a clip, computed once."""
@@ -53,19 +56,24 @@ class TwoHeads(nn.Module):
 
 
 class AttentionTranscripts:
-    """Implements `limen.core.types.Transcripts`. The decoder runs when it is asked, and once for the same texts."""
+    """Implements `limen.core.types.Transcripts`. The decoder runs when it is asked, and once for the same
+    texts."""
 
     def __init__(self, network: TwoHeads, hidden: Tensor, frames: Tensor, options: Seq2SeqOptions):
         self.network, self.hidden, self.frames, self.options = network, hidden, frames, options
-        """(B, F, D) encoded frames and how many of them belong to each clip; a text has at most one character per frame."""
+        """(B, F, D) encoded frames and how many of them belong to each clip; a text has at most one character
+        per frame."""
         self._forced: tuple[list[str], Tensor, Tensor] | None = None
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
-        """With first_weight = lambda, the first of L tokens (END is one) counts 1 + lambda times; the sum is scaled by L / (L + lambda)."""
+        """With first_weight = lambda, the first of L tokens (END is one) counts 1 + lambda times; the sum is
+        scaled by L / (L + lambda)."""
         logits, tokens = self._teacher_forced(texts)
         likelihoods = logits.log_softmax(2).gather(2, tokens.clamp_min(0)[:, :, None]).squeeze(2)
         losses, n = -likelihoods.masked_fill(tokens < 0, 0.0), (tokens >= 0).sum(1)
-        total = losses.sum(1, dtype=torch.float64).to(losses.dtype)  # the order of a sum hangs on its length, and that on the neighbours
+        total = losses.sum(1, dtype=torch.float64).to(
+            losses.dtype
+        )  # the order of a sum hangs on its length, and that on the neighbours
         return (total + first_weight * losses[:, 0]) * n / (n + first_weight)
 
     def texts(self) -> list[str]:
@@ -76,7 +84,8 @@ class AttentionTranscripts:
         return self.options.beam is None
 
     def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
-        """Every given token is the likeliest after those before it: exactly when greedy decoding writes the text."""
+        """Every given token is the likeliest after those before it: exactly when greedy decoding writes the
+        text."""
         logits, tokens = self._teacher_forced(texts)
         places, lengths = torch.arange(tokens.shape[1], device=tokens.device), (tokens > END).sum(1)
         if first is None:
@@ -91,7 +100,9 @@ class AttentionTranscripts:
 
     def ctc(self) -> CtcTranscripts:
         """What the encoder's own head answers."""
-        return CtcTranscripts(self.network.ctc(self.hidden).log_softmax(2), self.frames, frame_s=FRAME_S, beam=self.options.beam)
+        return CtcTranscripts(
+            self.network.ctc(self.hidden).log_softmax(2), self.frames, frame_s=FRAME_S, beam=self.options.beam
+        )
 
     def training_loss(self, texts: Sequence[str]) -> Tensor:
         """(B,) nats per token of both heads, mixed."""
@@ -110,13 +121,16 @@ class AttentionTranscripts:
         return self._decoder.read(self.hidden, inside(self.hidden, self.frames))
 
     def _teacher_forced(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """(B, L, K) logits and the (B, L) tokens they should give: the text, END, and -1 where nothing is asked."""
+        """(B, L, K) logits and the (B, L) tokens they should give: the text, END, and -1 where nothing is
+        asked."""
         known = self._forced is not None and self._forced[0] == list(texts)
         if not known or (torch.is_grad_enabled() and not self._forced[1].requires_grad):  # type: ignore[index]
             limits = zip(texts, self.frames.tolist(), strict=True)
             symbols = [self._symbols(text, limit, row) for row, (text, limit) in enumerate(limits)]
             longest = max(len(s) for s in symbols) + 1
-            wanted = torch.tensor([[*s, END, *[-1] * (longest - len(s) - 1)] for s in symbols], device=self.hidden.device)
+            wanted = torch.tensor(
+                [[*s, END, *[-1] * (longest - len(s) - 1)] for s in symbols], device=self.hidden.device
+            )
             given = torch.cat([torch.full_like(wanted[:, :1], END), wanted[:, :-1].clamp_min(0)], 1)
             self._forced = list(texts), self._decoder.forced(given, self._read()), wanted
         return self._forced[1:]  # type: ignore[index]
@@ -124,8 +138,11 @@ class AttentionTranscripts:
     @staticmethod
     def _symbols(text: str, limit: int, row: int) -> list[int]:
         if len(text) > limit:
-            raise SampleError(row, f"the text {text!r} has {len(text)} characters, but the clip has only {limit} frames of "
-                              f"{FRAME_S * 1000:g} ms, one for each: shorten the text, or leave the clip out.")  # fmt: skip
+            raise SampleError(
+                row,
+                f"the text {text!r} has {len(text)} characters, but the clip has only {limit} frames of "
+                f"{FRAME_S * 1000:g} ms, one for each: shorten the text, or leave the clip out.",
+            )
         return spelled(text, ALPHABET)
 
     @torch.no_grad()
@@ -159,8 +176,9 @@ class Seq2Seq(Model):
         super().__init__()
         self.network, self.options, self.kind, self.rate_hz = network, options, "clip", 16_000
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None,
-                generators: Sequence[torch.Generator] | None = None) -> AttentionTranscripts | SharedCtc:  # fmt: skip
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> AttentionTranscripts | SharedCtc:
         if lengths is None:
             lengths = torch.full((len(x),), x.shape[-1])
         hidden, frames = self.network.encoder(x, lengths.to(x.device))

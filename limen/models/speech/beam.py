@@ -1,4 +1,5 @@
-"""Beam search, for CTC and for decoders that write token by token: the likeliest text among those that a few hypotheses meet."""
+"""Beam search, for CTC and for decoders that write token by token: the likeliest text among those that a few
+hypotheses meet."""
 
 import math
 from collections import defaultdict
@@ -12,7 +13,8 @@ State = tuple[Tensor, ...]
 """What a decoder remembers, and what it reads: tensors with one row per hypothesis."""
 
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
-"""(n,) last tokens and the state of each hypothesis -> (n, K) log-probabilities of the next token and the new state."""
+"""(n,) last tokens and the state of each hypothesis -> (n, K) log-probabilities of the next token and the new
+state."""
 
 END = 0
 """The token that ends a text, and that stands before its first character."""
@@ -21,8 +23,9 @@ END = 0
 def prefix_beam(log_probs: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
     """CTC prefix beam search, Hannun et al. 2014, https://arxiv.org/abs/1408.2873, without a language model.
 
-    (F, K) log-probabilities with the blank as symbol 0 -> up to `width` (symbols, log-probability), likeliest first. The probability of a
-    prefix is the sum over its alignments, kept apart by whether the last frame is a blank: only after a blank may a symbol come twice.
+    (F, K) log-probabilities with the blank as symbol 0 -> up to `width` (symbols, log-probability), likeliest
+    first. The probability of a prefix is the sum over its alignments, kept apart by whether the last frame is
+    a blank: only after a blank may a symbol come twice.
     """
     beam: dict[tuple[int, ...], tuple[float, float]] = {(): (1.0, 0.0)}
     scale = 0.0
@@ -38,8 +41,12 @@ def prefix_beam(log_probs: np.ndarray, width: int) -> list[tuple[tuple[int, ...]
                     other[(*prefix, s)] += after_blank * p
                 else:
                     other[(*prefix, s)] += both * p
-        kept = sorted(blank.keys() | other.keys(), key=lambda prefix: (-blank[prefix] - other[prefix], prefix))[:width]
-        total = blank[kept[0]] + other[kept[0]] or 1.0  # scaled at every frame: the product over a long clip is below the smallest float
+        kept = sorted(
+            blank.keys() | other.keys(), key=lambda prefix: (-blank[prefix] - other[prefix], prefix)
+        )[:width]
+        total = (
+            blank[kept[0]] + other[kept[0]] or 1.0
+        )  # scaled at every frame: the product over a long clip is below the smallest float
         scale += math.log(total)
         beam = {prefix: (blank[prefix] / total, other[prefix] / total) for prefix in kept}
     found = [(prefix, a + b) for prefix, (a, b) in beam.items() if a + b > 0]
@@ -49,8 +56,9 @@ def prefix_beam(log_probs: np.ndarray, width: int) -> list[tuple[tuple[int, ...]
 def beam_search(step: Step, state: State, limits: Sequence[int], width: int) -> list[tuple[list[int], float]]:
     """The likeliest token sequence met for each clip and its log-probability; `state` has one row per clip.
 
-    A text ends with the token END or when it is as long as its clip's limit. A clip leaves when no open text can overtake its best finished
-    one: every further token lowers the log-probability. With width 1 this is greedy decoding.
+    A text ends with the token END or when it is as long as its clip's limit. A clip leaves when no open text
+    can overtake its best finished one: every further token lowers the log-probability. With width 1 this is
+    greedy decoding.
     """
     n, device = len(limits), state[0].device
     best: list[tuple[list[int], float]] = [([], -math.inf)] * n
@@ -65,7 +73,11 @@ def beam_search(step: Step, state: State, limits: Sequence[int], width: int) -> 
         parents: list[int] = []
         tokens: list[int] = []
         for clip, rows in _groups(clips):
-            met = [(value, row, token) for row in rows for value, token in zip(values[row], places[row], strict=True)]
+            met = [
+                (value, row, token)
+                for row in rows
+                for value, token in zip(values[row], places[row], strict=True)
+            ]
             going = []
             for value, parent, token in sorted(met, key=lambda candidate: -candidate[0])[:width]:
                 text = texts[parent] if token == END else [*texts[parent], token]

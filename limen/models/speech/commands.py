@@ -14,5 +14,8 @@ COMMANDS = ["silence", "unknown", "yes", "no", "up", "down", "left", "right", "o
 def one_second(x: Tensor) -> Tensor:
     """(B, T) -> (B, 16000): shorter clips end in silence, longer ones are refused."""
     if x.shape[-1] > SAMPLES:
-        raise UserError(f"This model takes clips of up to {SAMPLES} samples (1 s at 16 kHz), but {x.shape[-1]} came. Cut the clips first.")
+        raise UserError(
+            f"This model takes clips of up to {SAMPLES} samples (1 s at 16 kHz), but {x.shape[-1]} came. "
+            "Cut the clips first."
+        )
     return F.pad(x, (0, SAMPLES - x.shape[-1]))

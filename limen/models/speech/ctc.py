@@ -26,7 +26,8 @@ class RecogniserOptions(ModelOptions):
     """What every recogniser of the zoo takes."""
 
     decoding: Literal["greedy", "beam"] = "greedy"
-    """"greedy": the likeliest symbol at each step; "beam": the likeliest text among those a beam search meets."""
+    """"greedy": the likeliest symbol at each step; "beam": the likeliest text among those a beam search
+    meets."""
     beam_width: int = Field(default=8, ge=1)
     """Texts that the beam search keeps at each step."""
 
@@ -38,7 +39,15 @@ class RecogniserOptions(ModelOptions):
 class CtcTranscripts:
     """Implements `limen.core.types.Transcripts`."""
 
-    def __init__(self, log_probs: Tensor, frames: Tensor, alphabet: str = ALPHABET, *, frame_s: float = 0.02, beam: int | None = None):
+    def __init__(
+        self,
+        log_probs: Tensor,
+        frames: Tensor,
+        alphabet: str = ALPHABET,
+        *,
+        frame_s: float = 0.02,
+        beam: int | None = None,
+    ):
         self.log_probs, self.frames, self.alphabet = log_probs, frames, alphabet
         """(B, F, K) and the (B,) frames that belong to each clip."""
         self.frame_s, self.beam = frame_s, beam
@@ -46,10 +55,15 @@ class CtcTranscripts:
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         """All alignments at once know no first token: `first_weight` changes nothing."""
-        symbols = [self._symbols(text, int(n), row) for row, (text, n) in enumerate(zip(texts, self.frames, strict=True))]
+        symbols = [
+            self._symbols(text, int(n), row)
+            for row, (text, n) in enumerate(zip(texts, self.frames, strict=True))
+        ]
         lengths = torch.tensor([len(s) for s in symbols])
         joined = torch.tensor([s for text in symbols for s in text], dtype=torch.long)
-        return F.ctc_loss(self.log_probs.transpose(0, 1), joined, self.frames.cpu(), lengths, reduction="none")
+        return F.ctc_loss(
+            self.log_probs.transpose(0, 1), joined, self.frames.cpu(), lengths, reduction="none"
+        )
 
     def texts(self) -> list[str]:
         if self.beam is None:
@@ -67,26 +81,46 @@ class CtcTranscripts:
         return self.beam is None
 
     def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
-        ends = [None] * len(texts) if first is None else [first] * len(texts) if isinstance(first, int) else first
+        ends = (
+            [None] * len(texts)
+            if first is None
+            else [first] * len(texts)
+            if isinstance(first, int)
+            else first
+        )
         said = [heard[:k] == text[:k] for heard, text, k in zip(self.greedy(), texts, ends, strict=True)]
         return torch.tensor(said, dtype=torch.bool, device=self.log_probs.device)
 
     def align(self, texts: Sequence[str] | None = None) -> list[list[tuple[str, float, float]]]:
-        """When each word was said, (word, start in s, end in s): by the likeliest alignment of each text, or of what was heard."""
+        """When each word was said, (word, start in s, end in s): by the likeliest alignment of each text, or
+        of what was heard."""
         clips = zip(
-            self.texts() if texts is None else texts, self.log_probs.detach().double().cpu().numpy(), self.frames.tolist(), strict=True
+            self.texts() if texts is None else texts,
+            self.log_probs.detach().double().cpu().numpy(),
+            self.frames.tolist(),
+            strict=True,
         )
-        return [self._words(text, viterbi(p[:n], self._symbols(text, n, row))) for row, (text, p, n) in enumerate(clips)]
+        return [
+            self._words(text, viterbi(p[:n], self._symbols(text, n, row)))
+            for row, (text, p, n) in enumerate(clips)
+        ]
 
     def rows(self, index: Tensor) -> "CtcTranscripts":
-        return CtcTranscripts(self.log_probs[index.to(self.log_probs.device)], self.frames[index.to(self.frames.device)], self.alphabet,
-                              frame_s=self.frame_s, beam=self.beam)  # fmt: skip
+        return CtcTranscripts(
+            self.log_probs[index.to(self.log_probs.device)],
+            self.frames[index.to(self.frames.device)],
+            self.alphabet,
+            frame_s=self.frame_s,
+            beam=self.beam,
+        )
 
     def _words(self, text: str, places: Sequence[tuple[int, int]]) -> list[tuple[str, float, float]]:
         words, at = [], 0
         for word in text.split():
             at = text.index(word, at)
-            words.append((word, places[at][0] * self.frame_s, (places[at + len(word) - 1][1] + 1) * self.frame_s))
+            words.append(
+                (word, places[at][0] * self.frame_s, (places[at + len(word) - 1][1] + 1) * self.frame_s)
+            )
             at += len(word)
         return words
 
@@ -97,8 +131,11 @@ class CtcTranscripts:
         symbols = spelled(text, self.alphabet)
         needed = len(text) + sum(a == b for a, b in pairwise(text))  # a blank must part equal neighbours
         if needed > frames:
-            raise SampleError(row, f"the text {text!r} needs {needed} frames, but the clip has only {frames} of "
-                              f"{1000 * self.frame_s:g} ms: shorten the text, or leave the clip out.")  # fmt: skip
+            raise SampleError(
+                row,
+                f"the text {text!r} needs {needed} frames, but the clip has only {frames} of "
+                f"{1000 * self.frame_s:g} ms: shorten the text, or leave the clip out.",
+            )
         return symbols
 
 
@@ -106,13 +143,17 @@ def spelled(text: str, alphabet: str) -> list[int]:
     """The symbols 1, 2, ... of a text's characters; a UserError for one that the alphabet lacks."""
     strange = sorted({c for c in text if c not in alphabet})
     if strange:
-        raise UserError(f"The text {text!r} has characters that this recogniser cannot spell: {' '.join(map(repr, strange))}. "
-                        f"It knows {alphabet!r}; write the text in lower case and numbers as words.")  # fmt: skip
+        raise UserError(
+            f"The text {text!r} has characters that this recogniser cannot spell: "
+            f"{' '.join(map(repr, strange))}. "
+            f"It knows {alphabet!r}; write the text in lower case and numbers as words."
+        )
     return [alphabet.index(c) + 1 for c in text]
 
 
 def viterbi(log_probs: np.ndarray, symbols: Sequence[int]) -> list[tuple[int, int]]:
-    """(F, K) and the symbols of a text -> first and last frame of each symbol in the likeliest alignment that spells them."""
+    """(F, K) and the symbols of a text -> first and last frame of each symbol in the likeliest alignment that
+    spells them."""
     states = np.zeros(2 * len(symbols) + 1, dtype=int)
     states[1::2] = symbols  # a blank before, between and after: state 2i + 1 is symbol i
     may_skip = np.zeros(len(states), dtype=bool)
@@ -120,7 +161,11 @@ def viterbi(log_probs: np.ndarray, symbols: Sequence[int]) -> list[tuple[int, in
     best = np.where(np.arange(len(states)) < 2, log_probs[0, states], -np.inf)
     steps = np.zeros((len(log_probs), len(states)), dtype=int)
     for t in range(1, len(log_probs)):
-        stay, one, two = best, np.r_[-np.inf, best[:-1]], np.where(may_skip, np.r_[-np.inf, -np.inf, best[:-2]][: len(best)], -np.inf)
+        stay, one, two = (
+            best,
+            np.r_[-np.inf, best[:-1]],
+            np.where(may_skip, np.r_[-np.inf, -np.inf, best[:-2]][: len(best)], -np.inf),
+        )
         ways = np.stack([stay, one, two])
         steps[t] = ways.argmax(0)
         best = ways.max(0) + log_probs[t, states]
@@ -133,16 +178,27 @@ def viterbi(log_probs: np.ndarray, symbols: Sequence[int]) -> list[tuple[int, in
 
 
 class Recogniser(Model):
-    """A network from (x, lengths) to log-probabilities (B, F, K) and the (B,) frames of each clip, as a model."""
+    """A network from (x, lengths) to log-probabilities (B, F, K) and the (B,) frames of each clip, as a
+    model."""
 
     batch_invariant = True
 
-    def __init__(self, network: nn.Module, rate_hz: int, alphabet: str = ALPHABET, *, frame_s: float = 0.02, beam: int | None = None):
+    def __init__(
+        self,
+        network: nn.Module,
+        rate_hz: int,
+        alphabet: str = ALPHABET,
+        *,
+        frame_s: float = 0.02,
+        beam: int | None = None,
+    ):
         super().__init__()
         self.network, self.kind, self.rate_hz, self.alphabet = network, "clip", rate_hz, alphabet
         self.frame_s, self.beam = frame_s, beam
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None) -> CtcTranscripts:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> CtcTranscripts:
         if lengths is None:
             lengths = torch.full((len(x),), x.shape[-1])
         log_probs, frames = self.network(x, lengths.to(x.device))

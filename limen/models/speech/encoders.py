@@ -1,8 +1,10 @@
-"""What encoders of speech share, of clips that lie end to end: convolutions that thin out the frames, recurrent layers.
+"""What encoders of speech share, of clips that lie end to end: convolutions that thin out the frames,
+recurrent layers.
 
-A clip in a batch gets what it gets alone: zeros stand between clips wherever a layer looks at neighbours, and no statistic spans a batch.
-In single precision it gets the same to the last bit, because every layer computes a row at a time, or a clip at a time, in an order that
-does not hang on how many there are: convolutions are matrix products of windows (torch's own choose their way by the size of the batch).
+A clip in a batch gets what it gets alone: zeros stand between clips wherever a layer looks at neighbours, and
+no statistic spans a batch. In single precision it gets the same to the last bit, because every layer computes
+a row at a time, or a clip at a time, in an order that does not hang on how many there are: convolutions are
+matrix products of windows (torch's own choose their way by the size of the batch).
 """
 
 from typing import Any
@@ -26,20 +28,29 @@ class Dropout(nn.Dropout):
 
 
 def convolved(x: Tensor, layer: nn.Module) -> Tensor:
-    """The layer over frames x (F, C), or over frames and bands (F, bands, C), as one matrix product of windows."""
+    """The layer over frames x (F, C), or over frames and bands (F, bands, C), as one matrix product of
+    windows."""
     assert isinstance(layer, nn.Conv1d | nn.Conv2d)
     weight, one = layer.weight, x.ndim == 2
-    size, stride, padding = ((*v, *w) if one else v for v, w in ((layer.kernel_size, (1,)), (layer.stride, (1,)), (layer.padding, (0,))))
+    size, stride, padding = (
+        (*v, *w) if one else v
+        for v, w in ((layer.kernel_size, (1,)), (layer.stride, (1,)), (layer.padding, (0,)))
+    )
     windows = _Windows.apply(x[:, None] if one else x, size, stride, padding)
-    out = F.linear(windows.flatten(0, 1), weight.movedim(1, -1).flatten(1), layer.bias)  # of rows: torch makes a product of each frame else
+    out = F.linear(
+        windows.flatten(0, 1), weight.movedim(1, -1).flatten(1), layer.bias
+    )  # of rows: torch makes a product of each frame else
     return out if one else out.view(*windows.shape[:2], -1)
 
 
 class _Windows(torch.autograd.Function):
-    """(F, bands, C) -> (F', bands', window * C), with zeros around. Neither copies more than once nor leaves a node for every tap."""
+    """(F, bands, C) -> (F', bands', window * C), with zeros around. Neither copies more than once nor leaves
+    a node for every tap."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, size: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int]) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, size: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int]
+    ) -> Tensor:
         ctx.given = x.shape, size, stride, padding
         around = F.pad(x, (0, 0, padding[1], padding[1], padding[0], padding[0]))
         return around.unfold(0, size[0], stride[0]).unfold(1, size[1], stride[1]).movedim(2, -1).flatten(2)
@@ -51,7 +62,9 @@ class _Windows(torch.autograd.Function):
 
 
 @scripted
-def _windows_back(gradient: Tensor, shape: list[int], size: list[int], stride: list[int], padding: list[int]) -> Tensor:
+def _windows_back(
+    gradient: Tensor, shape: list[int], size: list[int], stride: list[int], padding: list[int]
+) -> Tensor:
     steps, bands, taps = gradient.size(0), gradient.size(1), gradient.unflatten(2, [size[0], size[1], -1])
     slope = gradient.new_zeros([shape[0] + 2 * padding[0], shape[1] + 2 * padding[1], shape[2]])
     for i in range(size[0]):
@@ -61,14 +74,17 @@ def _windows_back(gradient: Tensor, shape: list[int], size: list[int], stride: l
 
 
 class Front(nn.Module):
-    """Clips (B, T) -> all their frames of 40 ms end to end, (N, width), and how many are whose: log-mel frames of 10 ms, then two
-    convolutions over time and frequency, each with stride 2."""
+    """Clips (B, T) -> all their frames of 40 ms end to end, (N, width), and how many are whose: log-mel
+    frames of 10 ms, then two convolutions over time and frequency, each with stride 2."""
 
     def __init__(self, bands: int, channels: int):
         super().__init__()
         self.channels, self.width = channels, channels * ((bands + 3) // 4)
         self.convolutions = nn.ModuleList(
-            [nn.Conv2d(1, channels, 3, stride=2, padding=1), nn.Conv2d(channels, channels, 3, stride=2, padding=1)]
+            [
+                nn.Conv2d(1, channels, 3, stride=2, padding=1),
+                nn.Conv2d(channels, channels, 3, stride=2, padding=1),
+            ]
         )
         self.norms = nn.ModuleList([nn.LayerNorm(channels * ((bands + 1) // 2)), nn.LayerNorm(self.width)])
 
@@ -79,13 +95,16 @@ class Front(nn.Module):
             x, laid = convolved(x, convolution), laid.halved()
             assert isinstance(norm, nn.LayerNorm)
             # the weights of the norm stand channel by channel, x band by band
-            scale, shift = (p.view(self.channels, -1).t().reshape(x.shape[1:]) for p in (norm.weight, norm.bias))
+            scale, shift = (
+                p.view(self.channels, -1).t().reshape(x.shape[1:]) for p in (norm.weight, norm.bias)
+            )
             x = laid.blanked(F.layer_norm(x, x.shape[1:], scale, shift, norm.eps).relu())
         return laid.close(x.transpose(1, 2).flatten(1)), laid.frames
 
 
 class Recurrent(nn.Module):
-    """Bidirectional LSTM layers, each followed by layer normalisation, of clips end to end: (N, inputs) -> (N, 2 width)."""
+    """Bidirectional LSTM layers, each followed by layer normalisation, of clips end to end: (N, inputs) ->
+    (N, 2 width)."""
 
     def __init__(self, inputs: int, width: int, layers: int, dropout: float):
         super().__init__()

@@ -1,4 +1,5 @@
-"""Kaldi's log-mel filter bank with mean and variance normalised over the clip, as transformers computes it for Speech2Text."""
+"""Kaldi's log-mel filter bank with mean and variance normalised over the clip, as transformers computes it
+for Speech2Text."""
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +14,9 @@ WINDOW, HOP, N_FFT, LOW_HZ, FLOOR = 400, 160, 512, 20.0, 1.192092955078125e-07
 class Fbank(nn.Module):
     """(B, T) in [-1, 1] and (B,) samples -> (B, frames, bands), zero after the (B,) frames of each clip.
 
-    In each frame: mean taken off, pre-emphasis 0.97, Povey's window (Hann to the power 0.85), power spectrum, mel triangles, logarithm.
-    Computed in double precision: quiet bands next to loud ones lose five digits in single.
+    In each frame: mean taken off, pre-emphasis 0.97, Povey's window (Hann to the power 0.85), power spectrum,
+    mel triangles, logarithm. Computed in double precision: quiet bands next to loud ones lose five digits in
+    single.
     """
 
     window: Tensor
@@ -25,7 +27,11 @@ class Fbank(nn.Module):
         self.means, self.variances = means, variances
         window = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64) ** 0.85
         self.register_buffer("window", window, persistent=False)
-        self.register_buffer("filters", mel_filters(bands, N_FFT // 2 + 1, rate_hz, LOW_HZ, rate_hz // 2).double(), persistent=False)
+        self.register_buffer(
+            "filters",
+            mel_filters(bands, N_FFT // 2 + 1, rate_hz, LOW_HZ, rate_hz // 2).double(),
+            persistent=False,
+        )
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         frames = (lengths.to(x.device) - WINDOW).clamp_min(0) // HOP + 1
@@ -43,5 +49,7 @@ class Fbank(nn.Module):
         if self.variances:
             mean = (mel * mine).sum(1, keepdim=True) / n
             variance = ((mel - mean).square() * mine).sum(1, keepdim=True) / n
-            mel = mel / variance.clamp_min(1e-10).sqrt()  # a band that never changes (silence) is 0, where the library divides by zero
+            mel = (
+                mel / variance.clamp_min(1e-10).sqrt()
+            )  # a band that never changes (silence) is 0, where the library divides by zero
         return (mel * mine).to(x.dtype), frames

@@ -1,4 +1,5 @@
-"""What the adapters of Hugging Face checkpoints share: finding a local one, and the waveform as its network wants it.
+"""What the adapters of Hugging Face checkpoints share: finding a local one, and the waveform as its network
+wants it.
 
 Nothing is downloaded here and no code of a checkpoint is run.
 """
@@ -26,16 +27,27 @@ def transformers(who: str) -> ModuleType:
 
 
 def checkpoint(who: str, path: str, types: Sequence[str]) -> tuple[str, Any]:
-    """The folder, or the name of a downloaded checkpoint, and its configuration; a UserError if it is not of the types."""
+    """The folder, or the name of a downloaded checkpoint, and its configuration; a UserError if it is not of
+    the types."""
     library = transformers(who)
     folder = Path(path).expanduser()
     place = str(folder) if folder.is_dir() else path
     if folder.is_dir() and not (folder / "config.json").is_file():
-        raise UserError(f"model {who}: the folder {path} holds no config.json. Give the folder that save_pretrained wrote.")
-    config = reading(who, path, lambda: library.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False))
+        raise UserError(
+            f"model {who}: the folder {path} holds no config.json. Give the folder that save_pretrained "
+            "wrote."
+        )
+    config = reading(
+        who,
+        path,
+        lambda: library.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False),
+    )
     if config.model_type not in types:
-        raise UserError(f"model {who}: {path} is of the type {config.model_type}, which this adapter does not know. It knows "
-                        f"{', '.join(types)}.")  # fmt: skip
+        raise UserError(
+            f"model {who}: {path} is of the type {config.model_type}, which this adapter does not know. It "
+            "knows "
+            f"{', '.join(types)}."
+        )
     return place, config
 
 
@@ -44,22 +56,31 @@ def reading(who: str, path: str, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except (OSError, ValueError, ImportError) as error:
-        raise UserError(f"model {who}: {path} cannot be read, neither as a local folder nor as a checkpoint that was downloaded before: "
-                        f"{str(error).strip().splitlines()[0]} Give a folder with config.json, model.safetensors, the vocabulary and "
-                        "preprocessor_config.json.") from None  # fmt: skip
+        raise UserError(
+            f"model {who}: {path} cannot be read, neither as a local folder nor as a checkpoint that was "
+            "downloaded before: "
+            f"{str(error).strip().splitlines()[0]} Give a folder with config.json, model.safetensors, the "
+            "vocabulary and "
+            "preprocessor_config.json."
+        ) from None
 
 
 def network(who: str, kind: str, place: str) -> Any:
-    """The weights in their network, which in training mode takes samples that want a gradient and draws from torch's generator alone."""
+    """The weights in their network, which in training mode takes samples that want a gradient and draws from
+    torch's generator alone."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     maker = getattr(transformers(who), kind)
-    made = reading(who, place, lambda: maker.from_pretrained(place, local_files_only=True, trust_remote_code=False))
+    made = reading(
+        who, place, lambda: maker.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+    )
     made.config.apply_spec_augment = False  # its masks come from numpy's global generator
     for module in made.modules():
         if hasattr(module, "_requires_grad"):
-            module._requires_grad = False  # a trick for gradient checkpointing, which refuses inputs that are no leaves
+            module._requires_grad = (
+                False  # a trick for gradient checkpointing, which refuses inputs that are no leaves
+            )
     return made
 
 
@@ -67,11 +88,14 @@ def json_file(who: str, place: str, name: str) -> dict[str, Any]:
     """A file of the checkpoint."""
     from transformers.utils import cached_file
 
-    return json.loads(Path(reading(who, place, lambda: cached_file(place, name, local_files_only=True))).read_text())
+    return json.loads(
+        Path(reading(who, place, lambda: cached_file(place, name, local_files_only=True))).read_text()
+    )
 
 
 def standardised(x: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T): mean 0 and variance 1 over the valid samples of each clip, zero after them, as Wav2Vec2FeatureExtractor has it."""
+    """(B, T): mean 0 and variance 1 over the valid samples of each clip, zero after them, as
+    Wav2Vec2FeatureExtractor has it."""
     n = lengths.to(x.device).clamp_min(1)[:, None]
     mine = torch.arange(x.shape[1], device=x.device) < n
     centred = (x - torch.where(mine, x, 0.0).sum(1, keepdim=True) / n).where(mine, torch.zeros_like(x))

@@ -1,6 +1,8 @@
-"""Clips of different lengths laid end to end, so that no padding is computed: (N, D), all frames of the first, then those of the next.
+"""Clips of different lengths laid end to end, so that no padding is computed: (N, D), all frames of the
+first, then those of the next.
 
-Where frames lie is the same at every step of a search, so it is worked out once for the same lengths (`lru_cache`).
+Where frames lie is the same at every step of a search, so it is worked out once for the same lengths
+(`lru_cache`).
 """
 
 from collections.abc import Callable
@@ -22,8 +24,9 @@ def inside(x: Tensor, frames: Tensor) -> Tensor:
 
 
 class Laid:
-    """Clips end to end on one row. Between two of them are frames of zeros, which is what a convolution puts at the ends of a clip that is
-    alone; each begins where the strides of the convolutions to come meet its first frame."""
+    """Clips end to end on one row. Between two of them are frames of zeros, which is what a convolution puts
+    at the ends of a clip that is alone; each begins where the strides of the convolutions to come meet its
+    first frame."""
 
     def __init__(self, frames: list[int], room: list[int]):
         self.frames, self.room = frames, room
@@ -31,7 +34,8 @@ class Laid:
 
     @staticmethod
     def over(frames: list[int], stride: int, gap: int) -> "Laid":
-        """At least `gap` frames between clips, two or more: a window of 25 ms lasts as long as two and a half of 10 ms."""
+        """At least `gap` frames between clips, two or more: a window of 25 ms lasts as long as two and a half
+        of 10 ms."""
         return Laid(frames, [*(-(-(n + gap) // stride) * stride for n in frames[:-1]), frames[-1]])
 
     def halved(self) -> "Laid":
@@ -44,7 +48,9 @@ class Laid:
         own = [min(sizes) for sizes in zip(needed, lengths.tolist(), strict=True)]
         parts = x.flatten().split([size for n in own for size in (n, x.shape[1] - n)])[::2]
         room = [*(n * mel.hop for n in self.room[:-1]), needed[-1]]
-        row = [piece for part, n in zip(parts, room, strict=True) for piece in (part, x.new_zeros(n - len(part)))]
+        row = [
+            piece for part, n in zip(parts, room, strict=True) for piece in (part, x.new_zeros(n - len(part)))
+        ]
         return self.blanked(mel(torch.cat(row)))
 
     def blanked(self, x: Tensor) -> Tensor:
@@ -66,18 +72,20 @@ class Laid:
 def _own(sizes: tuple[int, ...], device: torch.device) -> Tensor:
     """(F,) True on frames of clips."""
     with torch.inference_mode(False):  # what is kept may have to serve where gradients are asked for
-        return torch.tensor([True, False] * (len(sizes) // 2)).repeat_interleave(torch.tensor(sizes)).to(device)
+        return (
+            torch.tensor([True, False] * (len(sizes) // 2)).repeat_interleave(torch.tensor(sizes)).to(device)
+        )
 
 
 def whole(n: int) -> int:
-    """The next multiple of 16. Sums over frames or characters go in blocks; a last block of another size is added up in another order, and
-    a clip beside a longer one would get other bits than alone."""
+    """The next multiple of 16. Sums over frames or characters go in blocks; a last block of another size is
+    added up in another order, and a clip beside a longer one would get other bits than alone."""
     return -(-n // 16) * 16
 
 
 class Spread:
-    """Clips end to end, (N, D), moved to where each has its `room` until the next begins, zeros behind it, and `edge` rows of zeros at both
-    ends. There, and back."""
+    """Clips end to end, (N, D), moved to where each has its `room` until the next begins, zeros behind it,
+    and `edge` rows of zeros at both ends. There, and back."""
 
     def __init__(self, frames: tuple[int, ...], room: list[int], edge: int, device: torch.device):
         begins, before = accumulate(room[:-1], initial=edge), accumulate(frames[:-1], initial=0)
@@ -133,7 +141,9 @@ class _Moved(torch.autograd.Function):
     """Rows picked forwards and backwards; torch's own gradient of picking adds row after row to zeros."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, there: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, there: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor]
+    ) -> Tensor:
         ctx.back = back
         return there(x)
 

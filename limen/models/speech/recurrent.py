@@ -1,14 +1,16 @@
 r"""Recurrent layers that read clips in both directions at once, with gradients by hand.
 
-Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000, and Cho et al. 2014, https://arxiv.org/abs/1406.1078, as in torch:
-    LSTM: c_t = f * c_{t-1} + i * g,  h_t = o * tanh(c_t)                  i, f, o = sigmoid(.), g = tanh(W x_t + U h_{t-1} + b)
+Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000, and Cho et al. 2014,
+https://arxiv.org/abs/1406.1078, as in torch:
+    LSTM: c_t = f * c_{t-1} + i * g,  h_t = o * tanh(c_t)
+        i, f, o = sigmoid(.), g = tanh(W x_t + U h_{t-1} + b)
     GRU:  h_t = (1 - z) * n + z * h_{t-1},  n = tanh(W x_t + b + r * (U h_{t-1} + b'))
-Departs from torch's layers: they compute padding, go through the frames once per direction and keep a node of the graph for every
-operation of every frame. Here a frame costs one matrix product and a few operations for both directions of all clips, forwards and
-backwards.
+Departs from torch's layers: they compute padding, go through the frames once per direction and keep a node of
+the graph for every operation of every frame. Here a frame costs one matrix product and a few operations for
+both directions of all clips, forwards and backwards.
 
-In single precision a clip gets, bit for bit, what it gets alone. A matrix product of a few rows goes another way through the library than
-one of more, so there are always at least four.
+In single precision a clip gets, bit for bit, what it gets alone. A matrix product of a few rows goes another
+way through the library than one of more, so there are always at least four.
 """
 
 from collections.abc import Sequence
@@ -25,7 +27,8 @@ FEWEST_ROWS = 4
 
 
 class Order:
-    """Where the frames of clips that lie end to end are read: by one direction from the first on, by the other from the last on."""
+    """Where the frames of clips that lie end to end are read: by one direction from the first on, by the
+    other from the last on."""
 
     @staticmethod
     def of(frames: list[int], like: Tensor) -> "Order":
@@ -35,13 +38,17 @@ class Order:
     def __init__(self, frames: tuple[int, ...], fewest: int, device: torch.device):
         clips = max(len(frames), fewest)
         own = torch.tensor([*frames, *[frames[-1]] * (clips - len(frames))])
-        begin = torch.tensor([sum(frames[:b]) for b in range(len(frames))] + [sum(frames[:-1])] * (clips - len(frames)))
+        begin = torch.tensor(
+            [sum(frames[:b]) for b in range(len(frames))] + [sum(frames[:-1])] * (clips - len(frames))
+        )
         step = torch.arange(max(frames))[:, None]
-        # after its end a clip reads a frame of its own again: nobody asks what comes of it, so no gradient comes back either
+        # after its end a clip reads a frame of its own again: nobody asks what comes of it, so no gradient
+        # comes back either
         read = torch.stack([begin + step.minimum(own - 1), begin + (own - 1 - step).clamp_min(0)], 1)
         self.steps, self.clips = len(step), clips
         self.read = (2 * read + torch.arange(2)[:, None]).flatten().to(device)
-        """(steps * 2 * clips,) for each step, direction and clip its row among the (frames * 2) of frames and directions."""
+        """(steps * 2 * clips,) for each step, direction and clip its row among the (frames * 2) of frames and
+        directions."""
         place = torch.arange(len(self.read)).view(self.steps, 2, clips)
         rows = [torch.stack([place[:n, 0, b], place[:n, 1, b].flip(0)], 1) for b, n in enumerate(frames)]
         self.written = torch.cat(rows).flatten().to(device)
@@ -65,8 +72,9 @@ _order = lru_cache(maxsize=64)(Order)
 
 
 def both_ways(x: Tensor, order: Order, layers: Sequence[Sequence[Tensor]]) -> Tensor:
-    """(N, D), clips end to end -> (N, 2 H). `layers`: of each direction the input and recurrent weights and the two biases, as torch keeps
-    them; those of an LSTM have four rows for each unit, those of a GRU three."""
+    """(N, D), clips end to end -> (N, 2 H). `layers`: of each direction the input and recurrent weights and
+    the two biases, as torch keeps them; those of an LSTM have four rows for each unit, those of a GRU
+    three."""
     inputs, hidden, bias, hidden_bias = (torch.stack(pair) for pair in zip(*layers, strict=True))
     kind = _Lstm if hidden.shape[1] == 4 * hidden.shape[2] else _Gru
     if kind is _Lstm:
@@ -91,17 +99,27 @@ class _Lstm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
-        (steps, weight, state, cell, bent), order, n = ctx.saved_tensors, ctx.order, ctx.saved_tensors[1].shape[2]
+        (steps, weight, state, cell, bent), order, n = (
+            ctx.saved_tensors,
+            ctx.order,
+            ctx.saved_tensors[1].shape[2],
+        )
         i, f, g, o = steps.split(n, 3)
         # what each gate's input changes in the cell (the output gate: in the state), for all steps at once
         slopes = torch.cat([g * i * (1 - i), cell[:-1] * f * (1 - f), i * (1 - g * g), bent * o * (1 - o)], 3)
         by_cell, by_state = o * (1 - bent * bent), order.slopes_of(gradient)
         _lstm_back(slopes, by_cell, by_state, f, weight)
-        return order.rows_of(slopes), _by_weight(slopes, state) if ctx.needs_input_grad[1] else None, None, None
+        return (
+            order.rows_of(slopes),
+            _by_weight(slopes, state) if ctx.needs_input_grad[1] else None,
+            None,
+            None,
+        )
 
 
 class _Gru(torch.autograd.Function):
-    """What the inputs give to the gates (N, 2, 3 H), recurrent weights (2, 3 H, H) and biases (2, 1, 3 H) -> states (N, 2, H)."""
+    """What the inputs give to the gates (N, 2, 3 H), recurrent weights (2, 3 H, H) and biases (2, 1, 3 H) ->
+    states (N, 2, H)."""
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor, order: Order) -> Tensor:
@@ -115,7 +133,11 @@ class _Gru(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, None]:
-        (steps, weight, state, recalled), order, n = ctx.saved_tensors, ctx.order, ctx.saved_tensors[1].shape[2]
+        (steps, weight, state, recalled), order, n = (
+            ctx.saved_tensors,
+            ctx.order,
+            ctx.saved_tensors[1].shape[2],
+        )
         r, z, new = steps.split(n, 3)
         # what each gate's input changes in the state, for all steps at once
         by_new = (1 - z) * (1 - new * new)
@@ -175,7 +197,8 @@ def _gru_ahead(steps: Tensor, weight: Tensor, bias: Tensor, state: Tensor, recal
 
 @scripted
 def _gru_back(slopes: Tensor, by_state: Tensor, update: Tensor, weight: Tensor) -> None:
-    """`slopes` (steps, 2, clips, 3 H) leave as the gradients by what the states give to the gates, `by_state` as those by the states."""
+    """`slopes` (steps, 2, clips, 3 H) leave as the gradients by what the states give to the gates, `by_state`
+    as those by the states."""
     n, last = weight.size(2), slopes.size(0) - 1
     for k in range(last + 1):
         t = last - k

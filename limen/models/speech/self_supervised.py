@@ -1,6 +1,8 @@
-"""What self-supervised encoders share: masked spans, distractors, the contrastive loss, and outputs that show their features.
+"""What self-supervised encoders share: masked spans, distractors, the contrastive loss, and outputs that show
+their features.
 
-wav2vec 2.0, Baevski et al. 2020, https://arxiv.org/abs/2006.11477, equation 3, for a masked frame t with K distractors:
+wav2vec 2.0, Baevski et al. 2020, https://arxiv.org/abs/2006.11477, equation 3, for a masked frame t with K
+distractors:
     L_m = -log exp(cos(c_t, q_t) / kappa) / sum over q in {q_t, distractors} of exp(cos(c_t, q) / kappa)
 """
 
@@ -16,9 +18,11 @@ from limen.models.speech.ctc import CtcTranscripts
 
 
 def spans(draws: Tensor, frames: Tensor, starts: float, length: int) -> Tensor:
-    """(B, F) bool: each frame starts a masked span of `length` frames with probability `starts`; every clip has at least one span.
+    """(B, F) bool: each frame starts a masked span of `length` frames with probability `starts`; every clip
+    has at least one span.
 
-    `draws` (B, F) are uniform numbers; spans stay within the (B,) frames of their clip, and a shorter clip is masked whole.
+    `draws` (B, F) are uniform numbers; spans stay within the (B,) frames of their clip, and a shorter clip is
+    masked whole.
     """
     place = torch.arange(draws.shape[1], device=draws.device)
     allowed = (place <= (frames.to(draws.device)[:, None] - length)) | (place == 0)
@@ -29,30 +33,49 @@ def spans(draws: Tensor, frames: Tensor, starts: float, length: int) -> Tensor:
 
 
 def distractors(draws: Tensor, mask: Tensor) -> Tensor:
-    """(B, F, K) frame numbers: for each masked frame, K others of the masked frames of its clip. `draws` (B, F, K) are uniform numbers."""
+    """(B, F, K) frame numbers: for each masked frame, K others of the masked frames of its clip. `draws` (B,
+    F, K) are uniform numbers."""
     count, rank = mask.sum(1)[:, None, None], mask.long().cumsum(1)[:, :, None] - 1
     drawn = (draws * (count - 1)).long()
     drawn = drawn + (drawn >= rank)  # not the frame itself, and all others alike
-    places = mask.long().argsort(dim=1, descending=True, stable=True)  # numbers of the masked frames, in order
+    places = mask.long().argsort(
+        dim=1, descending=True, stable=True
+    )  # numbers of the masked frames, in order
     return places.gather(1, drawn.clamp(0, mask.shape[1] - 1).flatten(1)).view_as(drawn)
 
 
 class FeatureTranscripts(CtcTranscripts):
     """Transcripts of a recogniser whose last hidden states can be seen."""
 
-    def __init__(self, features: Tensor, log_probs: Tensor, frames: Tensor, alphabet: str, *, frame_s: float = 0.02,
-                 beam: int | None = None):  # fmt: skip
+    def __init__(
+        self,
+        features: Tensor,
+        log_probs: Tensor,
+        frames: Tensor,
+        alphabet: str,
+        *,
+        frame_s: float = 0.02,
+        beam: int | None = None,
+    ):
         super().__init__(log_probs, frames, alphabet, frame_s=frame_s, beam=beam)
         self.features = features
         """(B, F, C); zero after the frames of each clip."""
 
     def rows(self, index: Tensor) -> "FeatureTranscripts":
         i = index.to(self.features.device)
-        return FeatureTranscripts(self.features[i], self.log_probs[i], self.frames[i], self.alphabet, frame_s=self.frame_s, beam=self.beam)
+        return FeatureTranscripts(
+            self.features[i],
+            self.log_probs[i],
+            self.frames[i],
+            self.alphabet,
+            frame_s=self.frame_s,
+            beam=self.beam,
+        )
 
 
 class Encoded:
-    """What a self-supervised encoder without a head answers: features and their quantised targets. It writes nothing."""
+    """What a self-supervised encoder without a head answers: features and their quantised targets. It writes
+    nothing."""
 
     exact = True
 
@@ -88,45 +111,67 @@ class Encoded:
         mask = spans(begins.to(self.extracted), self.frames, starts, length)
         return mask, distractors(others.to(self.extracted), mask)
 
-    def contrastive(self, targets: Tensor, codes: Tensor, negatives: Tensor, mask: Tensor, hide: bool = True) -> Tensor:
-        """(B,) mean of L_m over the masked frames. `hide`: the masked frames are hidden from the encoder, as in training."""
+    def contrastive(
+        self, targets: Tensor, codes: Tensor, negatives: Tensor, mask: Tensor, hide: bool = True
+    ) -> Tensor:
+        """(B,) mean of L_m over the masked frames. `hide`: the masked frames are hidden from the encoder, as
+        in training."""
         true, chosen = self._similarities(targets, codes, negatives, mask, hide)
         losses = torch.cat([true[:, :, None], chosen], 2).logsumexp(2) - true
         return (losses * mask).sum(1) / mask.sum(1)
 
     def told_apart(self, streams: Sequence[torch.Generator]) -> list[tuple[int, int]]:
-        """Of each clip: how many hidden frames come closer to their own target than to every distractor, and how many were hidden."""
+        """Of each clip: how many hidden frames come closer to their own target than to every distractor, and
+        how many were hidden."""
         mask, negatives = self.drawn(streams, self.starts, self.length)
         codes = self.codes()
         true, chosen = self._similarities(self.targets(codes), codes, negatives, mask, hide=True)
         right = (true > chosen.amax(2)) & mask
         return list(zip(right.sum(1).tolist(), mask.sum(1).tolist(), strict=True))
 
-    def _similarities(self, targets: Tensor, codes: Tensor, negatives: Tensor, mask: Tensor, hide: bool) -> tuple[Tensor, Tensor]:
+    def _similarities(
+        self, targets: Tensor, codes: Tensor, negatives: Tensor, mask: Tensor, hide: bool
+    ) -> tuple[Tensor, Tensor]:
         """(B, F) cos / kappa of each context and its own target, and (B, F, K) with the distractors."""
-        context = contextual(self.network.wav2vec2, self.extracted, self.frames, mask) if hide else self.features
+        context = (
+            contextual(self.network.wav2vec2, self.extracted, self.frames, mask) if hide else self.features
+        )
         context = F.normalize(self.network.project_hid(context), dim=2)
-        logits = context @ F.normalize(targets.to(context), dim=2).mT / self.network.config.contrastive_logits_temperature
-        same = (codes[:, :, None] == codes[:, None]).all(3)  # a distractor with the codes of the truth is no distractor
+        logits = (
+            context
+            @ F.normalize(targets.to(context), dim=2).mT
+            / self.network.config.contrastive_logits_temperature
+        )
+        same = (codes[:, :, None] == codes[:, None]).all(
+            3
+        )  # a distractor with the codes of the truth is no distractor
         chosen = logits.masked_fill(same, -torch.inf).gather(2, negatives)
         return logits.diagonal(dim1=1, dim2=2), chosen
 
     def training_loss(self, texts: Sequence[str]) -> Tensor:
-        """(B,) contrastive loss plus the diversity loss of the batch; texts play no part. Draws from torch's generator, as dropout does."""
+        """(B,) contrastive loss plus the diversity loss of the batch; texts play no part. Draws from torch's
+        generator, as dropout does."""
         quantizer, config = self.network.quantizer, self.network.config
         shape = self.extracted.shape[:2]
         mask = spans(torch.rand(shape, device=self.extracted.device), self.frames, self.starts, self.length)
-        negatives = distractors(torch.rand((*shape, config.num_negatives), device=self.extracted.device), mask)
+        negatives = distractors(
+            torch.rand((*shape, config.num_negatives), device=self.extracted.device), mask
+        )
         logits = self._code_logits()
         picked = F.gumbel_softmax(logits, tau=quantizer.temperature, hard=True)
         loss = self.contrastive(self._targets(picked), picked.argmax(3), negatives, mask)
-        share = (logits.softmax(3) * mask[:, :, None, None]).sum((0, 1)) / mask.sum()  # how often each entry is used
+        share = (logits.softmax(3) * mask[:, :, None, None]).sum(
+            (0, 1)
+        ) / mask.sum()  # how often each entry is used
         perplexity = (-torch.xlogy(share, share).sum(1)).exp().sum()
         return loss + config.diversity_loss_weight * (1 - perplexity / share.numel())
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
-        raise UserError('This is a self-supervised encoder without a head: it gives no text a likelihood. Attack it with the goal '
-                        '"feature" or "contrastive", or use a model that was fine-tuned from it.')  # fmt: skip
+        raise UserError(
+            "This is a self-supervised encoder without a head: it gives no text a likelihood. Attack it "
+            "with the goal "
+            '"feature" or "contrastive", or use a model that was fine-tuned from it.'
+        )
 
     def texts(self) -> list[str]:
         return [""] * len(self.frames)
@@ -151,7 +196,8 @@ class Encoded:
 
 
 def contextual(wav2vec2: Any, extracted: Tensor, frames: Tensor, mask: Tensor | None = None) -> Tensor:
-    """What the convolutions give (B, F, C) -> hidden states of the last layer (B, F, H), the frames in `mask` hidden.
+    """What the convolutions give (B, F, C) -> hidden states of the last layer (B, F, H), the frames in `mask`
+    hidden.
 
     The library's own forward pass draws its masks from numpy's global generator; here they come from outside.
     """

@@ -1,4 +1,5 @@
-"""Changes to training samples that keep their meaning. Sample i is changed by its own stream, whatever the batch."""
+"""Changes to training samples that keep their meaning. Sample i is changed by its own stream, whatever the
+batch."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,20 +31,26 @@ class AugmentOptions(Options):
     gain_db: float = Field(default=0.0, ge=0)
     """Clips: louder or softer by up to so many dB."""
     mask_frames: int = Field(default=0, ge=0)
-    """Clips: a random run of up to so many feature frames is blanked (SpecAugment, https://arxiv.org/abs/1904.08779)."""
+    """Clips: a random run of up to so many feature frames is blanked (SpecAugment,
+    https://arxiv.org/abs/1904.08779)."""
     mask_bands: int = Field(default=0, ge=0)
     """Clips: a random run of up to so many feature bands is blanked."""
     warp_bands: float = Field(default=0.0, ge=0, lt=1)
-    """Clips: feature bands stretched or squeezed by up to this share, as by a shorter or longer throat (vocal tract length perturbation,
-    Jaitly and Hinton 2013, https://www.cs.toronto.edu/~hinton/absps/perturb.pdf)."""
+    """Clips: feature bands stretched or squeezed by up to this share, as by a shorter or longer throat (vocal
+    tract length perturbation, Jaitly and Hinton 2013,
+    https://www.cs.toronto.edu/~hinton/absps/perturb.pdf)."""
 
 
-def augment(batch: Batch, streams: Sequence[torch.Generator], options: AugmentOptions, rate_hz: int | None) -> Batch:
+def augment(
+    batch: Batch, streams: Sequence[torch.Generator], options: AugmentOptions, rate_hz: int | None
+) -> Batch:
     """The batch with every sample changed as the options say; lengths stay."""
     if batch.kind == "picture":
         if not (options.shift_px or options.flip or options.crop < 1):
             return batch
-        return replace(batch, x=torch.stack([_picture(x, g, options) for x, g in zip(batch.x, streams, strict=True)]))
+        return replace(
+            batch, x=torch.stack([_picture(x, g, options) for x, g in zip(batch.x, streams, strict=True)])
+        )
     if not (options.shift_ms or options.noise or options.gain_db):
         return batch
     assert batch.lengths is not None
@@ -60,7 +67,9 @@ def _picture(x: Tensor, stream: torch.Generator, options: AugmentOptions) -> Ten
         side = options.crop + (1 - options.crop) * u
         h, k = max(round(height * side), 1), max(round(width * side), 1)
         top, left = int(v * (height - h + 1)), int(w * (width - k + 1))
-        x = F.interpolate(x[None, :, top : top + h, left : left + k], (height, width), mode="bilinear", align_corners=False)[0]
+        x = F.interpolate(
+            x[None, :, top : top + h, left : left + k], (height, width), mode="bilinear", align_corners=False
+        )[0]
     if s := options.shift_px:
         top, left = torch.randint(2 * s + 1, (2,), generator=stream).tolist()
         x = F.pad(x, (s, s, s, s))[:, top : top + height, left : left + width]
@@ -88,18 +97,27 @@ def coloured(n: int, slope: float, stream: torch.Generator) -> Tensor:
 
 
 @contextmanager
-def masking(network: nn.Module, streams: Sequence[torch.Generator], options: AugmentOptions) -> Iterator[None]:
-    """Inside, the features (B, frames, bands) of the network's layer `features` are warped and blanked in runs, one stream per sample."""
+def masking(
+    network: nn.Module, streams: Sequence[torch.Generator], options: AugmentOptions
+) -> Iterator[None]:
+    """Inside, the features (B, frames, bands) of the network's layer `features` are warped and blanked in
+    runs, one stream per sample."""
     if not (options.mask_frames or options.mask_bands or options.warp_bands):
         yield
         return
     layer = getattr(network, "features", None)
     if not isinstance(layer, nn.Module):
-        raise UserError("mask_frames, mask_bands and warp_bands need a model with a feature layer, such as keyword_cnn, res8 or ctc_small.")
+        raise UserError(
+            "mask_frames, mask_bands and warp_bands need a model with a feature layer, such as keyword_cnn, "
+            "res8 or ctc_small."
+        )
 
     def blank(_module: nn.Module, _inputs: object, features: Tensor) -> Tensor:
         if options.warp_bands:
-            features = warped(features, [1 + options.warp_bands * (2 * torch.rand((), generator=g).item() - 1) for g in streams])
+            features = warped(
+                features,
+                [1 + options.warp_bands * (2 * torch.rand((), generator=g).item() - 1) for g in streams],
+            )
         keep = torch.ones_like(features)
         for row, stream in zip(keep, streams, strict=True):
             for axis, longest in ((0, options.mask_frames), (1, options.mask_bands)):
@@ -117,9 +135,13 @@ def masking(network: nn.Module, streams: Sequence[torch.Generator], options: Aug
 
 
 def warped(features: Tensor, factors: Sequence[float]) -> Tensor:
-    """(B, frames, bands): band k becomes what lay at band k times the clip's factor, between two bands linearly; the last band is held."""
+    """(B, frames, bands): band k becomes what lay at band k times the clip's factor, between two bands
+    linearly; the last band is held."""
     last = features.shape[2] - 1
-    at = (torch.arange(last + 1, device=features.device) * torch.tensor(factors, device=features.device)[:, None]).clamp(max=last)
+    at = (
+        torch.arange(last + 1, device=features.device)
+        * torch.tensor(factors, device=features.device)[:, None]
+    ).clamp(max=last)
     low = at.floor().long().clamp(max=max(last - 1, 0))
     share = (at - low).to(features.dtype).unsqueeze(1)
     pick = lambda index: features.gather(2, index.unsqueeze(1).expand_as(features))  # noqa: E731

@@ -1,4 +1,5 @@
-"""The card of trained weights: what they are, how they were made, and how well they do on clean samples they never saw."""
+"""The card of trained weights: what they are, how they were made, and how well they do on clean samples they
+never saw."""
 
 import hashlib
 import json
@@ -12,10 +13,20 @@ from limen.models.base.model import Model
 from limen.models.training.loop import TrainOptions
 
 
-def write_card(folder: Path, model: Model, *, spec: Mapping[str, Any], data: Mapping[str, Any], options: TrainOptions, seed: int,
-               history: list[dict[str, Any]], test: Mapping[str, Any], recipe: str | None = None) -> dict[str, Any]:  # fmt: skip
-    """Writes folder/card.json beside folder/weights.safetensors. `spec` and `data` are the model and data set as the experiment names them;
-    `test` is what `score` gives on the test split."""
+def write_card(
+    folder: Path,
+    model: Model,
+    *,
+    spec: Mapping[str, Any],
+    data: Mapping[str, Any],
+    options: TrainOptions,
+    seed: int,
+    history: list[dict[str, Any]],
+    test: Mapping[str, Any],
+    recipe: str | None = None,
+) -> dict[str, Any]:
+    """Writes folder/card.json beside folder/weights.safetensors. `spec` and `data` are the model and data set
+    as the experiment names them; `test` is what `score` gives on the test split."""
     weights = folder / "weights.safetensors"
     card = {
         "model": {k: v for k, v in spec.items() if k != "weights"},

@@ -1,7 +1,9 @@
-"""Training of any model on any data set: deterministic from one seed, and resumable after any epoch with the same result.
+"""Training of any model on any data set: deterministic from one seed, and resumable after any epoch with the
+same result.
 
-What an epoch draws (order, augmentation, dropout) depends on the seed, the epoch and the sample's id alone, so an interrupted training
-continues exactly: the checkpoint of an epoch holds weights, optimiser and history, and nothing else is needed.
+What an epoch draws (order, augmentation, dropout) depends on the seed, the epoch and the sample's id alone,
+so an interrupted training continues exactly: the checkpoint of an epoch holds weights, optimiser and history,
+and nothing else is needed.
 """
 
 import io
@@ -41,7 +43,8 @@ class TrainOptions(AugmentOptions):
     batch_size: int = Field(default=64, ge=1)
     """Samples in one step."""
     bucket_batches: int = Field(default=1, ge=1)
-    """Clips: the samples of so many steps are sorted by length before they are parted into batches: less padding is computed on."""
+    """Clips: the samples of so many steps are sorted by length before they are parted into batches: less
+    padding is computed on."""
     optimizer: Literal["sgd", "adam", "adamw"] = "adam"
     """The rule that turns gradients into steps."""
     lr: float = Field(default=1e-3, gt=0)
@@ -70,9 +73,19 @@ class TrainOptions(AugmentOptions):
     """Weights of the epoch with the best validation score, or of the last epoch."""
 
 
-def train(model: Model, train_set: Dataset, valid_set: Dataset | None, options: TrainOptions, folder: Path, *, seed: int = 0,
-          progress: Progress = lambda done, text: None, perturb: Perturb | None = None) -> list[dict[str, Any]]:  # fmt: skip
-    """Train `model` in place. `folder` receives checkpoint.pt after every epoch, then weights.safetensors and history.json.
+def train(
+    model: Model,
+    train_set: Dataset,
+    valid_set: Dataset | None,
+    options: TrainOptions,
+    folder: Path,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda done, text: None,
+    perturb: Perturb | None = None,
+) -> list[dict[str, Any]]:
+    """Train `model` in place. `folder` receives checkpoint.pt after every epoch, then weights.safetensors and
+    history.json.
 
     A folder with a checkpoint of the same training is continued. Returns the history: one row per epoch.
     """
@@ -81,12 +94,17 @@ def train(model: Model, train_set: Dataset, valid_set: Dataset | None, options: 
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # gradients of weights come up to twice as fast on CPUs
     optimizer = _optimizer(model, options)
     state: dict[str, Any] = {"history": [], "best": None}
-    identity = json.dumps({"seed": seed, "data": train_set.name, "n": len(train_set), **options.model_dump()}, sort_keys=True)
+    identity = json.dumps(
+        {"seed": seed, "data": train_set.name, "n": len(train_set), **options.model_dump()}, sort_keys=True
+    )
     checkpoint = folder / "checkpoint.pt"
     if checkpoint.exists():
         state = load_tensors(checkpoint)
         if state["identity"] != identity:
-            raise UserError(f"{checkpoint} belongs to a training with other options. Use another folder, or delete it to start anew.")
+            raise UserError(
+                f"{checkpoint} belongs to a training with other options. Use another folder, or delete it "
+                "to start anew."
+            )
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
     history: list[dict[str, Any]] = state["history"]
@@ -95,15 +113,29 @@ def train(model: Model, train_set: Dataset, valid_set: Dataset | None, options: 
         loss = _epoch(model, train_set, optimizer, options, epoch, seed, progress, perturb)
         row: dict[str, Any] = {"epoch": epoch + 1, "loss": loss}
         if valid_set is not None:
-            row |= {f"valid_{name}": value for name, value in score(model, valid_set).items() if name in ("accuracy", "wer", "cer")}
+            row |= {
+                f"valid_{name}": value
+                for name, value in score(model, valid_set).items()
+                if name in ("accuracy", "wer", "cer")
+            }
         if not math.isfinite(loss):
-            raise UserError(f"The training of epoch {epoch + 1} diverged (loss {loss}). Lower lr, or set clip_norm.")
+            raise UserError(
+                f"The training of epoch {epoch + 1} diverged (loss {loss}). Lower lr, or set clip_norm."
+            )
         history.append(row)
         if len(history) == 1 + _best(history) or options.keep == "last":
             state["best"] = {name: value.clone() for name, value in model.state_dict().items()}
         progress((epoch + 1) / options.epochs, "  ".join(f"{k} {v:.4g}" for k, v in row.items()))
-        _save(checkpoint, {"identity": identity, "model": model.state_dict(), "optimizer": optimizer.state_dict(),
-                           "history": history, "best": state["best"]})  # fmt: skip
+        _save(
+            checkpoint,
+            {
+                "identity": identity,
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "history": history,
+                "best": state["best"],
+            },
+        )
     model.load_state_dict(state["best"])
     model.eval()
     save_weights(model, folder / "weights.safetensors")
@@ -115,13 +147,24 @@ def check_fit(model: Model, data: Dataset) -> None:
     """A UserError if the model cannot read these samples or answer for them."""
     mine, theirs = (model.kind, model.output), (data.kind, "transcript" if data.classes is None else "class")
     if mine != theirs:
-        raise UserError(f"The model answers a {mine[1]} for a {mine[0]}, but {data.name} holds a {theirs[1]} for each {theirs[0]}.")
+        raise UserError(
+            f"The model answers a {mine[1]} for a {mine[0]}, but {data.name} holds a {theirs[1]} for each "
+            f"{theirs[0]}."
+        )
     if model.classes is not None and data.classes is not None and len(model.classes) != len(data.classes):
-        raise UserError(f"The model has {len(model.classes)} classes, but {data.name} has {len(data.classes)}. Set the option classes.")
+        raise UserError(
+            f"The model has {len(model.classes)} classes, but {data.name} has {len(data.classes)}. Set the "
+            "option classes."
+        )
     if model.shape and data.shape and tuple(model.shape) != tuple(data.shape):
-        raise UserError(f"The model takes samples of shape {tuple(model.shape)}, but those of {data.name} are {tuple(data.shape)}.")
+        raise UserError(
+            f"The model takes samples of shape {tuple(model.shape)}, but those of {data.name} are "
+            f"{tuple(data.shape)}."
+        )
     if model.rate_hz and data.rate_hz and model.rate_hz != data.rate_hz:
-        raise UserError(f"The model takes clips at {model.rate_hz} Hz, but those of {data.name} are at {data.rate_hz} Hz.")
+        raise UserError(
+            f"The model takes clips at {model.rate_hz} Hz, but those of {data.name} are at {data.rate_hz} Hz."
+        )
 
 
 def learning_rate(options: TrainOptions, at: float) -> float:
@@ -131,16 +174,28 @@ def learning_rate(options: TrainOptions, at: float) -> float:
     if options.schedule == "cosine":
         done = (at - options.warmup_epochs) / max(options.epochs - options.warmup_epochs, 1e-9)
         return options.lr * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
-    return options.lr * (options.step_factor ** int(at / options.step_epochs) if options.schedule == "step" else 1.0)
+    return options.lr * (
+        options.step_factor ** int(at / options.step_epochs) if options.schedule == "step" else 1.0
+    )
 
 
-def _epoch(model: Model, data: Dataset, optimizer: torch.optim.Optimizer, options: TrainOptions, epoch: int, seed: int,
-           progress: Progress, perturb: Perturb | None) -> float:  # fmt: skip
+def _epoch(
+    model: Model,
+    data: Dataset,
+    optimizer: torch.optim.Optimizer,
+    options: TrainOptions,
+    epoch: int,
+    seed: int,
+    progress: Progress,
+    perturb: Perturb | None,
+) -> float:
     """One pass; returns the mean loss."""
     steps = math.ceil(len(data) / options.batch_size)
     total, device = 0.0, next(model.parameters()).device
     model.train()
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):  # dropout draws from torch's own generator
+    with torch.random.fork_rng(
+        devices=[device] if device.type == "cuda" else []
+    ):  # dropout draws from torch's own generator
         torch.manual_seed(seeds.number(seed, "dropout", epoch))
         for step, batch in enumerate(_batches(data, options, seeds.generator(seed, "order", epoch))):
             streams = seeds.generators(seed, batch.ids, "augment", epoch)
@@ -157,7 +212,10 @@ def _epoch(model: Model, data: Dataset, optimizer: torch.optim.Optimizer, option
             optimizer.step()
             total += loss.item() * len(batch)
             if step % 10 == 0:
-                progress((epoch + step / steps) / options.epochs, f"epoch {epoch + 1}/{options.epochs}  loss {loss.item():.4g}")
+                progress(
+                    (epoch + step / steps) / options.epochs,
+                    f"epoch {epoch + 1}/{options.epochs}  loss {loss.item():.4g}",
+                )
     model.eval()
     return total / len(data)
 
@@ -169,7 +227,9 @@ def _losses(model: Model, batch: Batch, x: Tensor, options: TrainOptions) -> Ten
         assert isinstance(batch.y, Tensor)
         return F.cross_entropy(outputs, batch.y, reduction="none", label_smoothing=options.label_smoothing)
     assert not isinstance(batch.y, Tensor)
-    if hasattr(outputs, "training_loss"):  # a model that learns from more, or from less, than the likelihood of its transcripts
+    if hasattr(
+        outputs, "training_loss"
+    ):  # a model that learns from more, or from less, than the likelihood of its transcripts
         return outputs.training_loss(batch.y)
     return outputs.nll(batch.y) / torch.tensor([len(text) + 1 for text in batch.y]).to(x)
 
@@ -182,20 +242,31 @@ def _batches(data: Dataset, options: TrainOptions, order: torch.Generator) -> It
         if options.bucket_batches > 1:
             samples.sort(key=lambda sample: len(sample.x))
         parts = range(0, len(samples), size)
-        for part in torch.randperm(len(parts), generator=order).tolist() if options.bucket_batches > 1 else range(len(parts)):
+        for part in (
+            torch.randperm(len(parts), generator=order).tolist()
+            if options.bucket_batches > 1
+            else range(len(parts))
+        ):
             yield collate(data.kind, samples[parts[part] : parts[part] + size])
 
 
 def _optimizer(model: Model, options: TrainOptions) -> torch.optim.Optimizer:
     parameters = [p for p in model.parameters() if p.requires_grad]
     if options.optimizer == "sgd":
-        return torch.optim.SGD(parameters, options.lr, options.momentum, weight_decay=options.weight_decay, nesterov=options.nesterov)
+        return torch.optim.SGD(
+            parameters,
+            options.lr,
+            options.momentum,
+            weight_decay=options.weight_decay,
+            nesterov=options.nesterov,
+        )
     kind = torch.optim.Adam if options.optimizer == "adam" else torch.optim.AdamW
     return kind(parameters, options.lr, weight_decay=options.weight_decay)
 
 
 def _merit(row: dict[str, Any]) -> float:
-    """Higher is better: accuracy, or minus the error rates, or (without a validation split) minus the loss."""
+    """Higher is better: accuracy, or minus the error rates, or (without a validation split) minus the
+    loss."""
     if "valid_accuracy" in row:
         return row["valid_accuracy"]
     return -(row["valid_wer"] + row["valid_cer"]) if "valid_wer" in row else -row["loss"]
@@ -207,7 +278,11 @@ def _best(history: list[dict[str, Any]]) -> int:
 
 
 def _out_of_patience(history: list[dict[str, Any]], options: TrainOptions) -> bool:
-    return options.patience is not None and bool(history) and len(history) - 1 - _best(history) >= options.patience
+    return (
+        options.patience is not None
+        and bool(history)
+        and len(history) - 1 - _best(history) >= options.patience
+    )
 
 
 def _save(path: Path, state: dict[str, Any]) -> None:
@@ -218,7 +293,8 @@ def _save(path: Path, state: dict[str, Any]) -> None:
 
 
 def save_weights(model: Model, path: Path, dtype: torch.dtype = torch.float32) -> None:
-    """The inner network's state dict as safetensors; `dtype` is that of floating-point parameters as stored."""
+    """The inner network's state dict as safetensors; `dtype` is that of floating-point parameters as
+    stored."""
     from safetensors.torch import save
 
     network = inner(model)

@@ -1,4 +1,5 @@
-"""How well a model answers on clean samples: accuracy, or word and character error rates, with 95 % intervals."""
+"""How well a model answers on clean samples: accuracy, or word and character error rates, with 95 %
+intervals."""
 
 from typing import Any
 
@@ -15,7 +16,8 @@ from limen.models.speech.self_supervised import Encoded
 
 @torch.no_grad()
 def score(model: Model, data: Dataset, *, batch_size: int = 64, seed: int = 0) -> dict[str, Any]:
-    """{"n", "accuracy", "low", "high"} of a classifier; {"n", "wer", "cer", "low", "high"} of a recogniser (interval of wer).
+    """{"n", "accuracy", "low", "high"} of a classifier; {"n", "wer", "cer", "low", "high"} of a recogniser
+    (interval of wer).
 
     Of a self-supervised encoder: the accuracy with which it tells its hidden frames from distractors."""
     right, words, characters, frames = [], [], [], []

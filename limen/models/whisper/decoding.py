@@ -1,4 +1,5 @@
-"""How Whisper writes: the likeliest token after each token, or a beam search; attention of earlier tokens is kept, not computed again."""
+"""How Whisper writes: the likeliest token after each token, or a beam search; attention of earlier tokens is
+kept, not computed again."""
 
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,8 @@ def greedy(answers: "WhisperTranscripts") -> list[list[int]]:
 
 @torch.no_grad()
 def beam_search(answers: "WhisperTranscripts", width: int) -> list[int]:
-    """The tokens of one clip: of the texts that ended, the one with the highest mean log-likelihood per token."""
+    """The tokens of one clip: of the texts that ended, the one with the highest mean log-likelihood per
+    token."""
     tokens, decoder = answers.tokens, answers.network.decoder
     given, past, heard = answers.prefixes, None, answers.heard
     scores, texts = torch.zeros(1, device=answers.device), [[]]  # type: ignore[var-annotated]
@@ -57,9 +59,16 @@ def beam_search(answers: "WhisperTranscripts", width: int) -> list[int]:
         beams = torch.tensor([beam for _, beam, _ in kept], device=answers.device)
         texts = [[*texts[beam], token] for _, beam, token in kept]
         scores = torch.tensor([score for score, _, _ in kept], device=answers.device)
-        given, past = torch.tensor([[token] for _, _, token in kept], device=answers.device), _rows(past, beams)
+        given, past = (
+            torch.tensor([[token] for _, _, token in kept], device=answers.device),
+            _rows(past, beams),
+        )
         heard = answers.heard.rows(torch.zeros_like(beams))
-    ended += [(score / max(len(text), 1), text) for score, text in zip(scores.tolist(), texts, strict=True)] if not ended else []
+    ended += (
+        [(score / max(len(text), 1), text) for score, text in zip(scores.tolist(), texts, strict=True)]
+        if not ended
+        else []
+    )
     return max(ended, key=lambda item: item[0])[1]
 
 

@@ -1,9 +1,11 @@
-r"""What Whisper hears: the logarithm of mel energies, 100 frames a second, floored 80 dB below the clip's own maximum.
+r"""What Whisper hears: the logarithm of mel energies, 100 frames a second, floored 80 dB below the clip's own
+maximum.
 
-With E the energies of periodic Hann windows of 25 ms on Slaney's mel scale (Radford et al. 2022, https://arxiv.org/abs/2212.04356):
+With E the energies of periodic Hann windows of 25 ms on Slaney's mel scale (Radford et al. 2022,
+https://arxiv.org/abs/2212.04356):
     L = max( log10 max(E, 1e-10), max over the clip - 8 ),    features = (L + 4) / 4
-The maximum is taken per clip; OpenAI's code takes it over the whole batch. Frames in the silence that fills up 30 s need no transform:
-their energy is 0.
+The maximum is taken per clip; OpenAI's code takes it over the whole batch. Frames in the silence that fills
+up 30 s need no transform: their energy is 0.
 """
 
 import torch
@@ -28,7 +30,8 @@ class WhisperFeatures(nn.Module):
         self.register_buffer("filters", slaney_filters(mels, N_FFT // 2 + 1, RATE_HZ), persistent=False)
 
     def forward(self, x: Tensor, frames: int) -> Tensor:
-        """(B, T) clips, zeros after their end, -> (B, mels, frames); `frames` must reach past the clips' ends."""
+        """(B, T) clips, zeros after their end, -> (B, mels, frames); `frames` must reach past the clips'
+        ends."""
         total = frames * HOP
         needed = min(-(-(x.shape[1] + N_FFT) // HOP), frames)  # windows after these lie in silence
         x = F.pad(x, (0, max(total - x.shape[1], 0)))[:, :total]

@@ -1,7 +1,8 @@
-"""The layers of Whisper: an encoder over 30 s of sound and a decoder that writes tokens; names are those of OpenAI's files.
+"""The layers of Whisper: an encoder over 30 s of sound and a decoder that writes tokens; names are those of
+OpenAI's files.
 
-Radford et al. 2022, https://arxiv.org/abs/2212.04356: pre-norm transformer blocks, exact GELU, keys without bias, output tied to the
-token embedding.
+Radford et al. 2022, https://arxiv.org/abs/2212.04356: pre-norm transformer blocks, exact GELU, keys without
+bias, output tied to the token embedding.
 """
 
 import math
@@ -69,7 +70,9 @@ class Encoder(nn.Module):
         self.conv1 = nn.Conv1d(dims.mels, dims.width, 3, padding=1)
         self.conv2 = nn.Conv1d(dims.width, dims.width, 3, stride=2, padding=1)
         self.register_buffer("positional_embedding", _sinusoids(dims.positions, dims.width))
-        self.blocks = nn.ModuleList(Block(dims.width, dims.heads, cross=False) for _ in range(dims.encoder_layers))  # type: ignore[assignment]
+        self.blocks = nn.ModuleList(
+            Block(dims.width, dims.heads, cross=False) for _ in range(dims.encoder_layers)
+        )  # type: ignore[assignment]
         self.ln_post = nn.LayerNorm(dims.width)
 
     def frames(self, mel: Tensor) -> Tensor:
@@ -92,15 +95,25 @@ class Decoder(nn.Module):
         super().__init__()
         self.token_embedding = nn.Embedding(dims.vocabulary, dims.width)
         self.positional_embedding = nn.Parameter(torch.randn(dims.context, dims.width) * 0.01)
-        self.blocks = nn.ModuleList(Block(dims.width, dims.heads, cross=True) for _ in range(dims.decoder_layers))  # type: ignore[assignment]
+        self.blocks = nn.ModuleList(
+            Block(dims.width, dims.heads, cross=True) for _ in range(dims.decoder_layers)
+        )  # type: ignore[assignment]
         self.ln = nn.LayerNorm(dims.width)
 
-    def forward(self, tokens: Tensor, heard: list[KeysValues], bias: Tensor | None,
-                past: list[KeysValues] | None = None) -> tuple[Tensor, list[KeysValues]]:  # fmt: skip
-        """(B, L) tokens that follow `past` -> (B, L, vocabulary) logits of each next token, and the past of the tokens to come."""
+    def forward(
+        self,
+        tokens: Tensor,
+        heard: list[KeysValues],
+        bias: Tensor | None,
+        past: list[KeysValues] | None = None,
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """(B, L) tokens that follow `past` -> (B, L, vocabulary) logits of each next token, and the past of
+        the tokens to come."""
         n = past[0][0].shape[2] if past else 0
         x = self.token_embedding(tokens) + self.positional_embedding[n : n + tokens.shape[1]]
-        causal = torch.full((tokens.shape[1], n + tokens.shape[1]), -math.inf, dtype=x.dtype, device=x.device).triu(n + 1)
+        causal = torch.full(
+            (tokens.shape[1], n + tokens.shape[1]), -math.inf, dtype=x.dtype, device=x.device
+        ).triu(n + 1)
         present = []
         for i, block in enumerate(self.blocks):
             normed = block.attn_ln(x)

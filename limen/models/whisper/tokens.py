@@ -1,4 +1,5 @@
-"""Whisper's tokens: byte pairs of text, then the end, the start, one token per language, tasks and timestamps, in this order."""
+"""Whisper's tokens: byte pairs of text, then the end, the start, one token per language, tasks and
+timestamps, in this order."""
 
 import base64
 import json
@@ -13,12 +14,107 @@ from limen.core.errors import UserError, missing_package
 from limen.data.fetch.cache import RECORD, cache_folder
 
 LANGUAGES = [
-    "en", "zh", "de", "es", "ru", "ko", "fr", "ja", "pt", "tr", "pl", "ca", "nl", "ar", "sv", "it", "id", "hi", "fi", "vi",
-    "he", "uk", "el", "ms", "cs", "ro", "da", "hu", "ta", "no", "th", "ur", "hr", "bg", "lt", "la", "mi", "ml", "cy", "sk",
-    "te", "fa", "lv", "bn", "sr", "az", "sl", "kn", "et", "mk", "br", "eu", "is", "hy", "ne", "mn", "bs", "kk", "sq", "sw",
-    "gl", "mr", "pa", "si", "km", "sn", "yo", "so", "af", "oc", "ka", "be", "tg", "sd", "gu", "am", "yi", "lo", "uz", "fo",
-    "ht", "ps", "tk", "nn", "mt", "sa", "lb", "my", "bo", "tl", "mg", "as", "tt", "haw", "ln", "ha", "ba", "jw", "su", "yue",
-]  # fmt: skip
+    "en",
+    "zh",
+    "de",
+    "es",
+    "ru",
+    "ko",
+    "fr",
+    "ja",
+    "pt",
+    "tr",
+    "pl",
+    "ca",
+    "nl",
+    "ar",
+    "sv",
+    "it",
+    "id",
+    "hi",
+    "fi",
+    "vi",
+    "he",
+    "uk",
+    "el",
+    "ms",
+    "cs",
+    "ro",
+    "da",
+    "hu",
+    "ta",
+    "no",
+    "th",
+    "ur",
+    "hr",
+    "bg",
+    "lt",
+    "la",
+    "mi",
+    "ml",
+    "cy",
+    "sk",
+    "te",
+    "fa",
+    "lv",
+    "bn",
+    "sr",
+    "az",
+    "sl",
+    "kn",
+    "et",
+    "mk",
+    "br",
+    "eu",
+    "is",
+    "hy",
+    "ne",
+    "mn",
+    "bs",
+    "kk",
+    "sq",
+    "sw",
+    "gl",
+    "mr",
+    "pa",
+    "si",
+    "km",
+    "sn",
+    "yo",
+    "so",
+    "af",
+    "oc",
+    "ka",
+    "be",
+    "tg",
+    "sd",
+    "gu",
+    "am",
+    "yi",
+    "lo",
+    "uz",
+    "fo",
+    "ht",
+    "ps",
+    "tk",
+    "nn",
+    "mt",
+    "sa",
+    "lb",
+    "my",
+    "bo",
+    "tl",
+    "mg",
+    "as",
+    "tt",
+    "haw",
+    "ln",
+    "ha",
+    "ba",
+    "jw",
+    "su",
+    "yue",
+]
 """Codes in the order of their tokens; Cantonese, the last, came with large-v3."""
 TASKS = ("translate", "transcribe")
 BEHIND = 1501 + 6
@@ -26,8 +122,29 @@ BEHIND = 1501 + 6
 
 PIECES = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """How GPT-2 cuts a text before its byte pairs are joined."""
-NOT_SPOKEN = [*'"#()*+/:;<=>@[\\]^_`{|}~「」『』', "<<", ">>", "<<<", ">>>", "--", "---", "-(", "-[", "('", '("', "((", "))", "(((", ")))",
-              "[[", "]]", "{{", "}}", "♪♪", "♪♪♪"]  # fmt: skip
+NOT_SPOKEN = [
+    *'"#()*+/:;<=>@[\\]^_`{|}~「」『』',
+    "<<",
+    ">>",
+    "<<<",
+    ">>>",
+    "--",
+    "---",
+    "-(",
+    "-[",
+    "('",
+    '("',
+    "((",
+    "))",
+    "(((",
+    ")))",
+    "[[",
+    "]]",
+    "{{",
+    "}}",
+    "♪♪",
+    "♪♪♪",
+]
 NOTES = "♩♪♫♬♭♮♯"
 """Signs that describe a sound instead of writing what was said: Whisper never writes them."""
 
@@ -45,20 +162,29 @@ class Tokens:
         self.languages = LANGUAGES[: vocabulary - self.end - 2 - BEHIND] if multilingual else []
         self._tasks = vocabulary - BEHIND
         if self._tasks <= self.start:
-            raise UserError(f"model whisper: {vocabulary} tokens cannot hold {len(ranks)} byte pairs and the special tokens: the "
-                            "vocabulary file belongs to another model.")  # fmt: skip
+            raise UserError(
+                f"model whisper: {vocabulary} tokens cannot hold {len(ranks)} byte pairs and the special "
+                "tokens: the "
+                "vocabulary file belongs to another model."
+            )
 
     @property
     def language_ids(self) -> slice:
         return slice(self.start + 1, self.start + 1 + len(self.languages))
 
     def prefix(self, language: str | None, task: str) -> list[int]:
-        """What the decoder is told before it writes: start, language and task where there are several, and no timestamps."""
+        """What the decoder is told before it writes: start, language and task where there are several, and no
+        timestamps."""
         without_timestamps = self._tasks + 5
         if not self.languages:
             return [self.start, without_timestamps]
         assert language is not None
-        return [self.start, self.start + 1 + self.languages.index(language), self._tasks + TASKS.index(task), without_timestamps]
+        return [
+            self.start,
+            self.start + 1 + self.languages.index(language),
+            self._tasks + TASKS.index(task),
+            without_timestamps,
+        ]
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a text as Whisper writes it, after a space."""
@@ -69,12 +195,16 @@ class Tokens:
 
     @cached_property
     def silenced(self) -> tuple[Tensor, Tensor]:
-        """(vocabulary,) masks of the tokens that are never written (signs that nobody speaks, special tokens other than the end) and of
-        those that are not written first (a lone space, the end)."""
+        """(vocabulary,) masks of the tokens that are never written (signs that nobody speaks, special tokens
+        other than the end) and of those that are not written first (a lone space, the end)."""
         encode = self._pairs.encode_ordinary
         found = {encode(" -")[0], encode(" '")[0]}
         for sign in (*NOT_SPOKEN, *NOTES):
-            found |= {pieces[0] for pieces in (encode(sign), encode(f" {sign}")) if len(pieces) == 1 or sign in NOTES}
+            found |= {
+                pieces[0]
+                for pieces in (encode(sign), encode(f" {sign}"))
+                if len(pieces) == 1 or sign in NOTES
+            }
         never, never_first = torch.zeros(2, self.vocabulary, dtype=torch.bool)
         never[sorted(found)] = never[self.start :] = True
         never_first[[*encode(" "), self.end]] = True
@@ -84,14 +214,22 @@ class Tokens:
 def find_ranks(path: Path | None, multilingual: bool) -> dict[bytes, int]:
     """The byte pairs that lie beside the user's weights, else those that were fetched."""
     file = "multilingual.tiktoken" if multilingual else "gpt2.tiktoken"
-    beside = [] if path is None else [(path if path.is_dir() else path.parent) / name for name in (file, "tokenizer.json", "vocab.json")]
+    beside = (
+        []
+        if path is None
+        else [
+            (path if path.is_dir() else path.parent) / name for name in (file, "tokenizer.json", "vocab.json")
+        ]
+    )
     name = "whisper-base" if multilingual else "whisper-tiny.en"
     fetched = [cache_folder() / name / file] if (cache_folder() / name / RECORD).is_file() else []
     for candidate in (*beside, *fetched):
         if candidate.is_file():
             return _read_ranks(candidate)
-    raise UserError(f"model whisper: its vocabulary {file} is not on this machine. Fetch it: limen data get {name}"
-                    + (f", or put {file} or tokenizer.json into {beside[0].parent}." if beside else "."))  # fmt: skip
+    raise UserError(
+        f"model whisper: its vocabulary {file} is not on this machine. Fetch it: limen data get {name}"
+        + (f", or put {file} or tokenizer.json into {beside[0].parent}." if beside else ".")
+    )
 
 
 def _read_ranks(path: Path) -> dict[bytes, int]:
@@ -106,9 +244,14 @@ def _read_ranks(path: Path) -> dict[bytes, int]:
 
 
 def _from_printable(vocabulary: dict[str, int]) -> dict[bytes, int]:
-    """Hugging Face writes bytes as printable characters: those that print stand for themselves, the others follow from 256 on."""
+    """Hugging Face writes bytes as printable characters: those that print stand for themselves, the others
+    follow from 256 on."""
     prints = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in prints]
     byte_of = {chr(b): b for b in prints} | {chr(256 + i): b for i, b in enumerate(others)}
     pairs = sorted(vocabulary.items(), key=lambda item: item[1])
-    return {bytes(byte_of[c] for c in text): rank for text, rank in pairs if not (text.startswith("<|") and text.endswith("|>"))}
+    return {
+        bytes(byte_of[c] for c in text): rank
+        for text, rank in pairs
+        if not (text.startswith("<|") and text.endswith("|>"))
+    }

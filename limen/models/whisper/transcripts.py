@@ -1,4 +1,5 @@
-"""What Whisper answers: the loss of any text token by token, the text it writes, and the language it takes the speech for."""
+"""What Whisper answers: the loss of any text token by token, the text it writes, and the language it takes
+the speech for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,24 +41,34 @@ class Heard:
         return len(self.layers[0][0])
 
     def rows(self, index: Any) -> "Heard":
-        return Heard([(k[index], v[index]) for k, v in self.layers], None if self.bias is None else self.bias[index])
+        return Heard(
+            [(k[index], v[index]) for k, v in self.layers], None if self.bias is None else self.bias[index]
+        )
 
     @staticmethod
     def joined(parts: "Sequence[Heard]") -> "Heard":
-        """All clips side by side; one that keeps fewer positions than another pays no attention to what fills it up."""
+        """All clips side by side; one that keeps fewer positions than another pays no attention to what fills
+        it up."""
         if len(parts) == 1:
             return parts[0]
         most = max(part.layers[0][0].shape[2] for part in parts)
         filled = lambda x: F.pad(x, (0, 0, 0, most - x.shape[2]))  # noqa: E731
-        layers = [tuple(torch.cat([filled(x) for x in same]) for same in zip(*of_layer, strict=True)) for of_layer in
-                  zip(*(part.layers for part in parts), strict=True)]  # fmt: skip
-        biases = [F.pad(part.bias, (0, most - part.bias.shape[3]), value=-torch.inf) for part in parts if part.bias is not None]
+        layers = [
+            tuple(torch.cat([filled(x) for x in same]) for same in zip(*of_layer, strict=True))
+            for of_layer in zip(*(part.layers for part in parts), strict=True)
+        ]
+        biases = [
+            F.pad(part.bias, (0, most - part.bias.shape[3]), value=-torch.inf)
+            for part in parts
+            if part.bias is not None
+        ]
         return Heard(layers, torch.cat(biases) if biases else None)  # type: ignore[arg-type]
 
 
 class WhisperTranscripts:
-    """Implements `limen.core.types.Transcripts`; with a multilingual Whisper also `language_logits` and `languages`. Whatever a gradient goes
-    through is computed for each of the `parts` by itself; only texts are written side by side."""
+    """Implements `limen.core.types.Transcripts`; with a multilingual Whisper also `language_logits` and
+    `languages`. Whatever a gradient goes through is computed for each of the `parts` by itself; only texts
+    are written side by side."""
 
     exact = False
 
@@ -82,8 +93,16 @@ class WhisperTranscripts:
     def language_logits(self) -> Tensor:
         """(B, languages): what the decoder expects after the start token, differentiable."""
         if not self.languages:
-            raise UserError("This Whisper knows only English and detects no language: take a multilingual one (size: base).")
-        return torch.stack([logits[0, self.tokens.language_ids] for logits in self._forced([[self.tokens.start]] * len(self))])
+            raise UserError(
+                "This Whisper knows only English and detects no language: take a multilingual one (size: "
+                "base)."
+            )
+        return torch.stack(
+            [
+                logits[0, self.tokens.language_ids]
+                for logits in self._forced([[self.tokens.start]] * len(self))
+            ]
+        )
 
     @property
     def detected(self) -> list[str]:
@@ -92,14 +111,22 @@ class WhisperTranscripts:
     @cached_property
     def prefixes(self) -> Tensor:
         """(B, P) tokens before the text: in the language that was chosen, or detected in this very input."""
-        chosen = [self.writing.language] * len(self) if self.writing.language or not self.languages else self.detected
-        return torch.tensor([self.tokens.prefix(language, self.writing.task) for language in chosen], device=self.device)
+        chosen = (
+            [self.writing.language] * len(self)
+            if self.writing.language or not self.languages
+            else self.detected
+        )
+        return torch.tensor(
+            [self.tokens.prefix(language, self.writing.task) for language in chosen], device=self.device
+        )
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         """Over the text's tokens and the end token; equation 5.2 with its mean turned into a sum."""
         losses = []
         for tokens, logits in zip(*self._teach(texts), strict=True):
-            surprise = -logits.log_softmax(1).gather(1, torch.tensor(tokens, device=self.device)[:, None])[:, 0]
+            surprise = -logits.log_softmax(1).gather(1, torch.tensor(tokens, device=self.device)[:, None])[
+                :, 0
+            ]
             n = len(tokens)
             losses.append((surprise.sum() + first_weight * surprise[0]) * (n / (n + first_weight)))
         return torch.stack(losses)
@@ -109,7 +136,13 @@ class WhisperTranscripts:
             with torch.no_grad():
                 self._teach(texts)
         assert self._taught is not None
-        ends = [None] * len(texts) if first is None else [first] * len(texts) if isinstance(first, int) else list(first)
+        ends = (
+            [None] * len(texts)
+            if first is None
+            else [first] * len(texts)
+            if isinstance(first, int)
+            else list(first)
+        )
         answers = [self._writes(i, text, n) for i, (text, n) in enumerate(zip(texts, ends, strict=True))]
         return torch.tensor(answers, dtype=torch.bool, device=self.device)
 
@@ -132,15 +165,25 @@ class WhisperTranscripts:
         return [self.tokens.decode(beam_search(row, self.writing.beam)) for row in rows]
 
     def _teach(self, texts: Sequence[str]) -> tuple[list[list[int]], list[Tensor]]:
-        """Of each text its tokens with the end, and the logits (L, vocabulary) before each of them, the text being given."""
+        """Of each text its tokens with the end, and the logits (L, vocabulary) before each of them, the text
+        being given."""
         rows = [[*self.tokens.encode(text), self.tokens.end] for text in texts]
         longest, room = max(map(len, rows)), self.network.dims.context - self.prefixes.shape[1]
         if longest - 1 > room:
             text = texts[max(range(len(rows)), key=lambda i: len(rows[i]))]
-            raise UserError(f"The text {text[:40]!r}... has {longest - 1} tokens, but Whisper writes at most {room}: shorten the text.")
+            raise UserError(
+                f"The text {text[:40]!r}... has {longest - 1} tokens, but Whisper writes at most {room}: "
+                "shorten the text."
+            )
         before = self.prefixes.tolist()
-        logits = [row[self.prefixes.shape[1] - 1 :] for row in self._forced([p + row[:-1] for p, row in zip(before, rows, strict=True)])]
-        self._taught = list(texts), [self.silence(row.detach()[None], first=True)[0].argmax(1).tolist() for row in logits]
+        logits = [
+            row[self.prefixes.shape[1] - 1 :]
+            for row in self._forced([p + row[:-1] for p, row in zip(before, rows, strict=True)])
+        ]
+        self._taught = (
+            list(texts),
+            [self.silence(row.detach()[None], first=True)[0].argmax(1).tolist() for row in logits],
+        )
         return rows, logits
 
     def _forced(self, given: list[list[int]]) -> list[Tensor]:
@@ -149,13 +192,16 @@ class WhisperTranscripts:
         for part in self.parts:
             rows = given[len(logits) : len(logits) + len(part)]
             longest = max(map(len, rows))
-            filled = torch.tensor([row + [self.tokens.end] * (longest - len(row)) for row in rows], device=self.device)
+            filled = torch.tensor(
+                [row + [self.tokens.end] * (longest - len(row)) for row in rows], device=self.device
+            )
             after = self.network.decoder(filled, part.layers, part.bias)[0]
             logits += [one[: len(row)] for one, row in zip(after, rows, strict=True)]
         return logits
 
     def silence(self, logits: Tensor, first: bool) -> Tensor:
-        """(B, L, vocabulary) without what is never written; `first`: position 0 is that of the first token of a text."""
+        """(B, L, vocabulary) without what is never written; `first`: position 0 is that of the first token of
+        a text."""
         never, never_first = (mask.to(logits.device) for mask in self.tokens.silenced)
         logits = logits.masked_fill(never, -torch.inf)
         if first:
@@ -163,7 +209,8 @@ class WhisperTranscripts:
         return logits
 
     def _writes(self, i: int, text: str, first: int | None) -> bool:
-        """Would greedy decoding write this text, or begin with its first characters? Known up to the first token that differs."""
+        """Would greedy decoding write this text, or begin with its first characters? Known up to the first
+        token that differs."""
         assert self._taught is not None
         target, written = [*self.tokens.encode(text), self.tokens.end], self._taught[1][i]
         differs = next((k for k, token in enumerate(target) if written[k] != token), None)

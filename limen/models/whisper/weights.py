@@ -1,4 +1,5 @@
-"""Whisper's weights as they are published: OpenAI's .pt, a Hugging Face folder, a CTranslate2 file; and the sizes they have."""
+"""Whisper's weights as they are published: OpenAI's .pt, a Hugging Face folder, a CTranslate2 file; and the
+sizes they have."""
 
 import json
 import struct
@@ -15,9 +16,14 @@ from limen.models.base.load import load_tensors
 from limen.models.whisper.network import Dims
 
 SIZES = {
-    "tiny": (384, 4, 4), "base": (512, 6, 6), "small": (768, 12, 12), "medium": (1024, 24, 24),
-    "large-v2": (1280, 32, 32), "large-v3": (1280, 32, 32), "large-v3-turbo": (1280, 32, 4),
-}  # fmt: skip
+    "tiny": (384, 4, 4),
+    "base": (512, 6, 6),
+    "small": (768, 12, 12),
+    "medium": (1024, 24, 24),
+    "large-v2": (1280, 32, 32),
+    "large-v3": (1280, 32, 32),
+    "large-v3-turbo": (1280, 32, 4),
+}
 """Width, encoder layers, decoder layers. Every head has 64 channels."""
 
 
@@ -32,17 +38,37 @@ def dims_of_file(path: Path) -> Dims:
     config: Any
     if path.is_dir():
         config = _json(path / "config.json")
-        names = ("num_mel_bins", "d_model", "encoder_attention_heads", "encoder_layers", "decoder_layers", "vocab_size",
-                 "max_source_positions", "max_target_positions")  # fmt: skip
+        names = (
+            "num_mel_bins",
+            "d_model",
+            "encoder_attention_heads",
+            "encoder_layers",
+            "decoder_layers",
+            "vocab_size",
+            "max_source_positions",
+            "max_target_positions",
+        )
     else:
         if not path.is_file():
             raise UserError(f"model whisper: there is no weights file or folder {path}.")
         checkpoint = load_tensors(path, mmap=True)
         config = checkpoint.get("dims") if isinstance(checkpoint, dict) else None
         if not isinstance(config, dict):
-            raise UserError(f"model whisper: {path} is not a file as OpenAI publishes them: it has no sizes (dims). Expected a .pt with "
-                            "dims and model_state_dict, or a folder with config.json and model.safetensors.")  # fmt: skip
-        names = ("n_mels", "n_audio_state", "n_audio_head", "n_audio_layer", "n_text_layer", "n_vocab", "n_audio_ctx", "n_text_ctx")
+            raise UserError(
+                f"model whisper: {path} is not a file as OpenAI publishes them: it has no sizes (dims). "
+                "Expected a .pt with "
+                "dims and model_state_dict, or a folder with config.json and model.safetensors."
+            )
+        names = (
+            "n_mels",
+            "n_audio_state",
+            "n_audio_head",
+            "n_audio_layer",
+            "n_text_layer",
+            "n_vocab",
+            "n_audio_ctx",
+            "n_text_ctx",
+        )
     if missing := [name for name in names if name not in config]:
         raise UserError(f"model whisper: {path} is not a Whisper: it does not say {', '.join(missing)}.")
     return Dims(*(int(config[name]) for name in names))
@@ -50,7 +76,11 @@ def dims_of_file(path: Path) -> Dims:
 
 def is_multilingual(dims: Dims, path: Path | None) -> bool:
     """The English vocabulary is one token shorter; a Hugging Face folder says it outright."""
-    said = _json(path / "generation_config.json").get("is_multilingual") if path and (path / "generation_config.json").is_file() else None
+    said = (
+        _json(path / "generation_config.json").get("is_multilingual")
+        if path and (path / "generation_config.json").is_file()
+        else None
+    )
     return dims.vocabulary >= 51865 if said is None else bool(said)
 
 
@@ -71,7 +101,8 @@ def ctranslate2_state(parts: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def _variables(data: bytes) -> dict[str, np.ndarray]:
-    """Little-endian: version, name, revision, count; each variable: name, rank, shape, type, bytes, data. Strings: length, text, NUL."""
+    """Little-endian: version, name, revision, count; each variable: name, rank, shape, type, bytes, data.
+    Strings: length, text, NUL."""
     at = 0
 
     def number(form: str) -> int:
@@ -89,7 +120,9 @@ def _variables(data: bytes) -> dict[str, np.ndarray]:
     types = {0: "<f4", 1: "<i1", 2: "<i2", 3: "<i4", 4: "<f2"}
     version, kind, _revision = number("I"), string(), number("I")
     if version < 6 or kind != "WhisperSpec":
-        raise UserError(f"A CTranslate2 Whisper of version 6 was expected, but {kind} of version {version} came.")
+        raise UserError(
+            f"A CTranslate2 Whisper of version 6 was expected, but {kind} of version {version} came."
+        )
     found = {}
     for _ in range(number("I")):
         name = string()
@@ -119,9 +152,17 @@ def _named(name: str, value: Tensor) -> dict[str, Tensor]:
         return {f"{block}.{ours}_ln.{kind}": value}
     if part == "ffn":
         return {f"{block}.mlp.{0 if inside == 'linear_0' else 2}.{kind}": value}
-    joined = {("self_attention", "linear_0"): ["query", "key", "value"], ("self_attention", "linear_1"): ["out"],
-              ("attention", "linear_0"): ["query"], ("attention", "linear_1"): ["key", "value"],
-              ("attention", "linear_2"): ["out"]}[part, inside]  # fmt: skip
+    joined = {
+        ("self_attention", "linear_0"): ["query", "key", "value"],
+        ("self_attention", "linear_1"): ["out"],
+        ("attention", "linear_0"): ["query"],
+        ("attention", "linear_1"): ["key", "value"],
+        ("attention", "linear_2"): ["out"],
+    }[part, inside]
     pieces = dict(zip(joined, value.chunk(len(joined)), strict=True))
     # a key has no bias: the zeros stored for it are left out
-    return {f"{block}.{ours}.{which}.{kind}": piece.clone() for which, piece in pieces.items() if (which, kind) != ("key", "bias")}
+    return {
+        f"{block}.{ours}.{which}.{kind}": piece.clone()
+        for which, piece in pieces.items()
+        if (which, kind) != ("key", "bias")
+    }

@@ -1,16 +1,19 @@
-r"""OpenAI's Whisper: an encoder-decoder that hears 30 s and writes text with capitals and stops, in English or in 99 languages.
+r"""OpenAI's Whisper: an encoder-decoder that hears 30 s and writes text with capitals and stops, in English
+or in 99 languages.
 
-Radford et al. 2022, https://arxiv.org/abs/2212.04356. Weights: limen data get whisper-tiny.en, or whisper-base (all languages); or a file
-of OpenAI's, or a Hugging Face folder. Departs from OpenAI's decoding: one pass over one window, no timestamps, no second try at a higher
-temperature.
+Radford et al. 2022, https://arxiv.org/abs/2212.04356. Weights: limen data get whisper-tiny.en, or
+whisper-base (all languages); or a file of OpenAI's, or a Hugging Face folder. Departs from OpenAI's decoding:
+one pass over one window, no timestamps, no second try at a higher temperature.
 
-The fast path of attacks. Most of the 30 s that the encoder hears is the silence after a short clip. Cutting it off changes what Whisper
-hears, and the gradient then points elsewhere (two clips, 0.2 to 3 s of silence kept: cosine with the true one from -0.5 to 0.9). Instead
-half a second is kept and one position of 16 of the rest, which counts for 16 in every attention (a bias of log 16). Against the full path
-with tiny.en, on ten read sentences of about 2.5 s: the same transcripts 10 times of 10; the loss of the transcript (mean 1.2) away by 0.13
-on average and 0.28 at most, that of a foreign sentence (mean 61) by 2.1 on average; on three of them the gradient's cosine 0.89 to 0.91 in
-a ninth of the time. The default was chosen on two of the ten. A synthesised sentence (loss 4.8) was 1.1 away. With base, the gradient of
-the language detector on one clip: cosine 0.82, with thin 8 0.89.
+The fast path of attacks. Most of the 30 s that the encoder hears is the silence after a short clip. Cutting
+it off changes what Whisper hears, and the gradient then points elsewhere (two clips, 0.2 to 3 s of silence
+kept: cosine with the true one from -0.5 to 0.9). Instead half a second is kept and one position of 16 of the
+rest, which counts for 16 in every attention (a bias of log 16). Against the full path with tiny.en, on ten
+read sentences of about 2.5 s: the same transcripts 10 times of 10; the loss of the transcript (mean 1.2) away
+by 0.13 on average and 0.28 at most, that of a foreign sentence (mean 61) by 2.1 on average; on three of them
+the gradient's cosine 0.89 to 0.91 in a ninth of the time. The default was chosen on two of the ten. A
+synthesised sentence (loss 4.8) was 1.1 away. With base, the gradient of the language detector on one clip:
+cosine 0.82, with thin 8 0.89.
 """
 
 import copy
@@ -39,33 +42,50 @@ STEP = 2 * HOP
 
 
 class Whisper(ModelOptions):
-    size: Literal["tiny", "tiny.en", "base", "base.en", "small", "small.en", "medium", "medium.en", "large-v2", "large-v3",
-                  "large-v3-turbo"] = "tiny.en"  # fmt: skip
-    """Which Whisper; those in .en know English only. tiny.en and base can be fetched. A file or folder of your own (`weights`: a .pt
-    of OpenAI's, or a folder with config.json and model.safetensors) says its size itself and this option is not read."""
+    size: Literal[
+        "tiny",
+        "tiny.en",
+        "base",
+        "base.en",
+        "small",
+        "small.en",
+        "medium",
+        "medium.en",
+        "large-v2",
+        "large-v3",
+        "large-v3-turbo",
+    ] = "tiny.en"
+    """Which Whisper; those in .en know English only. tiny.en and base can be fetched. A file or folder of
+    your own (`weights`: a .pt of OpenAI's, or a folder with config.json and model.safetensors) says its size
+    itself and this option is not read."""
     language: str | None = None
-    """Code of the language that is spoken ("en", "it", ...); null: the one that the model detects in each clip."""
+    """Code of the language that is spoken ("en", "it", ...); null: the one that the model detects in each
+    clip."""
     task: Literal["transcribe", "translate"] = "transcribe"
     """"transcribe" writes what was said; "translate" writes it in English (models for several languages)."""
     decoding: Literal["greedy", "beam"] = "greedy"
-    """"greedy": the likeliest token after each token; "beam": the text with the highest mean likelihood of those a beam search meets."""
+    """"greedy": the likeliest token after each token; "beam": the text with the highest mean likelihood of
+    those a beam search meets."""
     beam_width: int = Field(default=5, ge=1)
     """Texts that the beam search keeps."""
     most_tokens: int = Field(default=224, ge=1)
     """Tokens after which a text is cut off."""
     fast: bool = True
-    """Attacks search on a shortened silence after the clip (see `thin`); success is judged on the full 30 s."""
+    """Attacks search on a shortened silence after the clip (see `thin`); success is judged on the full 30
+    s."""
     tail_s: float = Field(default=0.5, ge=0)
     """Silence after the clip that the fast path keeps in full, in seconds."""
     thin: int = Field(default=16, ge=1)
-    """The fast path keeps one of so many positions of the silence after that, and lets each count for as many."""
+    """The fast path keeps one of so many positions of the silence after that, and lets each count for as
+    many."""
 
 
 class WhisperModel(Model):
-    """Waveforms -> `WhisperTranscripts`. Sound fills up to 30 s with silence, as in training; `shortened` thins that silence out.
+    """Waveforms -> `WhisperTranscripts`. Sound fills up to 30 s with silence, as in training; `shortened`
+    thins that silence out.
 
-    On a CPU clips go through encoder and decoder one after the other: a clip gets the very same bits alone and beside others, and it takes
-    no longer, since none is filled up to the length of another.
+    On a CPU clips go through encoder and decoder one after the other: a clip gets the very same bits alone
+    and beside others, and it takes no longer, since none is filled up to the length of another.
     """
 
     batch_invariant = True
@@ -88,17 +108,29 @@ class WhisperModel(Model):
         fast.shortened = True
         return fast
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None,
-                generators: Sequence[torch.Generator] | None = None) -> WhisperTranscripts:  # fmt: skip
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> WhisperTranscripts:
         lengths = torch.full((len(x),), x.shape[1]) if lengths is None else lengths.cpu()
         longest, most = int(lengths.max()), self.network.dims.positions * STEP
         if longest > most:
-            raise UserError(f"model whisper: a clip has {longest / RATE_HZ:.1f} s, but Whisper hears {most / RATE_HZ:g} s at most. Cut it "
-                            "or leave it out.")  # fmt: skip
+            raise UserError(
+                f"model whisper: a clip has {longest / RATE_HZ:.1f} s, but Whisper hears {most / RATE_HZ:g} "
+                "s at most. Cut it "
+                "or leave it out."
+            )
         if x.device.type == "cpu":
-            parts = [self._heard(clip[None, :n], torch.tensor([n])) for clip, n in zip(x, lengths.tolist(), strict=True)]
+            parts = [
+                self._heard(clip[None, :n], torch.tensor([n]))
+                for clip, n in zip(x, lengths.tolist(), strict=True)
+            ]
         else:
-            parts = [self._heard(x[:, :longest] * (torch.arange(longest, device=x.device) < lengths.to(x.device)[:, None]), lengths)]
+            parts = [
+                self._heard(
+                    x[:, :longest] * (torch.arange(longest, device=x.device) < lengths.to(x.device)[:, None]),
+                    lengths,
+                )
+            ]
         return WhisperTranscripts(self.network, self.tokens, parts, self.writing)
 
     def _heard(self, x: Tensor, lengths: Tensor) -> Heard:
@@ -107,18 +139,26 @@ class WhisperModel(Model):
 
     def _whole(self, x: Tensor) -> Tensor:
         encoder = self.network.encoder
-        return encoder(encoder.frames(self.features(x, 2 * self.network.dims.positions)) + encoder.positional_embedding)
+        return encoder(
+            encoder.frames(self.features(x, 2 * self.network.dims.positions)) + encoder.positional_embedding
+        )
 
     def _thinned(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The encoder's answer (B, positions, width) and the bias of attention to it, log of how many positions each stands for."""
-        encoder, total, tail = self.network.encoder, self.network.dims.positions, round(self.options.tail_s * RATE_HZ / STEP)
+        """The encoder's answer (B, positions, width) and the bias of attention to it, log of how many
+        positions each stands for."""
+        encoder, total, tail = (
+            self.network.encoder,
+            self.network.dims.positions,
+            round(self.options.tail_s * RATE_HZ / STEP),
+        )
         kept = [positions(int(n), tail, self.options.thin, total) for n in lengths]
         most = max(len(at) for at, _ in kept)
         at, bias = torch.zeros(len(x), most, dtype=torch.long), torch.full((len(x), most), -math.inf)
         for row, (places, weights) in enumerate(kept):
             at[row, : len(places)], bias[row, : len(places)] = places, weights.log()
         at, bias = at.to(x.device), bias.to(x)[:, None, None]
-        # all frames of silence are alike: a few after the longest clip stand for all, except one that feels the edge
+        # all frames of silence are alike: a few after the longest clip stand for all, except one that feels
+        # the edge
         silent = torch.minimum(lengths // STEP + 3, torch.tensor(total - 1)).to(x.device)
         frames = encoder.frames(self.features(x, 2 * min(int(silent.max()) + 2, total)))
         frames = frames.gather(1, at.minimum(silent[:, None])[:, :, None].expand(-1, -1, frames.shape[2]))
@@ -126,7 +166,8 @@ class WhisperModel(Model):
 
 
 def positions(samples: int, tail: int, thin: int, total: int) -> tuple[Tensor, Tensor]:
-    """Encoder positions that the fast path keeps of a clip, and how many positions each of them stands for."""
+    """Encoder positions that the fast path keeps of a clip, and how many positions each of them stands
+    for."""
     near = min(samples // STEP + 3 + tail, total)
     far = torch.tensor(range(near + (thin - 1) // 2, total, thin), dtype=torch.long)
     weights = torch.cat((torch.ones(near), torch.full((len(far),), (total - near) / max(len(far), 1))))
@@ -142,13 +183,18 @@ def fetched(options: Whisper) -> dict[str, Tensor]:
 
 def whisper(options: Whisper) -> Model:
     if options.weights == "zoo" and options.size not in ("tiny.en", "base"):
-        raise UserError(f"model whisper: tiny.en and base can be fetched, but size {options.size} came. Give its file or folder: "
-                        "weights: path/to/whisper.pt, or a folder with config.json and model.safetensors.")  # fmt: skip
+        raise UserError(
+            f"model whisper: tiny.en and base can be fetched, but size {options.size} came. Give its file "
+            "or folder: "
+            "weights: path/to/whisper.pt, or a folder with config.json and model.safetensors."
+        )
     path = None if options.weights in ("zoo", "random") else Path(options.weights).expanduser()
     dims = dims_of_size(options.size) if path is None else dims_of_file(path)
     multilingual = is_multilingual(dims, path)
     tokens = Tokens(find_ranks(path, multilingual), dims.vocabulary, multilingual)
     known = tokens.languages or ["en"]
     if options.language not in (None, *known):
-        raise UserError(f'model whisper: it does not know the language "{options.language}". It knows {", ".join(known)}.')
+        raise UserError(
+            f'model whisper: it does not know the language "{options.language}". It knows {", ".join(known)}.'
+        )
     return WhisperModel(WhisperNetwork(dims), tokens, options)

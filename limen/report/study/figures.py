@@ -5,7 +5,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from limen.listening.analysis.result_types import Choices, Confusion, Estimate, Preference, Rated, Ratings, Share, Thresholds
+from limen.listening.analysis.result_types import (
+    Choices,
+    Confusion,
+    Estimate,
+    Preference,
+    Rated,
+    Ratings,
+    Share,
+    Thresholds,
+)
 from limen.perception.psychometric import probability
 from limen.report.figures import Figure
 from limen.report.formatting import fmt
@@ -26,7 +35,9 @@ def kinds_of(cells: Sequence[Share] | Sequence[Ratings]) -> list[tuple[str, ...]
     return [keys for keys in dict.fromkeys(c.where.keys for c in cells) if keys]
 
 
-def _lines(cells: Sequence[Share] | Sequence[Ratings], of: Callable[[Any], Estimate]) -> tuple[list[str], list[Points]]:
+def _lines(
+    cells: Sequence[Share] | Sequence[Ratings], of: Callable[[Any], Estimate]
+) -> tuple[list[str], list[Points]]:
     """Rows and marks of cells with the same keys; of two keys the first down, the second by colour."""
     if len(cells[0].where.keys) == 1:
         return [str(c.where) for c in cells], [Points(cells[0].where.keys[0], [point(of(c)) for c in cells])]
@@ -51,9 +62,17 @@ def shares(part: Choices, name: str) -> list[Figure]:
         title = f"{name}: right answers by {words}"
         drawn.append(series)
         panels.append(
-            (f"by {words}", interval_plot(rows, series, title=title, x_label="right answers, %", rule=(mine[0].chance, "chance")))
+            (
+                f"by {words}",
+                interval_plot(
+                    rows, series, title=title, x_label="right answers, %", rule=(mine[0].chance, "chance")
+                ),
+            )
         )
-    caption = "Share of right answers with 95 % intervals; the table says what they hold for. The line is what guessing gives."
+    caption = (
+        "Share of right answers with 95 % intervals; the table says what they hold for. The line is "
+        "what guessing gives."
+    )
     return [Figure(f"{name}: right answers", caption, panels, _key(drawn))] if panels else []
 
 
@@ -79,24 +98,45 @@ def confidence(part: Choices, name: str, by: tuple[str, ...]) -> list[Figure]:
         width=520,
     )
     caption = (
-        "Left: of the answers given with each confidence, the share that was right, with 95 % intervals (the table says what they hold "
-        "for). A listener who knows what they hear is right more often when sure. Right: how often each confidence was given."
+        "Left: of the answers given with each confidence, the share that was right, with 95 % intervals "
+        "(the table says what they hold "
+        "for). A listener who knows what they hear is right more often when sure. Right: how often each "
+        "confidence was given."
     )
-    return [Figure(f"{name}: confidence", caption, [("right answers by confidence", accuracy), ("confidence given", given)], tones(levels))]
+    return [
+        Figure(
+            f"{name}: confidence",
+            caption,
+            [("right answers by confidence", accuracy), ("confidence given", given)],
+            tones(levels),
+        )
+    ]
 
 
 def confusion(c: Confusion, name: str) -> Markup:
     totals = [sum(line) or 1 for line in c.counts]
     values = [[n / total if n else None for n in line] for line, total in zip(c.counts, totals, strict=True)]
     truths, answers = ([short(word, 16) for word in words] for words in (c.truths, c.answers))
-    return heat_map(truths, answers, values, title=f"{name}: answers, {c.where}", row_label="said", column_label="answered")
+    return heat_map(
+        truths,
+        answers,
+        values,
+        title=f"{name}: answers, {c.where}",
+        row_label="said",
+        column_label="answered",
+    )
 
 
 def confusions(part: Choices, name: str) -> list[Figure]:
     panels = [(str(c.where), confusion(c, name)) for c in part.confusions]
-    caption = "Share of each answer (columns) among the answers to clips of each truth (rows), in %. Free answers count as other."
+    caption = (
+        "Share of each answer (columns) among the answers to clips of each truth (rows), in %. Free "
+        "answers count as other."
+    )
     wide = any(len(c.answers) > 7 for c in part.confusions)
-    return [Figure(f"{name}: what was taken for what", caption, panels, Markup(""), wide=wide)] if panels else []
+    return (
+        [Figure(f"{name}: what was taken for what", caption, panels, Markup(""), wide=wide)] if panels else []
+    )
 
 
 def ratings(part: Rated, name: str, rows: Sequence[Mapping[str, Any]]) -> list[Figure]:
@@ -107,20 +147,35 @@ def ratings(part: Rated, name: str, rows: Sequence[Mapping[str, Any]]) -> list[F
     for keys in kinds_of(part.ratings) or [()]:
         mine = [(str(r.where), [n / r.n for n in r.counts]) for r in part.ratings if r.where.keys == keys]
         words = f"by {' and '.join(keys)}" if keys else "all"
-        panels.append((words, stacked_bars(mine, levels, title=f"{name} {words}", x_label="ratings, %", width=520)))
+        panels.append(
+            (words, stacked_bars(mine, levels, title=f"{name} {words}", x_label="ratings, %", width=520))
+        )
     return [Figure(f"{name}: ratings", "Share of each rating, lowest first, in %.", panels, tones(levels))]
 
 
 def _sliders(part: Rated, name: str, rows: Sequence[Mapping[str, Any]]) -> list[Figure]:
-    best = sorted((r for r in part.ratings if r.where.keys == ("condition",)), key=lambda r: -(r.mean.value or 0.0))
+    best = sorted(
+        (r for r in part.ratings if r.where.keys == ("condition",)), key=lambda r: -(r.mean.value or 0.0)
+    )
     mine = [
-        row for row in rows if row["kind"] == part.kind and row["role"] == "trial" and not row["excluded"] and row["rating"] is not None
+        row
+        for row in rows
+        if row["kind"] == part.kind
+        and row["role"] == "trial"
+        and not row["excluded"]
+        and row["rating"] is not None
     ]
-    boxes = [(short(str(r.where), 20), [[row["rating"] for row in mine if row["condition"] == r.where.values[0]]]) for r in best]
+    boxes = [
+        (short(str(r.where), 20), [[row["rating"] for row in mine if row["condition"] == r.where.values[0]]])
+        for r in best
+    ]
     out = []
     if boxes:
         chart = box_plot(boxes, ["ratings"], title=f"{name}: ratings", y_label="rating", span=(0.0, 100.0))
-        caption = "All ratings: quartiles, median, whiskers to the last value within 1.5 times the interquartile range."
+        caption = (
+            "All ratings: quartiles, median, whiskers to the last value within 1.5 times the "
+            "interquartile range."
+        )
         out.append(Figure(f"{name}: ratings", caption, [("", chart)], Markup(""), wide=True))
     panels, drawn = [], []
     for keys in kinds_of(part.ratings):
@@ -129,7 +184,12 @@ def _sliders(part: Rated, name: str, rows: Sequence[Mapping[str, Any]]) -> list[
             drawn.append(series)
             words = " and ".join(keys)
             chart = interval_plot(
-                names, series, title=f"{name}: means by {words}", x_label="mean rating", span=(0.0, 100.0), text=lambda v: fmt(v, "0f")
+                names,
+                series,
+                title=f"{name}: means by {words}",
+                x_label="mean rating",
+                span=(0.0, 100.0),
+                text=lambda v: fmt(v, "0f"),
             )
             panels.append((f"by {words}", chart))
     caption = "Means with 95 % intervals; the table says what they hold for."
@@ -152,32 +212,48 @@ def worth(part: Preference, name: str) -> list[Figure]:
         text=lambda v: fmt(v, "1f"),
     )
     caption = (
-        "Bradley-Terry: the odds that one condition is preferred to another are the ratio of their worths. 95 % intervals from drawing "
+        "Bradley-Terry: the odds that one condition is preferred to another are the ratio of their worths. "
+        "95 % intervals from drawing "
         "listeners, of these items."
     )
     return [Figure(f"{name}: scale", caption, [("", chart)], Markup(""))]
 
 
 def curves(part: Thresholds, name: str) -> list[Figure]:
-    """One panel per axis: the population's curve with its band, each listener's own, and what was answered."""
+    """One panel per axis: the population's curve with its band, each listener's own, and what was
+    answered."""
     panels = []
     for axis in part.axes:
         mine = [t for t in part.listeners if t.axis == axis.axis][:CURVES]
         at = [float(v) for v in range(0, 101, 2)]
-        own = [Series(f"listener {t.listener}", at, [float(v) for v in probability(at, **_point(t.best))], slot=-1) for t in mine]
+        own = [
+            Series(
+                f"listener {t.listener}", at, [float(v) for v in probability(at, **_point(t.best))], slot=-1
+            )
+            for t in mine
+        ]
         x = [c[0] for c in axis.curve]
-        whole = Series("all listeners", x, [c[1] for c in axis.curve], [c[2] for c in axis.curve], [c[3] for c in axis.curve])
+        whole = Series(
+            "all listeners",
+            x,
+            [c[1] for c in axis.curve],
+            [c[2] for c in axis.curve],
+            [c[3] for c in axis.curve],
+        )
         chart = line_chart(
             [*own, whole],
             title=f"{name}: {axis.axis}",
             x_label="strength",
             y_label="“different”, %",
             log=False,
-            x_rule=(axis.threshold.value, f"{axis.threshold.value:.0f}") if axis.threshold.value is not None else None,
+            x_rule=(axis.threshold.value, f"{axis.threshold.value:.0f}")
+            if axis.threshold.value is not None
+            else None,
         )
         panels.append((axis.axis, chart))
     caption = (
-        "Share of “different” against strength. Blue: the mean listener, with a 95 % band; grey: the most probable curve of each listener. "
+        "Share of “different” against strength. Blue: the mean listener, with a 95 % band; grey: the most "
+        "probable curve of each listener. "
         "The dotted line is the threshold of the study."
     )
     return [Figure(f"{name}: psychometric curves", caption, panels, Markup(""))] if panels else []
@@ -191,7 +267,9 @@ def thresholds(part: Thresholds, name: str) -> list[Figure]:
     """Every listener's threshold with its interval, by axis."""
     panels = []
     for axis in part.axes:
-        mine = sorted((t for t in part.listeners if t.axis == axis.axis), key=lambda t: t.threshold.value or 0.0)
+        mine = sorted(
+            (t for t in part.listeners if t.axis == axis.axis), key=lambda t: t.threshold.value or 0.0
+        )
         rows = [f"listener {t.listener}" for t in mine] + ["all"]
         chart = interval_plot(
             rows,
@@ -205,5 +283,20 @@ def thresholds(part: Thresholds, name: str) -> list[Figure]:
             text=lambda v: fmt(v, "0f"),
         )
         panels.append((axis.axis, chart))
-    caption = "Threshold of each listener with its 95 % credible interval, and the mean of the population they come from."
-    return [Figure(f"{name}: thresholds of listeners", caption, panels, Markup(""), folded=len(part.listeners) > 12)] if panels else []
+    caption = (
+        "Threshold of each listener with its 95 % credible interval, and the mean of the population "
+        "they come from."
+    )
+    return (
+        [
+            Figure(
+                f"{name}: thresholds of listeners",
+                caption,
+                panels,
+                Markup(""),
+                folded=len(part.listeners) > 12,
+            )
+        ]
+        if panels
+        else []
+    )

@@ -11,7 +11,10 @@ from limen.report.study.tables import Table, p_cell, table
 def hypotheses(results: Results) -> dict[str, Any]:
     rows = []
     for h in results.hypotheses:
-        kind, answer = "yes" if h.verdict == "yes" else "no", h.estimate if h.verdict == "no answers" else h.verdict
+        kind, answer = (
+            "yes" if h.verdict == "yes" else "no",
+            h.estimate if h.verdict == "no answers" else h.verdict,
+        )
         rows.append(
             {
                 "name": h.name,
@@ -39,37 +42,77 @@ def excluded(results: Results) -> dict[str, Any]:
         False: " They are NOT the rules recorded before the first answer.",
     }
     caption = (
-        f"{many(len(out.excluded), 'listener')} of {fmt(out.listeners, 'n')} left out by the rules of the study file, applied in order; "
+        f"{many(len(out.excluded), 'listener')} of {fmt(out.listeners, 'n')} left out by the rules of the "
+        "study file, applied in order; "
         f"the first that hits counts.{checked[out.same]}"
     )
     return {
         "caption": caption,
         "rules": table("Rules", [("Order", ""), ("Whoever", ""), ("Left out", "")], rules, names=2),
-        "people": table("Listeners left out", [("Listener", ""), ("Group", ""), ("Rule", ""), ("What they did", "")], people, names=4),
+        "people": table(
+            "Listeners left out",
+            [("Listener", ""), ("Group", ""), ("Rule", ""), ("What they did", "")],
+            people,
+            names=4,
+        ),
     }
 
 
 def times(results: Results) -> Table:
     rows = [
-        [words.name_of(t.kind), t.n, fmt(t.median_s, "1f"), f"{fmt(t.quartiles_s[0], '1f')}{DASH}{fmt(t.quartiles_s[1], '1f')}"]
+        [
+            words.name_of(t.kind),
+            t.n,
+            fmt(t.median_s, "1f"),
+            f"{fmt(t.quartiles_s[0], '1f')}{DASH}{fmt(t.quartiles_s[1], '1f')}",
+        ]
         for t in results.times
     ]
-    return table("Time per answer, seconds", [("Trial", ""), ("n", ""), ("Median", ""), ("Quartiles", "")], rows)
+    return table(
+        "Time per answer, seconds", [("Trial", ""), ("n", ""), ("Median", ""), ("Quartiles", "")], rows
+    )
 
 
 def implausible(results: Results) -> Table:
-    rows = [[p.listener, p.group or DASH, p.implausible, "yes" if p.excluded else "no"] for p in results.people if p.implausible]
+    rows = [
+        [p.listener, p.group or DASH, p.implausible, "yes" if p.excluded else "no"]
+        for p in results.people
+        if p.implausible
+    ]
     headings = [("Listener", ""), ("Group", ""), ("What no listening explains", ""), ("Left out", "")]
-    return table("Implausible answers", headings, rows, "A program that compares the samples of the sounds answers so.", names=4)
+    return table(
+        "Implausible answers",
+        headings,
+        rows,
+        "A program that compares the samples of the sounds answers so.",
+        names=4,
+    )
 
 
 def people(results: Results) -> Table:
     rows = [
-        [p.listener, p.group or DASH, p.trials, "; ".join(f"{words.name_of(kind)} {right} of {n}" for kind, right, n in p.right) or DASH,
-         fmt(p.median_s, "1f"), fmt(p.minutes, "1f"), f"{p.heard} of {p.with_sounds}", "yes" if p.implausible else DASH, p.excluded or DASH]
+        [
+            p.listener,
+            p.group or DASH,
+            p.trials,
+            "; ".join(f"{words.name_of(kind)} {right} of {n}" for kind, right, n in p.right) or DASH,
+            fmt(p.median_s, "1f"),
+            fmt(p.minutes, "1f"),
+            f"{p.heard} of {p.with_sounds}",
+            "yes" if p.implausible else DASH,
+            p.excluded or DASH,
+        ]
         for p in results.people
-    ]  # fmt: skip
-    headings = [("Listener", ""), ("Group", ""), ("Trials", ""), ("Right", ""), ("Median s", "time per trial"),
-                ("Minutes", "first to last answer"), ("Heard", "screens with proof of playback"),
-                ("Implausible", "right where others guess, in less time than the sounds last"), ("Left out", "")]  # fmt: skip
+    ]
+    headings = [
+        ("Listener", ""),
+        ("Group", ""),
+        ("Trials", ""),
+        ("Right", ""),
+        ("Median s", "time per trial"),
+        ("Minutes", "first to last answer"),
+        ("Heard", "screens with proof of playback"),
+        ("Implausible", "right where others guess, in less time than the sounds last"),
+        ("Left out", ""),
+    ]
     return table("Every listener", headings, rows, "Listeners are anonymous numbers.", names=2)

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from limen.listening.analysis.result_types import Choices, Estimate, Preference, Rated, Share, Thresholds, Transcriptions, Where
+from limen.listening.analysis.result_types import (
+    Choices,
+    Estimate,
+    Preference,
+    Rated,
+    Share,
+    Thresholds,
+    Transcriptions,
+    Where,
+)
 from limen.listening.statistics.assumptions import FEW_ITEMS
 from limen.report.formatting import DASH, fmt, listed
 from limen.report.study import sentences as words
@@ -14,7 +23,9 @@ Table = dict[str, Any]
 BOTH = "listeners and items"
 
 
-def table(title: str, headings: list[tuple[str, str]], rows: list[list[Any]], caption: str = "", names: int = 1) -> Table:
+def table(
+    title: str, headings: list[tuple[str, str]], rows: list[list[Any]], caption: str = "", names: int = 1
+) -> Table:
     """Headings are (heading, meaning); the first `names` columns hold words."""
     return {"title": title, "headings": headings, "names": names, "rows": rows, "caption": caption}
 
@@ -38,15 +49,24 @@ def choices(part: Choices) -> list[Table]:
             for name, e, p in zip(part.mixed.names, part.mixed.log_odds, part.mixed.p, strict=True)
         ]
         caption = (
-            "Log odds of a right answer with 95 % intervals (Student’s t); 0 is even odds. Standard deviation between listeners "
-            f"{fmt(part.mixed.listener_sd, '2f')}, between items {fmt(part.mixed.item_sd, '2f')}. The model describes: it takes a "
+            "Log odds of a right answer with 95 % intervals (Student’s t); 0 is even odds. Standard "
+            "deviation between listeners "
+            f"{fmt(part.mixed.listener_sd, '2f')}, between items {fmt(part.mixed.item_sd, '2f')}. The model "
+            "describes: it takes a "
             "condition’s effect to be the same for every listener and item, so no verdict comes from it."
         )
         out.append(
-            table("Mixed-effects logistic model", [("Compared", ""), ("Log odds", "95 % interval in brackets"), ("p", "")], rows, caption)
+            table(
+                "Mixed-effects logistic model",
+                [("Compared", ""), ("Log odds", "95 % interval in brackets"), ("p", "")],
+                rows,
+                caption,
+            )
         )
     if part.others:
-        out.append(table("Free answers", [("Typed", ""), ("Times", "")], [[text, n] for text, n in part.others]))
+        out.append(
+            table("Free answers", [("Typed", ""), ("Times", "")], [[text, n] for text, n in part.others])
+        )
     return out
 
 
@@ -75,7 +95,9 @@ def _shares(part: Choices) -> Table:
             ("d′ from 0 up", "the same, 0 below chance: too high on average where nothing is heard"),
             ("Bias c", "0: neither answer is preferred"),
         ]
-    caption = f"Chance is {fmt(part.shares[0].chance, '%')}. {held([(str(s.where), s.share) for s in part.shares])}"
+    caption = (
+        f"Chance is {fmt(part.shares[0].chance, '%')}. {held([(str(s.where), s.share) for s in part.shares])}"
+    )
     return table("Right answers", headings, [_share(s, detect, equal) for s in part.shares], caption, names=2)
 
 
@@ -90,7 +112,8 @@ def held(estimates: Sequence[tuple[str, Estimate]], what: str = "Intervals and p
         out += f", but of {_some([name for name, _ in fewer])} only over {over}: the design tells no more"
     if few:
         out += (
-            f". Of {_some(few)} there are fewer than five items, so what items differ by is hardly known: a test at 5 % may find what is "
+            f". Of {_some(few)} there are fewer than five items, so what items differ by is hardly known: a "
+            "test at 5 % may find what is "
             "not there in up to 11 % of studies"
         )
     return f"{out}."
@@ -112,8 +135,13 @@ def _independent(part: Choices) -> Table:
         ("p better", "exact binomial against chance, one-sided"),
         ("p two-sided", "exact binomial against chance"),
     ]
-    headings += [(f"p within ±{100 * part.shares[0].bound:.0f}", "two one-sided exact binomials")] if equal else []
-    headings += [("Design effect", "so many answers are worth one independent one"), ("df", "degrees of freedom of the tests above")]
+    headings += (
+        [(f"p within ±{100 * part.shares[0].bound:.0f}", "two one-sided exact binomials")] if equal else []
+    )
+    headings += [
+        ("Design effect", "so many answers are worth one independent one"),
+        ("df", "degrees of freedom of the tests above"),
+    ]
     rows = [
         [
             *_where(s.where),
@@ -129,7 +157,8 @@ def _independent(part: Choices) -> Table:
         for s in part.shares
     ]
     caption = (
-        "Exact intervals and tests, as they would be if answers of one listener, and to one item, were no more alike than others. The "
+        "Exact intervals and tests, as they would be if answers of one listener, and to one item, were no "
+        "more alike than others. The "
         "table above does not assume that."
     )
     return table("If answers were independent", headings, rows, caption, names=2)
@@ -149,7 +178,12 @@ def _share(s: Share, detect: bool, equal: bool) -> list[Any]:
     if not detect:
         return row
     bias = fmt(None if s.bias is None else round(s.bias, 2) + 0.0, "2f")
-    return [*row, words.number_interval(s.d_prime, "2f"), words.number_interval(s.d_prime_truncated, "2f"), bias]
+    return [
+        *row,
+        words.number_interval(s.d_prime, "2f"),
+        words.number_interval(s.d_prime_truncated, "2f"),
+        bias,
+    ]
 
 
 def _range(e: Estimate) -> str:
@@ -161,10 +195,17 @@ def _confidence(part: Choices) -> Table:
     for s in part.shares:
         if s.where.keys in ((), ("condition",)) or (len(s.where.keys) == 1 and s.where.keys[0] != "group"):
             rows += [
-                [*_where(s.where), c.confidence, c.n, fmt(c.of_all, "%"), c.right,
-                 fmt(c.share.value, "%") if c.share.value is not None else DASH, _range(c.share)]
+                [
+                    *_where(s.where),
+                    c.confidence,
+                    c.n,
+                    fmt(c.of_all, "%"),
+                    c.right,
+                    fmt(c.share.value, "%") if c.share.value is not None else DASH,
+                    _range(c.share),
+                ]
                 for c in s.sure
-            ]  # fmt: skip
+            ]
     headings = [
         ("By", ""),
         ("Value", ""),
@@ -190,12 +231,26 @@ def rated(part: Rated) -> list[Table]:
     headings += [] if steps else [("Median", ""), ("Quartiles", "")]
     headings += [(f"≥ {fmt(part.good_from)}", "95 % interval in brackets"), (f"≤ {fmt(part.bad_to)}", "")]
     rows = [
-        [*_where(r.where), fmt(r.n, "n"), *r.counts, words.number_interval(r.mean, "2f" if steps else "1f"),
-         *([] if steps else [fmt(r.median), f"{fmt(r.quartiles[0])}{DASH}{fmt(r.quartiles[1])}"]),
-         words.percent_interval(r.good), fmt(r.bad_n / r.n, "%")]
+        [
+            *_where(r.where),
+            fmt(r.n, "n"),
+            *r.counts,
+            words.number_interval(r.mean, "2f" if steps else "1f"),
+            *([] if steps else [fmt(r.median), f"{fmt(r.quartiles[0])}{DASH}{fmt(r.quartiles[1])}"]),
+            words.percent_interval(r.good),
+            fmt(r.bad_n / r.n, "%"),
+        ]
         for r in part.ratings
-    ]  # fmt: skip
-    out = [table("Ratings", headings, rows, held([(str(r.where), r.mean) for r in part.ratings], "Intervals"), names=2)]
+    ]
+    out = [
+        table(
+            "Ratings",
+            headings,
+            rows,
+            held([(str(r.where), r.mean) for r in part.ratings], "Intervals"),
+            names=2,
+        )
+    ]
     return [*out, _comparisons(part)] if part.comparisons else out
 
 
@@ -225,7 +280,8 @@ def _comparisons(part: Rated) -> Table:
     plain = (
         "The last two columns ask whether whole distributions differ, if answers were independent."
         if part.levels
-        else "It is Holm-corrected over conditions. The last two columns take the items as the only ones there are."
+        else "It is Holm-corrected over conditions. The last two columns take the items as the only ones "
+        "there are."
     )
     of = [(f"{c.where}, {c.conditions[1]} against {c.conditions[0]}", c.difference) for c in part.comparisons]
     caption = f"p asks whether means differ. {held(of)} {plain}"
@@ -259,8 +315,13 @@ def preference(part: Preference) -> list[Table]:
     out = [table("Pairs", headings, rows, caption)]
     if part.worth:
         worth = [[name, words.number_interval(e, "2f")] for name, e in part.worth]
-        caption = "0 is the mean of all. Intervals come from drawing listeners: they hold for other listeners, but only for these items."
-        out.append(table("Bradley-Terry scale", [("Condition", ""), ("Log worth", "95 % interval")], worth, caption))
+        caption = (
+            "0 is the mean of all. Intervals come from drawing listeners: they hold for other "
+            "listeners, but only for these items."
+        )
+        out.append(
+            table("Bradley-Terry scale", [("Condition", ""), ("Log worth", "95 % interval")], worth, caption)
+        )
     return out
 
 
@@ -274,19 +335,37 @@ def transcriptions(part: Transcriptions) -> list[Table]:
         ]
         for c in part.cells
     ]
-    headings = [("By", ""), ("Value", ""), ("n", ""), ("Word for word", "95 % interval in brackets"),
-                ("Word error rate", "95 % interval in brackets")]  # fmt: skip
+    headings = [
+        ("By", ""),
+        ("Value", ""),
+        ("n", ""),
+        ("Word for word", "95 % interval in brackets"),
+        ("Word error rate", "95 % interval in brackets"),
+    ]
     of = [(str(c.where), e) for c in part.cells for e in (c.exact, c.wer)]
     caption = f"Lower case, only letters, digits and apostrophes are compared. {held(of, 'Intervals')}"
     out = [table("Transcripts", headings, rows, caption, names=2)]
     if part.worst:
-        out.append(table("Most frequent mistakes", [("Said", ""), ("Typed", ""), ("Times", "")], [list(w) for w in part.worst], names=2))
+        out.append(
+            table(
+                "Most frequent mistakes",
+                [("Said", ""), ("Typed", ""), ("Times", "")],
+                [list(w) for w in part.worst],
+                names=2,
+            )
+        )
     return out
 
 
 def thresholds(part: Thresholds) -> list[Table]:
-    headings = [("Axis", ""), ("Listeners", ""), ("Trials", ""), ("Threshold", "strength heard half the time; 95 % credible interval"),
-                ("Spread", "standard deviation between listeners"), ("False alarms", "“different” of equal clips")]  # fmt: skip
+    headings = [
+        ("Axis", ""),
+        ("Listeners", ""),
+        ("Trials", ""),
+        ("Threshold", "strength heard half the time; 95 % credible interval"),
+        ("Spread", "standard deviation between listeners"),
+        ("False alarms", "“different” of equal clips"),
+    ]
     rows = [
         [
             a.axis,
@@ -299,7 +378,9 @@ def thresholds(part: Thresholds) -> list[Table]:
         for a in part.axes
     ]
     caption = (
-        "Strengths go from 0 (unchanged) to 100. Intervals of thresholds and spreads are credible intervals: they hold for other "
-        f"listeners, but only for these items. {held([(a.axis, a.false_alarms) for a in part.axes], 'Intervals of false alarms')}"
+        "Strengths go from 0 (unchanged) to 100. Intervals of thresholds and spreads are credible "
+        "intervals: they hold for other "
+        "listeners, but only for these items. "
+        f"{held([(a.axis, a.false_alarms) for a in part.axes], 'Intervals of false alarms')}"
     )
     return [table("Thresholds", headings, rows, caption)]

@@ -60,16 +60,33 @@ def interval_plot(
         )
     for i, name in enumerate(rows):
         y = top + (i + 0.5) * each
-        parts.append(Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(left - 9, y + 4, short(name)))
+        parts.append(
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(
+                left - 9, y + 4, short(name)
+            )
+        )
     # marks of one row stand apart
     there = [[k for k, s in enumerate(series) if s.values[i] is not None] for i in range(len(rows))]
-    each_y = [{k: top + (i + 0.5) * each + (n - (len(ks) - 1) / 2) * 15 for n, k in enumerate(ks)} for i, ks in enumerate(there)]
+    each_y = [
+        {k: top + (i + 0.5) * each + (n - (len(ks) - 1) / 2) * 15 for n, k in enumerate(ks)}
+        for i, ks in enumerate(there)
+    ]
     for k, s in enumerate(series):
-        marks = Markup("").join(_mark(s, value, x, each_y[i][k], rows[i], text) for i, value in enumerate(s.values) if value is not None)
+        marks = Markup("").join(
+            _mark(s, value, x, each_y[i][k], rows[i], text)
+            for i, value in enumerate(s.values)
+            if value is not None
+        )
         parts.append(Markup('<g class="series {}">{}</g>').format(slot_class(s.slot), marks))
-    parts.append(Markup('<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>').format(right, bottom + 34, x_label))
+    parts.append(
+        Markup('<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>').format(
+            right, bottom + 34, x_label
+        )
+    )
     said = "; ".join(
-        f"{s.name}: " + ", ".join(f"{r} {_words(v, text)}" for r, v in zip(rows, s.values, strict=True) if v is not None) for s in series
+        f"{s.name}: "
+        + ", ".join(f"{r} {_words(v, text)}" for r, v in zip(rows, s.values, strict=True) if v is not None)
+        for s in series
     )
     return svg(parts, width, bottom + 40, title, f"{x_label}. {said}.")
 
@@ -79,16 +96,25 @@ def _words(value: tuple[float, float | None, float | None], text: Callable[[floa
     return text(mean) + (f" ({text(low)} to {text(high)})" if low is not None and high is not None else "")
 
 
-def _mark(s: Points, value: tuple[float, float | None, float | None], x: Scale, y: float, row: str, text: Callable[[float], str]) -> Markup:
+def _mark(
+    s: Points,
+    value: tuple[float, float | None, float | None],
+    x: Scale,
+    y: float,
+    row: str,
+    text: Callable[[float], str],
+) -> Markup:
     mean, low, high = value
     line = Markup("")
     if low is not None and high is not None:
         a, b = x(max(low, x.low)), x(min(high, x.high))
-        line = Markup('<path class="line" d="M{a:.1f},{y:.1f}H{b:.1f}M{a:.1f},{t:.1f}v6M{b:.1f},{t:.1f}v6"/>').format(
-            a=a, b=b, y=y, t=y - 3
-        )
+        line = Markup(
+            '<path class="line" d="M{a:.1f},{y:.1f}H{b:.1f}M{a:.1f},{t:.1f}v6M{b:.1f},{t:.1f}v6"/>'
+        ).format(a=a, b=b, y=y, t=y - 3)
     return Markup('<g><title>{}</title>{}<path class="dots" d="{}"/></g>').format(
-        f"{row}, {s.name}: {_words(value, text)}", line, MARKERS[s.slot % len(MARKERS)].format(x=x(min(max(mean, x.low), x.high)), y=y)
+        f"{row}, {s.name}: {_words(value, text)}",
+        line,
+        MARKERS[s.slot % len(MARKERS)].format(x=x(min(max(mean, x.low), x.high)), y=y),
     )
 
 
@@ -109,25 +135,43 @@ def stacked_bars(
     parts = []
     for i, (name, shares) in enumerate(rows):
         y = top + i * each
-        parts.append(Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(left - 9, y + 15, short(name)))
+        parts.append(
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(
+                left - 9, y + 15, short(name)
+            )
+        )
         start = 0.0
         for k, share in enumerate(shares):
             if share > 0:
                 a, wide = x(start), x(start + share) - x(start)
-                label = Markup('<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(a + wide / 2, y + 15, percent(share))
+                label = Markup('<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
+                    a + wide / 2, y + 15, percent(share)
+                )
                 kind, tone = _tone(k, len(shares))
                 parts.append(
                     Markup(
                         '<g class="part {}" style="--tone:{:.0f}%"><title>{}</title>'
                         '<rect x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>{}</g>'
                     ).format(
-                        kind, tone, f"{name}, {levels[k]}: {100 * share:.1f} %", a, y, max(wide - 1, 0.5), thick, label if wide > 20 else ""
+                        kind,
+                        tone,
+                        f"{name}, {levels[k]}: {100 * share:.1f} %",
+                        a,
+                        y,
+                        max(wide - 1, 0.5),
+                        thick,
+                        label if wide > 20 else "",
                     )
                 )
             start += share
-    parts.append(Markup('<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>').format(right, bottom + 16, x_label))
+    parts.append(
+        Markup('<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>').format(
+            right, bottom + 16, x_label
+        )
+    )
     said = "; ".join(
-        f"{name}: " + ", ".join(f"{level} {percent(s)}" for level, s in zip(levels, shares, strict=True)) for name, shares in rows
+        f"{name}: " + ", ".join(f"{level} {percent(s)}" for level, s in zip(levels, shares, strict=True))
+        for name, shares in rows
     )
     return svg(parts, width, bottom + 22, title, f"{x_label}. {said}.")
 
@@ -142,7 +186,8 @@ def tones(levels: Sequence[str]) -> Markup:
     """The legend of stacked bars."""
     items = Markup("").join(
         Markup(
-            '<li><svg class="part {}" style="--tone:{:.0f}%" viewBox="0 0 20 14" width="20" height="14" aria-hidden="true">'
+            '<li><svg class="part {}" style="--tone:{:.0f}%" viewBox="0 0 20 14" width="20" height="14" '
+            'aria-hidden="true">'
             '<rect x="2" y="2" width="16" height="10"/></svg>{}</li>'
         ).format(*_tone(k, len(levels)), name)
         for k, name in enumerate(levels)

@@ -1,4 +1,5 @@
-"""Charts as inline SVG: axes, lines with intervals, legends. Colours are CSS variables, so they follow dark and light."""
+"""Charts as inline SVG: axes, lines with intervals, legends. Colours are CSS variables, so they follow dark
+and light."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,7 +10,8 @@ from markupsafe import Markup
 from limen.report.formatting import fmt
 
 SLOTS = 10
-"""Colours of the palette (--s0 ... --s9 in page.css); the marker changes too, so that colour is never the only difference."""
+"""Colours of the palette (--s0 ... --s9 in page.css); the marker changes too, so that colour is never the
+only difference."""
 MARKERS = (
     "M{x:.1f},{y:.1f}m-3,0a3,3 0 1,0 6,0a3,3 0 1,0 -6,0",
     "M{x:.1f},{y:.1f}m-2.7,-2.7h5.4v5.4h-5.4z",
@@ -58,7 +60,10 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     raw = (high - low) / count
     power = 10 ** math.floor(math.log10(raw))
     step = power * next(m for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
-    return [round(k * step, 12) + 0.0 for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    return [
+        round(k * step, 12) + 0.0
+        for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    ]
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -86,26 +91,44 @@ def line_chart(
     width: int = 380,
     height: int = 250,
 ) -> Markup:
-    """Lines over a number; `rule` is a dashed horizontal line, `x_rule` a vertical one. `log` of None: where x spans more than a decade."""
+    """Lines over a number; `rule` is a dashed horizontal line, `x_rule` a vertical one. `log` of None: where
+    x spans more than a decade."""
     xs = [x for s in series for x in s.x]
     log = min(xs) > 0 and max(xs) / min(xs) >= 30 if log is None else log
     left, right, top, bottom = 44, width - 12, 14, height - 40
     x = Scale(min(xs), max(xs), left, right, log)
     y = Scale(*y_range, bottom, top)
     parts = grid(
-        x, y, log_ticks(x.low, x.high) if log else ticks(x.low, x.high), ticks(*y_range), x_text, y_text, x_label, y_label, width, height
+        x,
+        y,
+        log_ticks(x.low, x.high) if log else ticks(x.low, x.high),
+        ticks(*y_range),
+        x_text,
+        y_text,
+        x_label,
+        y_label,
+        width,
+        height,
     )
     if rule:
         parts.append(
             Markup(
                 '<line class="rule" x1="{}" x2="{}" y1="{y:.1f}" y2="{y:.1f}"/>'
                 '<text class="rule-name" x="{}" y="{t:.1f}" text-anchor="end">{}</text>'
-            ).format(left, right, right - 2, rule[1], y=y(rule[0]), t=y(rule[0]) + (13 if y(rule[0]) < top + 14 else -5))
+            ).format(
+                left,
+                right,
+                right - 2,
+                rule[1],
+                y=y(rule[0]),
+                t=y(rule[0]) + (13 if y(rule[0]) < top + 14 else -5),
+            )
         )
     if x_rule and x.low <= x_rule[0] <= x.high:
         parts.append(
             Markup(
-                '<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="{}" y2="{}"/><text class="rule-name" x="{t:.1f}" y="{}">{}</text>'
+                '<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="{}" y2="{}"/><text class="rule-name" '
+                'x="{t:.1f}" y="{}">{}</text>'
             ).format(top, bottom, top - 4, x_rule[1], x=x(x_rule[0]), t=x(x_rule[0]) - 16)
         )
     parts += [_line(s, x, y) for s in series]
@@ -117,22 +140,31 @@ def _line(s: Series, x: Scale, y: Scale) -> Markup:
     points = [(x(a), y(b)) for a, b in zip(s.x, s.y, strict=True) if b is not None]
     band = Markup("")
     if s.low and s.high:
-        edge = [(x(a), y(lo), y(hi)) for a, lo, hi in zip(s.x, s.low, s.high, strict=True) if lo is not None and hi is not None]
+        edge = [
+            (x(a), y(lo), y(hi))
+            for a, lo, hi in zip(s.x, s.low, s.high, strict=True)
+            if lo is not None and hi is not None
+        ]
         if len(edge) > 1:
-            outline = [f"{a:.1f},{hi:.1f}" for a, _, hi in edge] + [f"{a:.1f},{lo:.1f}" for a, lo, _ in reversed(edge)]
+            outline = [f"{a:.1f},{hi:.1f}" for a, _, hi in edge] + [
+                f"{a:.1f},{lo:.1f}" for a, lo, _ in reversed(edge)
+            ]
             band = Markup('<path class="band" d="M{}z"/>').format("L".join(outline))
     line = "L".join(f"{a:.1f},{b:.1f}" for a, b in points)
     # beyond two dozen points markers would hide the line
     every = points if len(points) <= 24 else points[:: len(points) // 12]
     dots = "".join(MARKERS[max(s.slot, 0) % len(MARKERS)].format(x=a, y=b) for a, b in every)
     named = Markup("").join(
-        Markup('<circle class="point" cx="{:.1f}" cy="{:.1f}" r="8"><title>{}</title></circle>').format(a, b, words)
+        Markup('<circle class="point" cx="{:.1f}" cy="{:.1f}" r="8"><title>{}</title></circle>').format(
+            a, b, words
+        )
         for (a, b), words in zip(points, s.points, strict=False)
     )
     kind = slot_class(s.slot) + (" dashed" if s.dashed else "")
-    return Markup('<g class="series {}"><title>{}</title>{}<path class="line" d="M{}"/><path class="dots" d="{}"/>{}</g>').format(
-        kind, s.name, band, line, dots, named
-    )
+    return Markup(
+        '<g class="series {}"><title>{}</title>{}<path class="line" d="M{}"/><path class="dots" '
+        'd="{}"/>{}</g>'
+    ).format(kind, s.name, band, line, dots, named)
 
 
 def interval_dot(mean: float | None, low: float | None, high: float | None) -> Markup:
@@ -146,7 +178,8 @@ def interval_dot(mean: float | None, low: float | None, high: float | None) -> M
         else Markup("")
     )
     return Markup(
-        '<svg class="dot" viewBox="0 0 60 14" width="60" height="14" aria-hidden="true"><path class="track" d="M3,7H57"/>'
+        '<svg class="dot" viewBox="0 0 60 14" width="60" height="14" aria-hidden="true"><path class="track" '
+        'd="M3,7H57"/>'
         '{}<circle cx="{:.1f}" cy="7" r="3"/></svg>'
     ).format(bar, at(mean))
 
@@ -162,7 +195,9 @@ def legend(names: Sequence[tuple[str, int]], boxes: bool = False) -> Markup:
         Markup(
             '<li><svg class="series {}" viewBox="0 0 20 14" width="20" height="14" aria-hidden="true">'
             '{}<path class="dots" d="{}"/></svg>{}</li>'
-        ).format(slot_class(slot), "" if boxes else Markup('<path class="line" d="M0,7h20"/>'), mark(slot), name)
+        ).format(
+            slot_class(slot), "" if boxes else Markup('<path class="line" d="M0,7h20"/>'), mark(slot), name
+        )
         for name, slot in names
     )
     return Markup('<ul class="legend">{}</ul>').format(items)
@@ -197,19 +232,27 @@ def grid(
                 '<text class="tick" x="{x:.1f}" y="{}" text-anchor="middle">{}</text>'
             ).format(base, base + 4, base + 17, x_text(v), x=x(v) if x else 0.0)
         )
-    parts.append(Markup('<line class="base" x1="{}" x2="{}" y1="{y:.1f}" y2="{y:.1f}"/>').format(left, right, y=base))
-    if x_label:
-        parts.append(Markup('<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>').format(right, height - 6, x_label))
     parts.append(
-        Markup('<text class="axis" transform="translate(11 {:.1f}) rotate(-90)" text-anchor="middle">{}</text>').format(
-            (y.start + y.end) / 2, y_label
+        Markup('<line class="base" x1="{}" x2="{}" y1="{y:.1f}" y2="{y:.1f}"/>').format(left, right, y=base)
+    )
+    if x_label:
+        parts.append(
+            Markup('<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>').format(
+                right, height - 6, x_label
+            )
         )
+    parts.append(
+        Markup(
+            '<text class="axis" transform="translate(11 {:.1f}) rotate(-90)" text-anchor="middle">{}</text>'
+        ).format((y.start + y.end) / 2, y_label)
     )
     return parts
 
 
-def svg(parts: Sequence[Markup], width: int, height: int, title: str, description: str, fixed: bool = False) -> Markup:
+def svg(
+    parts: Sequence[Markup], width: int, height: int, title: str, description: str, fixed: bool = False
+) -> Markup:
     size = Markup(' style="width:{}px"').format(width) if fixed else Markup("")
-    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img"{}><title>{}</title><desc>{}</desc>{}</svg>').format(
-        width, height, size, title, description, Markup("").join(parts)
-    )
+    return Markup(
+        '<svg class="chart" viewBox="0 0 {} {}" role="img"{}><title>{}</title><desc>{}</desc>{}</svg>'
+    ).format(width, height, size, title, description, Markup("").join(parts))

@@ -1,4 +1,5 @@
-"""One cell of an experiment: a net, a defence, an attack and what to do with them. Tasks ask it for attacked batches."""
+"""One cell of an experiment: a net, a defence, an attack and what to do with them. Tasks ask it for attacked
+batches."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -58,7 +59,8 @@ class Cell:
     folder: Path
     """Where the task may leave files; appears in the run folder when the cell is done."""
     training: Callable[[int | None], Dataset]
-    """The training part of the data, cut at a number of samples: universal attacks are crafted on it, nets trained on it."""
+    """The training part of the data, cut at a number of samples: universal attacks are crafted on it, nets
+    trained on it."""
     validation: Callable[[int | None], Dataset]
     stop: Model | None = None
     """A third model that looks on during the search (transfer)."""
@@ -73,7 +75,8 @@ class Cell:
     store: Store = "float"
     batch_size: int = 64
     crafted: Path | None = None
-    """File of the universal perturbation, named by all it depends on; made by the first cell that needs it."""
+    """File of the universal perturbation, named by all it depends on; made by the first cell that needs
+    it."""
     examples: int = 4
     device: torch.device | str = "cpu"
     advance: Callable[[int], None] = lambda n: None
@@ -81,7 +84,8 @@ class Cell:
     say: Callable[[str], None] = lambda text: None
 
     def batches(self, limit: int | None = None) -> Iterator[Batch]:
-        """The samples as the files of the run hold them: what a listener hears is what was attacked and measured."""
+        """The samples as the files of the run hold them: what a listener hears is what was attacked and
+        measured."""
         left = limit
         for batch in self.data.batches(self.batch_size):
             check_fits(self.model, batch)
@@ -94,7 +98,8 @@ class Cell:
                     return
 
     def craft(self) -> None:
-        """Universal attacks look for their perturbation on the training part first; the next cell that needs the same one finds it."""
+        """Universal attacks look for their perturbation on the training part first; the next cell that needs
+        the same one finds it."""
         if self.attack is None or not self.attack.universal:
             return
         if self.crafted is not None and self.crafted.is_file():
@@ -105,7 +110,9 @@ class Cell:
         self.attack.craft(self.attacked_model, self.training(wanted).all().to(self.device), seed=self.seed)
         if self.crafted is not None and self.attack.crafted is not None:
             self.crafted.parent.mkdir(exist_ok=True)
-            write_atomic(self.crafted, save({k: v.contiguous().cpu() for k, v in self.attack.crafted.items()}))
+            write_atomic(
+                self.crafted, save({k: v.contiguous().cpu() for k, v in self.attack.crafted.items()})
+            )
 
     def samples(self, batch: Batch, attack: Attack | None = None) -> tuple[Samples, Goal | None]:
         """Attack one batch and judge it. Without an attack the samples are judged as they are."""
@@ -115,9 +122,21 @@ class Cell:
             clean = self.answer(self.victim, batch.x, batch, "clean")
             x_adv, adversarial, goal = batch.x, clean, None
         else:
-            attacked = attack(self.attacked_model, batch, seed=self.seed, victim=self.victim, store=self.store, stop=self.stop,
-                              stop_every=self.stop_every)  # fmt: skip
-            x_adv, clean, adversarial, goal = attacked.x_adv, decoded(attacked.clean), decoded(attacked.adversarial), attacked.goal
+            attacked = attack(
+                self.attacked_model,
+                batch,
+                seed=self.seed,
+                victim=self.victim,
+                store=self.store,
+                stop=self.stop,
+                stop_every=self.stop_every,
+            )
+            x_adv, clean, adversarial, goal = (
+                attacked.x_adv,
+                decoded(attacked.clean),
+                decoded(attacked.adversarial),
+                attacked.goal,
+            )
             extra = {
                 **credit(goal, clean, attacked.reached),
                 "forward_calls": attacked.calls.forward.tolist(),
@@ -126,10 +145,19 @@ class Cell:
                 **attacked.notes,
             }
         target = None if goal is None else goal.target
-        return Samples(batch, x_adv, self.data.rate_hz, self.model.classes, clean, adversarial, extra, target), goal
+        return Samples(
+            batch, x_adv, self.data.rate_hz, self.model.classes, clean, adversarial, extra, target
+        ), goal
 
-    def judge(self, samples: Samples, x_adv: Tensor, goal: Goal | None, budget: tuple[Component, Options] | None = None) -> Samples:
-        """The same samples with another perturbation, stored inside the budget and judged by a fresh forward pass."""
+    def judge(
+        self,
+        samples: Samples,
+        x_adv: Tensor,
+        goal: Goal | None,
+        budget: tuple[Component, Options] | None = None,
+    ) -> Samples:
+        """The same samples with another perturbation, stored inside the budget and judged by a fresh forward
+        pass."""
         around = lambda x: budget[0].function(x, samples.batch.lengths, budget[1]) if budget else None  # noqa: E731
         x_adv = stored(x_adv, samples.batch.x, self.store, around)
         adversarial = self.answer(self.victim, x_adv, samples.batch, "judge")
@@ -143,7 +171,8 @@ class Cell:
             return decoded(model(x, batch.lengths, seeds.generators(self.seed, batch.ids, purpose)))
 
     def answers(self, samples: Samples) -> list[dict[str, Any]]:
-        """One row per sample: who it is, what the attacker wanted, what the model said, what the attack cost."""
+        """One row per sample: who it is, what the attacker wanted, what the model said, what the attack
+        cost."""
         assert samples.clean is not None
         assert samples.adversarial is not None
         columns: dict[str, list[Any]] = {
@@ -151,14 +180,21 @@ class Cell:
             "clean_prediction": self.names(predictions(samples.clean)),
             "adversarial_prediction": self.names(predictions(samples.adversarial)),
         }
-        if samples.target is not None and not (isinstance(samples.target, Tensor) and samples.target.dim() > 1):
+        if samples.target is not None and not (
+            isinstance(samples.target, Tensor) and samples.target.dim() > 1
+        ):
             columns["target"] = self.names(samples.target)
         columns |= languages(samples) | samples.extra
-        return [{"id": name, **{k: v[i] for k, v in columns.items()}} for i, name in enumerate(samples.batch.ids)]
+        return [
+            {"id": name, **{k: v[i] for k, v in columns.items()}} for i, name in enumerate(samples.batch.ids)
+        ]
 
     def rows(self, samples: Samples) -> list[dict[str, Any]]:
         """The answers and every metric."""
-        return [answer | measured for answer, measured in zip(self.answers(samples), measure(samples, self.metrics), strict=True)]
+        return [
+            answer | measured
+            for answer, measured in zip(self.answers(samples), measure(samples, self.metrics), strict=True)
+        ]
 
     def names(self, answers: Tensor | list[str]) -> list[str]:
         if not isinstance(answers, Tensor):
@@ -167,9 +203,12 @@ class Cell:
         return [classes[i] if 0 <= i < len(classes) else str(i) for i in answers.tolist()]
 
     def rates(self, *names: str) -> list[Metric]:
-        """Metrics that a task cannot do without: as the experiment asks for them, else with their defaults."""
+        """Metrics that a task cannot do without: as the experiment asks for them, else with their
+        defaults."""
         own = {component.name: (component, options) for component, options in self.metrics}
-        return [own.get(name) or applicable([name], self.data.kind, self.model.output, True)[0] for name in names]
+        return [
+            own.get(name) or applicable([name], self.data.kind, self.model.output, True)[0] for name in names
+        ]
 
     def right(self, samples: Samples) -> Tensor:
         """(B,) bool: the adversarial answer is still the truth."""
@@ -184,7 +223,9 @@ class Cell:
 def _different(expected: Tensor | list[str], outputs: Outputs | None, samples: Samples) -> Tensor:
     """Where the answers are not what was expected; of texts only the words count."""
     assert outputs is not None
-    return different(comparable(expected, "words"), comparable(predictions(outputs), "words"), samples.batch.x.device)
+    return different(
+        comparable(expected, "words"), comparable(predictions(outputs), "words"), samples.batch.x.device
+    )
 
 
 def credit(goal: Goal, clean: Outputs, reached: Tensor) -> dict[str, list[bool]]:
@@ -194,11 +235,19 @@ def credit(goal: Goal, clean: Outputs, reached: Tensor) -> dict[str, list[bool]]
 
 
 def languages(samples: Samples) -> dict[str, list[Any]]:
-    """Of a model that detects languages: which one it took each sample for, and the true one where the ids begin with it ("it/...")."""
+    """Of a model that detects languages: which one it took each sample for, and the true one where the ids
+    begin with it ("it/...")."""
     known = getattr(samples.clean, "languages", None)
     if not known:
         return {}
     spoken = [name.partition("/")[0] if "/" in name else "" for name in samples.batch.ids]
-    true = {"language": [code if code in known else None for code in spoken]} if any(code in known for code in spoken) else {}
+    true = (
+        {"language": [code if code in known else None for code in spoken]}
+        if any(code in known for code in spoken)
+        else {}
+    )
     pairs = (("clean_language", samples.clean), ("adversarial_language", samples.adversarial))
-    return true | {column: [known[i] for i in getattr(outputs, "language_logits").argmax(1).tolist()] for column, outputs in pairs}  # noqa: B009
+    return true | {
+        column: [known[i] for i in getattr(outputs, "language_logits").argmax(1).tolist()]
+        for column, outputs in pairs
+    }  # noqa: B009

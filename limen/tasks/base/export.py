@@ -1,7 +1,8 @@
 """Adversarial sets that any other tool can read: every clean and adversarial sample as a file, and a table.
 
-adversarial/table.csv holds a line per sample: id, clean and adversarial (paths beside the table), text or label (the truth), target, what
-the model said of both, success, and every metric. The attack `imported` reads it back.
+adversarial/table.csv holds a line per sample: id, clean and adversarial (paths beside the table), text or
+label (the truth), target, what the model said of both, success, and every metric. The attack `imported` reads
+it back.
 """
 
 import csv
@@ -20,12 +21,17 @@ from limen.images.files import write_picture
 
 Export = Literal["flac", "wav"]
 
-SPOKEN = {"label": "text", "clean_prediction": "clean_transcript", "adversarial_prediction": "adversarial_transcript"}
+SPOKEN = {
+    "label": "text",
+    "clean_prediction": "clean_transcript",
+    "adversarial_prediction": "adversarial_transcript",
+}
 """What the columns of a recogniser's table are called."""
 
 
 class Exporter:
-    """Writes the files of each batch as it comes, and the table at the end. Clips have 16 bits; pictures become PNG, with 8."""
+    """Writes the files of each batch as it comes, and the table at the end. Clips have 16 bits; pictures
+    become PNG, with 8."""
 
     def __init__(self, folder: Path, form: Export):
         self.folder, self.form = folder / "adversarial", form
@@ -41,7 +47,9 @@ class Exporter:
                 path = self.folder / which / name
                 write_clip(path, x, _rate_hz(samples)) if clip else write_picture(path, x)
             files = {"id": row["id"], "clean": f"clean/{name}", "adversarial": f"adversarial/{name}"}
-            self.rows.append(files | {renamed.get(k, k): v for k, v in row.items() if k not in ("id", "missing")})
+            self.rows.append(
+                files | {renamed.get(k, k): v for k, v in row.items() if k not in ("id", "missing")}
+            )
 
     def close(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -52,8 +60,13 @@ class Exporter:
         write_atomic(self.folder / "table.csv", text.getvalue().encode())
 
     def _name(self, identity: str) -> str:
-        """The id as a file name that every system takes; two ids that would share one are told apart by a hash."""
-        stem = identity[: -len(Path(identity).suffix)] if Path(identity).suffix.lower() in (*SUFFIXES, ".png", ".jpg") else identity
+        """The id as a file name that every system takes; two ids that would share one are told apart by a
+        hash."""
+        stem = (
+            identity[: -len(Path(identity).suffix)]
+            if Path(identity).suffix.lower() in (*SUFFIXES, ".png", ".jpg")
+            else identity
+        )
         name = re.sub(r"[^A-Za-z0-9._-]+", "_", stem).strip("._")[:100] or "sample"
         if name.lower() in self.names:
             name += f"-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"

@@ -1,4 +1,5 @@
-"""White Gaussian noise of the same energy: the control that says whether it is the attack or any change of this size that does the harm."""
+"""White Gaussian noise of the same energy: the control that says whether it is the attack or any change of
+this size that does the harm."""
 
 from collections.abc import Sequence
 
@@ -16,8 +17,9 @@ TRIES, TOLERANCE = 30, 1e-6
 def equal_noise(batch: Batch, x_adv: Tensor, streams: Sequence[torch.Generator], store: Store) -> Tensor:
     """x + s n, cut to the range and stored, with the s per sample for which ||change||_2 is that of x_adv.
 
-    Cutting and rounding change the norm, so s is found by s <- s * wanted / found: found / s only falls as s grows, and the steps of
-    rounding are small beside the whole. Where even the largest change the range allows is too small, it is the largest.
+    Cutting and rounding change the norm, so s is found by s <- s * wanted / found: found / s only falls as s
+    grows, and the steps of rounding are small beside the whole. Where even the largest change the range
+    allows is too small, it is the largest.
     """
     low, high = BOUNDS[batch.kind]
     mask = valid(batch.x, batch.lengths)
@@ -29,7 +31,10 @@ def equal_noise(batch: Batch, x_adv: Tensor, streams: Sequence[torch.Generator],
         tried = quantise((batch.x + noise * expand(scale, noise).to(noise)).clamp(low, high), store)
         found = _norm(tried - batch.x, mask)
         nearer = left & ((found - wanted).abs() < error)
-        out, error = torch.where(expand(nearer, tried), tried, out), torch.where(nearer, (found - wanted).abs(), error)
+        out, error = (
+            torch.where(expand(nearer, tried), tried, out),
+            torch.where(nearer, (found - wanted).abs(), error),
+        )
         left = error > TOLERANCE * wanted  # who is there stays, whatever the others still need
         if not bool(left.any()):
             break

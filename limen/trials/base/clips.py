@@ -11,25 +11,46 @@ class Clips(ItemTrials):
     conditions: list[str] | None = None
     """Conditions that are heard; null: all an item has."""
     each: Literal["all", "one"] = "all"
-    """all: every item in each of its conditions. one: every item in one of them, in turn over items and listeners."""
+    """all: every item in each of its conditions. one: every item in one of them, in turn over items and
+    listeners."""
 
 
 def clips(
-    kind: str, listener: Listener, options: Clips, widgets: Sequence[Widget], truth: Callable[[Any], dict[str, str]] = lambda item: {}
+    kind: str,
+    listener: Listener,
+    options: Clips,
+    widgets: Sequence[Widget],
+    truth: Callable[[Any], dict[str, str]] = lambda item: {},
 ) -> list[Screen]:
     """A screen per clip; `truth` gives the right answers about an item."""
 
     def cases(items: Sequence[Any]) -> list[tuple[Any, list[str]]]:
-        heard = [(item, [c for c in item.files if options.conditions is None or c in options.conditions]) for item in items]
+        heard = [
+            (item, [c for c in item.files if options.conditions is None or c in options.conditions])
+            for item in items
+        ]
         heard = [(item, conditions) for item, conditions in heard if conditions]
-        return heard if options.each == "one" else [(item, [c]) for item, conditions in heard for c in conditions]
+        return (
+            heard
+            if options.each == "one"
+            else [(item, [c]) for item, conditions in heard for c in conditions]
+        )
 
     def screen(case: tuple[Any, list[str]], turn: int, role: Role) -> Screen:
         item, conditions = case
         condition = conditions[turn % len(conditions)]
         sounds = (Sound("Clip", Stimulus(item.files[condition]), condition),)
-        return Screen(kind, role, options.title, options.text, sounds, tuple(widgets), options.plays, truth=truth(item),
-                      facts=facts(item, condition, sounds))  # fmt: skip
+        return Screen(
+            kind,
+            role,
+            options.title,
+            options.text,
+            sounds,
+            tuple(widgets),
+            options.plays,
+            truth=truth(item),
+            facts=facts(item, condition, sounds),
+        )
 
     return session(kind, listener, options, cases, screen)
 

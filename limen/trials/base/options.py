@@ -33,8 +33,9 @@ class Trials(Page):
     where: dict[str, Factor] = Field(default_factory=dict)
     """Only items with these factors: {part: 1}."""
     plays: int | None = Field(default=None, ge=1)
-    """How often each sound may be played; null: as often as one likes. A play is one start, or one more time round of a loop. Where one
-    can switch between k sounds, that makes k times as many plays for all together, and switching uses up none."""
+    """How often each sound may be played; null: as often as one likes. A play is one start, or one more time
+    round of a loop. Where one can switch between k sounds, that makes k times as many plays for all together,
+    and switching uses up none."""
     teaching: int = Field(default=0, ge=0, le=MOST_TRIALS)
     """So many trials first, with the right answer told afterwards; they do not count."""
     pause_every: int | None = Field(default=None, ge=1)
@@ -45,24 +46,31 @@ class ItemTrials(Trials):
     """What the trial types share that go through a list of items."""
 
     trials: int | None = Field(default=None, ge=1, le=MOST_TRIALS)
-    """How many each listener gets; the next one goes on where the last one ended, so all come up equally often. null: all there are."""
+    """How many each listener gets; the next one goes on where the last one ended, so all come up equally
+    often. null: all there are."""
     order: Literal["random", "latin", "file"] = "random"
-    """random: each listener's own. latin: rows of a balanced Latin square, one after another. file: as in the study file."""
+    """random: each listener's own. latin: rows of a balanced Latin square, one after another. file: as in the
+    study file."""
     sentinels: dict[str, Factor] = Field(default_factory=dict)
-    """Items with these factors are mixed in as sentinels, whose right answer nobody should miss: {part: sentinel}. Default: none are."""
+    """Items with these factors are mixed in as sentinels, whose right answer nobody should miss: {part:
+    sentinel}. Default: none are."""
 
 
 class ComparedTrials(ItemTrials):
     """What the trial types share that compare versions of one clip."""
 
     switch: bool = True
-    """While a sound plays, another one can be switched to at the same place. false: each starts from its beginning."""
+    """While a sound plays, another one can be switched to at the same place. false: each starts from its
+    beginning."""
 
 
 def refuse_many(who: str, count: int) -> None:
     """A UserError instead of more screens than a listener can go through; asked before they are made."""
     if count > MOST_SCREENS:
-        raise UserError(f"{who}: a listener would meet {count:,} screens, and at most {MOST_SCREENS:,} are made. Give fewer trials.")
+        raise UserError(
+            f"{who}: a listener would meet {count:,} screens, and at most {MOST_SCREENS:,} are made. Give "
+            "fewer trials."
+        )
 
 
 def chosen(items: Sequence[Any], where: Mapping[str, Factor]) -> list[Any]:
@@ -79,8 +87,9 @@ def session(
 ) -> list[Screen]:
     """Teaching trials, then trials in the order asked for with sentinels among them, and breaks.
 
-    `cases` turns items into things to ask about. `make(case, turn, role)` gives a screen; turn counts on from case to case and from
-    listener to listener, so what is taken from it modulo something (which condition, what X is) is balanced over both.
+    `cases` turns items into things to ask about. `make(case, turn, role)` gives a screen; turn counts on from
+    case to case and from listener to listener, so what is taken from it modulo something (which condition,
+    what X is) is balanced over both.
     """
     sentinels = cases(chosen(listener.items, options.sentinels)) if options.sentinels else []
     every = [c for c in cases(chosen(listener.items, options.where)) if c not in sentinels]
@@ -97,20 +106,25 @@ def session(
         listener.random.shuffle(turns)
     screens = [make(every[at], at + again, "trial") for at, again in turns]
     for case in sentinels:
-        screens.insert(listener.random.randint(0, len(screens)), make(case, listener.random.randrange(1 << 30), "sentinel"))
+        screens.insert(
+            listener.random.randint(0, len(screens)),
+            make(case, listener.random.randrange(1 << 30), "sentinel"),
+        )
     # what a listener is taught with should not come again, if there is enough
     fresh = [c for k, c in enumerate(every) if k not in {at for at, _ in turns}]
     pool = fresh if len(fresh) >= options.teaching else every
     teach = [
-        make(pool[k % len(pool)], listener.random.randrange(1 << 30), "teaching") for k in _drawn(listener, options.teaching, len(pool))
+        make(pool[k % len(pool)], listener.random.randrange(1 << 30), "teaching")
+        for k in _drawn(listener, options.teaching, len(pool))
     ]
     return [*map(taught, teach), *with_pauses(screens, options)]
 
 
 def _back(n: int, cases: int, row: int) -> int:
-    """What a row of the Latin square takes from the turns of its trials. Rows move cases on by one place a listener, and turns move on too:
-    added up, a place would have one turn modulo 2 for all listeners, and with it one condition. Half as fast backwards, each place and each
-    case still get all turns equally often, whatever they are taken modulo. If n and cases do not divide, neither is tied."""
+    """What a row of the Latin square takes from the turns of its trials. Rows move cases on by one place a
+    listener, and turns move on too: added up, a place would have one turn modulo 2 for all listeners, and
+    with it one condition. Half as fast backwards, each place and each case still get all turns equally often,
+    whatever they are taken modulo. If n and cases do not divide, neither is tied."""
     if n % cases and cases % n:
         return 0
     rounds = row * n // cases
@@ -136,7 +150,13 @@ def pause_screen(text: str, title: str = "A break") -> Screen:
 
 def facts(item: Any, condition: str, sounds: Sequence[Sound], **more: Any) -> dict[str, Any]:
     """What the results are sorted by: the item's factors, then what every screen has."""
-    return {**item.factors, "item": item.id, "condition": condition, "sounds": {s.label: s.condition for s in sounds}, **more}
+    return {
+        **item.factors,
+        "item": item.id,
+        "condition": condition,
+        "sounds": {s.label: s.condition for s in sounds},
+        **more,
+    }
 
 
 def _drawn(listener: Listener, n: int, size: int) -> list[int]:
@@ -147,5 +167,9 @@ def _drawn(listener: Listener, n: int, size: int) -> list[int]:
 
 def _needed(options: ItemTrials) -> str:
     conditions = getattr(options, "conditions", None)
-    wanted = f"files of the conditions {', '.join(conditions)}" if conditions else "items with files of enough conditions"
+    wanted = (
+        f"files of the conditions {', '.join(conditions)}"
+        if conditions
+        else "items with files of enough conditions"
+    )
     return wanted + (f" and the factors {dict(options.where)}" if options.where else "")

@@ -1,7 +1,7 @@
 """What a listener meets: one screen at a time, with sounds to play and a few widgets to answer with.
 
-A trial type makes screens from the items of a study. Everything a page may know is in `Screen.public`; what X is, file names, conditions
-and right answers stay on the server.
+A trial type makes screens from the items of a study. Everything a page may know is in `Screen.public`; what X
+is, file names, conditions and right answers stay on the server.
 """
 
 import random
@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Any, Literal
 
 Role = Literal["page", "check", "teaching", "trial", "sentinel", "catch"]
-"""What a screen is for. Only a trial counts in the results; checks, sentinels and catch trials feed the exclusion rules."""
+"""What a screen is for. Only a trial counts in the results; checks, sentinels and catch trials feed the
+exclusion rules."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class Stimulus:
     """Recipe of a sound: a file of the study, then effects in order."""
 
     file: str
-    """Relative to the folder of the study file; "limen:loud", "limen:soft", "limen:tone:normal", "limen:tone:quiet" and
-    "limen:tone:antiphase" are sounds that we make."""
+    """Relative to the folder of the study file; "limen:loud", "limen:soft", "limen:tone:normal",
+    "limen:tone:quiet" and "limen:tone:antiphase" are sounds that we make."""
     effects: tuple[Effect, ...] = ()
 
 
@@ -42,7 +43,8 @@ class Sound:
     condition: str = ""
     """Which condition of its item it plays; secret."""
     rated: bool = True
-    """Whether a widget with `each_sound` asks about it; the reference of MUSHRA is only there to compare with."""
+    """Whether a widget with `each_sound` asks about it; the reference of MUSHRA is only there to compare
+    with."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ class Widget:
     longest: int = 2000
     """Of `type`: most characters."""
     other: str = ""
-    """Of `choose`: label of a free answer beside the choices; the answer is then "other:" and what was typed."""
+    """Of `choose`: label of a free answer beside the choices; the answer is then "other:" and what was
+    typed."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +110,16 @@ class Screen:
     """Label of a button that ends the study instead of an answer: "I do not agree". Empty: there is none."""
 
     def over_limit(self, plays: Sequence[int]) -> int:
-        """Plays beyond the limit, from those of each sound. A play is one start, or one more time round of a loop; switching meanwhile is
-        part of the same play, so where one can switch the plays belong to all sounds together."""
+        """Plays beyond the limit, from those of each sound. A play is one start, or one more time round of a
+        loop; switching meanwhile is part of the same play, so where one can switch the plays belong to all
+        sounds together."""
         if self.plays is None:
             return 0
-        return max(0, sum(plays) - self.plays * len(self.sounds)) if self.switch else sum(max(0, n - self.plays) for n in plays)
+        return (
+            max(0, sum(plays) - self.plays * len(self.sounds))
+            if self.switch
+            else sum(max(0, n - self.plays) for n in plays)
+        )
 
     def public(self) -> dict[str, Any]:
         """What a page may know; the addresses of the sounds are added by the server."""
@@ -136,15 +144,20 @@ class Screen:
         """With the open strengths of its effects set."""
 
         def heard(sound: Sound) -> Sound:
-            effects = tuple(replace(e, strength=strength) if e.strength is None else e for e in sound.stimulus.effects)
+            effects = tuple(
+                replace(e, strength=strength) if e.strength is None else e for e in sound.stimulus.effects
+            )
             return replace(sound, stimulus=replace(sound.stimulus, effects=effects))
 
-        return replace(self, sounds=tuple(map(heard, self.sounds)), facts={**self.facts, "strength": strength})
+        return replace(
+            self, sounds=tuple(map(heard, self.sounds)), facts={**self.facts, "strength": strength}
+        )
 
 
 @dataclass(frozen=True)
 class Listener:
-    """What a trial type may draw on: the items this listener is to hear, and chance of this listener's and this step's own."""
+    """What a trial type may draw on: the items this listener is to hear, and chance of this listener's and
+    this step's own."""
 
     number: int
     """Counts the listeners of the study from 0, within their cell: the row of a Latin square."""
@@ -169,8 +182,8 @@ def choices(*values: str) -> tuple[Choice, ...]:
 
 
 def latin_row(n: int, row: int) -> list[int]:
-    """Row of a Williams square (Williams 1949, https://doi.org/10.1071/CH9490149): over its rows, n if n is even, else 2 n, every number
-    stands equally often in every place and follows every other equally often."""
+    """Row of a Williams square (Williams 1949, https://doi.org/10.1071/CH9490149): over its rows, n if n is
+    even, else 2 n, every number stands equally often in every place and follows every other equally often."""
     first = [(i + 1) // 2 if i % 2 else (n - i // 2) % n for i in range(n)]
     order = [(v + row) % n for v in first]
     return order[::-1] if n % 2 and (row // n) % 2 else order
