@@ -58,10 +58,9 @@ def main() -> None:
             one, other = (torch.stack(left[library]) for library in left)
             print(
                 f"{'adversarially trained' if robust else 'undefended'}, {name}: of {one.numel()} robust "
-                f"{int(one.sum())} (limen) and "
-                f"{int(other.sum())} (pyautoattack), otherwise judged {int((one != other).sum())}; robust "
-                "per seed "
-                f"{one.sum(1).tolist()} and {other.sum(1).tolist()}",
+                f"{int(one.sum())} (limen) and {int(other.sum())} (pyautoattack), otherwise judged "
+                f"{int((one != other).sum())}; robust per seed {one.sum(1).tolist()} and "
+                f"{other.sum(1).tolist()}",
                 flush=True,
             )
 

@@ -144,7 +144,7 @@ def strength(row: Row) -> str:
 
 
 def cells(row: Row) -> list[str]:
-    show = lambda v: f"{sorted(v)[len(v) // 2]:.2f}" + (f" ({min(v):.2f}–{max(v):.2f})" if len(v) > 1 else "")  # noqa: E731
+    show = lambda v: f"{sorted(v)[len(v) // 2]:.2f}" + (f" ({min(v):.2f}–{max(v):.2f})" if len(v) > 1 else "")
     left = "yes" if row.grads_left else "no"
     return [
         row.attack,

@@ -227,10 +227,8 @@ def line(row: dict[str, Any]) -> str:
 def page(rows: list[dict[str, Any]], arrive_s: float, think_s: tuple[float, float]) -> str:
     head = (
         "| listeners at once | kills | finished | answers acknowledged | lost | doubled | requests sent "
-        "again | answers per s "
-        "| p50, ms | p95, ms | p99, ms | p99.9, ms | sound p50, ms | sound p99, ms | server, share of one "
-        "core "
-        "| other work, cores |\n" + "|---" * 16 + "|"
+        "again | answers per s | p50, ms | p95, ms | p99, ms | p99.9, ms | sound p50, ms | sound p99, ms | "
+        "server, share of one core | other work, cores |\n" + "|---" * 16 + "|"
     )
     parts = ("fastapi", "uvicorn", "sqlalchemy", "httptools", "uvloop")
     return f"""# Listening studies under load

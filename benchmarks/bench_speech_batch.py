@@ -87,8 +87,8 @@ def main(steps: int) -> None:
             )
             name = f"{spec['name']}{' (CTC head)' if 'head' in spec else ''}"
             row = (
-                f"| {name} | {label} | {min(single):.2f} | {min(whole):.2f} | "
-                f"{min(single) / min(whole):.1f} | {apart:.1e} | "
+                f"| {name} | {label} | {min(single):.2f} | {min(whole):.2f} | {min(single) / min(whole):.1f} "
+                f"| {apart:.1e} | "
             )
             row += f"{'yes' if same else 'no'} |\n"
             print(row, end="", flush=True)

@@ -199,11 +199,9 @@ def _warn_if_blind(attacked: Attacked) -> None:
     if bool(calls.backward.any()) and torch.equal(calls.dead, calls.backward):
         warnings.warn(
             "Every gradient of the model was zero or not finite, so the attack searched blindly and its "
-            "result says nothing of "
-            "the model's robustness. Let gradients through the module (no torch.no_grad, detach or rounding "
-            "between x and "
-            "logits), name a transform that has none as the defense bpda, or use an attack without "
-            "gradients (square).",
+            "result says nothing of the model's robustness. Let gradients through the module (no "
+            "torch.no_grad, detach or rounding between x and logits), name a transform that has none as the "
+            "defense bpda, or use an attack without gradients (square).",
             stacklevel=3,
         )
 
@@ -225,8 +223,7 @@ def _crafting(model: Model, samples: Any, attacked: Batch, seed: int) -> Batch:
     if batch.kind == "picture" and batch.x.shape[1:] != attacked.x.shape[1:]:
         raise UserError(
             f"crafting: the samples must have the shape of those attacked, {tuple(attacked.x.shape[1:])}, "
-            "got "
-            f"{tuple(batch.x.shape[1:])}."
+            f"got {tuple(batch.x.shape[1:])}."
         )
     return batch
 

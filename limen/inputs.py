@@ -73,8 +73,7 @@ def _tensor(values: Any, name: str) -> Tensor:
         if isinstance(values, list | tuple) and all(isinstance(one, Tensor) for one in values):
             raise UserError(
                 f"{name} must be one tensor, got {len(values)} in a {type(values).__name__}. Samples of one "
-                "shape become one "
-                f"by torch.stack({name})."
+                f"shape become one by torch.stack({name})."
             ) from None
         got = f"{type(values).__name__}{f' of {values.dtype}' if isinstance(values, np.ndarray) else ''}"
         raise UserError(f"{name} must be a tensor or an array, got {got}.") from None

@@ -211,8 +211,10 @@ def test_on_a_linear_model_it_succeeds_just_outside_the_exact_radius(name, norm)
     for goal in ({}, {"goal": {"name": "target_class", "target": 1}}):
         options = {**(promise.options or {}).get(norm, {}), **goal}
         result, refusal = attempt(
-            lambda: run(name, model, batch, {"name": norm, "eps": promise.outside * radius}, options)
-        )  # noqa: B023
+            lambda options=options: run(
+                name, model, batch, {"name": norm, "eps": promise.outside * radius}, options
+            )
+        )
         assert "takes no target" in refusal if refusal else result.success.all()
 
 
@@ -285,7 +287,7 @@ def test_whoever_was_fooled_within_the_budget_on_the_way_comes_back_fooled(name,
 
         return asked
 
-    for method in ("gradient", "look"):
+    for method in ("gradient", "evaluate"):
         monkeypatch.setattr(Problem, method, watched(getattr(Problem, method)))
     result = run(name, model, batch, LINF, {**QUICK.get(name, {}), **options})
     assert result.success[seen].all()

@@ -86,7 +86,7 @@ def test_an_unknown_name_gets_a_suggestion_and_the_list(kind):
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_a_data_set_gives_samples_in_natural_range_with_ids_in_a_seeded_order(name):
     component = load("data", name)
-    make = lambda **options: component.function(component.parse(options))  # noqa: E731
+    make = lambda **options: component.function(component.parse(options))
     data = make(limit=6)
     assert isinstance(data, Dataset)
     samples = list(data)

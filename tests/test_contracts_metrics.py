@@ -74,7 +74,7 @@ def rows_of(samples: Samples, i: int) -> Samples:
     """Sample i alone, its padding cut off."""
     index = torch.tensor([i])
     batch = samples.batch.rows(index)
-    pick = lambda o: o[index] if isinstance(o, Tensor) else o.rows(index)  # noqa: E731
+    pick = lambda o: o[index] if isinstance(o, Tensor) else o.rows(index)
     n = samples.batch.x.shape[-1] if batch.lengths is None else int(batch.lengths[0])
     return replace(
         samples,

@@ -31,15 +31,13 @@ def alone(spec: Spec) -> tuple[Component, Options]:
     ):
         raise UserError(
             "The attacks of a cascade share its goal, budget, precision, through and draws, but "
-            f"{', '.join(sorted(extra))} "
-            f"came with {spec.get('name')}. Set it on the cascade."
+            f"{', '.join(sorted(extra))} came with {spec.get('name')}. Set it on the cascade."
         )
     component, options = parse("attacks", spec)
     if hasattr(component.module, "craft"):
         raise UserError(
             f"The attack {component.name} is universal: it is crafted once, on other samples, and cannot be "
-            "one of several. "
-            "Run it as an attack of its own."
+            "one of several. Run it as an attack of its own."
         )
     return component, options
 

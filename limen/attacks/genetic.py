@@ -155,7 +155,7 @@ def _next(herd: Population, options: Genetic) -> Population:
     score, reached = _look(herd.problem, children, options.at_once)
     gain, spread = (score.amax(1) - herd.score[:, 0]).clamp_min(0), herd.score.std(1)
     rate = torch.where(gain > 0, options.mutation * spread / gain, torch.inf).clamp(max=options.mutation_most)
-    join = lambda old, new: torch.cat([old[:, : options.elite], new], 1)  # noqa: E731
+    join = lambda old, new: torch.cat([old[:, : options.elite], new], 1)
     return Population(
         herd.problem,
         herd.rows,

@@ -98,7 +98,7 @@ def _hot_minus_cold(logits: Outputs, problem: Problem, rank: Tensor) -> Tensor:
 def _line_search(problem: Problem, eta: Tensor, options: HotCold) -> tuple[Tensor, Tensor]:
     """The nearest point found along eta that reaches the goal, and of which samples there is one."""
     eta = eta * expand(shares(room(problem, "linf"), eta.flatten(1).abs().amax(1)), eta)
-    point = lambda rows, s: problem.rows(rows).project(problem.x[rows] + expand(s, eta) * eta[rows])  # noqa: E731
+    point = lambda rows, s: problem.rows(rows).project(problem.x[rows] + expand(s, eta) * eta[rows])
     far = problem.x.new_full((len(problem),), torch.inf)
     left = torch.arange(len(problem), device=far.device)
     for doubling in range(DOUBLINGS + 1):

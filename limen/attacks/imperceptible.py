@@ -60,8 +60,7 @@ def imperceptible(problem: Problem, options: Imperceptible) -> Tensor:
     if problem.model.kind != "clip":
         raise UserError(
             "The attack imperceptible hides sounds under sounds: it needs clips, but this model takes "
-            "pictures. "
-            "Use cw_l2 or cw."
+            "pictures. Use cw_l2 or cw."
         )
     if rate_hz is None:
         raise UserError(

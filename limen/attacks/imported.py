@@ -48,8 +48,8 @@ def imported(problem: Problem, options: Imported) -> Tensor:
             some = ", ".join(list(files)[:3])
             raise UserError(
                 f"{options.table}: has no row with the id {name!r}. Its ids: "
-                f"{some}{', ...' if len(files) > 3 else ''}. "
-                "The data must be the one the set was made from, or the table's own clean files."
+                f"{some}{', ...' if len(files) > 3 else ''}. The data must be the one the set was made from, "
+                "or the table's own clean files."
             )
         if problem.x.dim() == 2:
             n = problem.x.shape[1] if problem.lengths is None else int(problem.lengths[i])
@@ -93,8 +93,7 @@ def _clip(path: Path, n: int, rate_hz: int | None) -> Tensor:
     if len(x) != n:
         raise UserError(
             f"{path}: has {len(x)} samples, but the clean clip has {n}: they cannot be compared sample by "
-            "sample. "
-            "Export the set with its clean clips, or judge it as data of its own, without an attack."
+            "sample. Export the set with its clean clips, or judge it as data of its own, without an attack."
         )
     return x
 

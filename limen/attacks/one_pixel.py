@@ -103,7 +103,7 @@ def _next(herd: Population, options: OnePixel) -> Population:
     if options.base == "best":
         one = herd.score.argmax(1, keepdim=True).expand_as(one)
     row = torch.arange(b, device=one.device)[:, None]
-    of = lambda i: herd.members[row, i]  # noqa: E731
+    of = lambda i: herd.members[row, i]
     children = of(one) + DIFFERENTIAL * (of(two) - of(three))
     # what leaves the picture or the range comes back somewhere: pressed to the edge, whole populations would
     # end there
@@ -111,7 +111,7 @@ def _next(herd: Population, options: OnePixel) -> Population:
     children = torch.where((children < 0) | (children > 1), fresh, children)
     score, reached = scored(herd.problem, _painted(herd.problem, children))
     better = (score > herd.score) | reached
-    pick = lambda new, old: torch.where(better.view(b, p, *[1] * (old.dim() - 2)), new, old)  # noqa: E731
+    pick = lambda new, old: torch.where(better.view(b, p, *[1] * (old.dim() - 2)), new, old)
     return replace(
         herd,
         members=pick(children, herd.members),

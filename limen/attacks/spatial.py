@@ -120,8 +120,10 @@ def _climb(problem: Problem, options: Spatial, best: Best) -> None:
     size = min(1.0, 5 / options.steps)
     for step in range(options.steps):
         gradient, loss, reached = active.gradient(
-            where, loss=active.goal.margin, through=lambda p: _moved(active, p, options)
-        )  # noqa: B023
+            where,
+            loss=active.goal.margin,
+            through=lambda p: _moved(active, p, options),  # noqa: B023
+        )
         best.take(left, _moved(active, where, options), loss, reached)
         if problem.certain and bool(reached.any()):
             stay = ~reached

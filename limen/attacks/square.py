@@ -250,7 +250,7 @@ def _changed(active: Problem, x_adv: Tensor, moves: _Moves, n: int) -> tuple[Ten
         )
     else:
         p, tiny = 1 if isinstance(ball, L1Ball) else 2, torch.finfo(x.dtype).tiny
-        mass = lambda t: t.abs().pow(p).sum(2, keepdim=True)  # noqa: E731
+        mass = lambda t: t.abs().pow(p).sum(2, keepdim=True)
         before = mass(delta)
         free = (ball.radius**p - before.sum((1, 2))).clamp_min(0) / channels
         pattern = (

@@ -86,8 +86,7 @@ def uap_hc(problem: Problem, options: UAPHC, crafted: dict[str, Tensor]) -> Tens
             )
             raise UserError(
                 f"uap_hc has no perturbation for class {c}: it was crafted on samples of the classes "
-                f"{known}. "
-                "Craft it on samples of every class."
+                f"{known}. Craft it on samples of every class."
             )
         rows = (y == c).nonzero().squeeze(1)
         x_adv[rows] = Shape(crafted[f"perturbation_{c}"], crafted[f"radius_{c}"].to(problem.x)).on(

@@ -4,7 +4,8 @@ https://arxiv.org/abs/2008.02883 (Frank-Wolfe):
 
     x_adv = what arrives under a plan P >= 0:   sum_j P_ij = x_i,   x_adv_j = sum_i P_ij <= high,
         sum_ij P_ij |i - j| <= eps * sum_i x_i
-    S     = the plan that raises the linearised loss most:  source i sends all it has to  argmax_j  g_j - mu_j - lambda |i - j|
+    S     = the plan that raises the linearised loss most:
+        source i sends all it has to  argmax_j  g_j - mu_j - lambda |i - j|
     P     <- P + 2 / (t + 2) * (S - P),         t = 0, 1, ...
 
 |i - j| is the distance in pixels, g the gradient at x_adv and lambda the price at which S costs what is

@@ -60,8 +60,7 @@ def read_clip(path: str | Path, rate_hz: int) -> Tensor:
             if promised * file.channels > MOST_SAMPLES:
                 raise UserError(
                     f"{path}: its header promises {promised:,} frames of {file.channels} channels; at most "
-                    f"{MOST_SAMPLES:,} "
-                    "samples are read. Cut the recording into clips."
+                    f"{MOST_SAMPLES:,} samples are read. Cut the recording into clips."
                 )
             samples = file.read(dtype="float32", always_2d=True)
     except (RuntimeError, OSError) as error:  # LibsndfileError is a RuntimeError

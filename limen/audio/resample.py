@@ -42,9 +42,9 @@ def resample(x: Tensor, from_hz: int, to_hz: int) -> Tensor:
     frames = -(-x.shape[-1] * up // down)
     if max(up, down) > FINEST or frames > LONGEST:
         raise UserError(
-            f"A clip of {x.shape[-1]:,} samples at {from_hz:,} Hz cannot be brought to {to_hz:,} Hz: at "
-            f"most {LONGEST:,} "
-            f"samples are made, and {from_hz} / {to_hz} in lowest terms must stay below {FINEST:,}."
+            f"A clip of {x.shape[-1]:,} samples at {from_hz:,} Hz cannot be brought to {to_hz:,} Hz: at most "
+            f"{LONGEST:,} samples are made, and {from_hz} / {to_hz} in lowest terms must stay below "
+            f"{FINEST:,}."
         )
     blocks = -(-frames // up)
     rows = x.reshape(-1, 1, x.shape[-1])

@@ -116,8 +116,8 @@ def _package() -> tuple[str, Path]:
         import espeakng_loader
     except ImportError:
         raise UserError(
-            "Speech synthesis needs the package espeakng-loader, which is not installed. "
-            "Install it: pip install espeakng-loader"
+            "Speech synthesis needs the package espeakng-loader, which is not installed. Install it: pip "
+            "install espeakng-loader"
         ) from None
     return espeakng_loader.get_library_path(), Path(espeakng_loader.get_data_path())
 

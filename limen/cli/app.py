@@ -197,8 +197,7 @@ def plan(
     )
     out.print(
         f"{len(cells)} cells, about {total(spans, jobs, start + estimate.opened)} on this machine with "
-        f"{how}, "
-        "metrics, audits and the report included",
+        f"{how}, metrics, audits and the report included",
         soft_wrap=True,
     )
     for failure in failures:

@@ -132,8 +132,7 @@ def serve(
         typer.Option(
             min=1,
             help="How many may take part at once from one address: give the size of a classroom or "
-            "laboratory that shares one. "
-            "Default: a tenth of the study's listeners, at least 3.",
+            "laboratory that shares one. Default: a tenth of the study's listeners, at least 3.",
         ),
     ] = None,
     patience: Annotated[
@@ -157,8 +156,7 @@ def serve(
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise UserError(
             f"--token: got {len(token)} characters, expected at least {SHORTEST_TOKEN}: anybody may try one "
-            "at /admin. Without the option "
-            "the database has a long one of its own."
+            "at /admin. Without the option the database has a long one of its own."
         )
     _package("uvicorn")
     from limen.listening.checks.check import check_study
@@ -285,8 +283,7 @@ def export(
         Path | None,
         typer.Option(
             help="Also write this file, of personal data: who took part, with recruitment parameters, "
-            "completion codes, times, "
-            "demographics and comments."
+            "completion codes, times, demographics and comments."
         ),
     ] = None,
     events: Annotated[

@@ -52,7 +52,7 @@ class Batch:
         )
 
     def to(self, device: torch.device | str) -> "Batch":
-        move = lambda t: t.to(device) if isinstance(t, Tensor) else t  # noqa: E731
+        move = lambda t: t.to(device) if isinstance(t, Tensor) else t
         return replace(self, x=self.x.to(device), y=move(self.y), lengths=move(self.lengths))
 
 

@@ -91,8 +91,7 @@ WORDS = {
     name: tuple(words.split())
     for name, words in {
         "thing": "door window box bottle book letter table garden bridge lamp kettle camera clock engine "
-        "picture mirror ladder key wallet "
-        "basket blanket cupboard fence machine",
+        "picture mirror ladder key wallet basket blanket cupboard fence machine",
         "do": "open close move check clean paint fix sell carry hide lift watch find bring keep",
         "did": "opened closed moved checked cleaned painted fixed sold carried found dropped broke forgot "
         "wanted noticed",
@@ -109,8 +108,7 @@ WORDS = {
         "mood": "happy tired angry hungry busy late sad afraid proud alone",
         "weather": "cold warm raining snowing windy cloudy foggy dark sunny",
         "time": "now today tonight tomorrow again later yesterday soon early on_monday on_friday "
-        "every_morning "
-        "after_lunch before_dinner",
+        "every_morning after_lunch before_dinner",
         "colour": "black white green yellow brown purple grey orange silver",
         "clothes": "shoes gloves shirts socks glasses jackets boots trousers",
         "food": "bread cheese coffee water milk sugar butter apples soup rice honey chicken salad chocolate "

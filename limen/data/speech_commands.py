@@ -63,8 +63,7 @@ def speech_commands(options: SpeechCommands) -> Dataset:
     if not wanted:
         raise UserError(
             f"speech_commands: {folder} holds no file of the words {', '.join(options.words)} for the split "
-            f"{options.split}; "
-            "folders named after words, with .wav files, were expected."
+            f"{options.split}; folders named after words, with .wav files, were expected."
         )
     unknown = math.ceil(len(wanted) * options.unknown_percent / 100)
     others = sorted(others, key=lambda pair: seeds.number(0, "unknown", _identity(pair[0])))[:unknown]

@@ -83,9 +83,8 @@ def transcripts(options: Transcripts) -> Dataset:
     if not lines:
         raise UserError(
             f"transcripts: nothing for the split {options.split} was found in {path}. In a folder, audio "
-            "with a .txt of the same name "
-            "beside it or *.trans.txt files were expected; valid_fraction and test_fraction say what goes "
-            "where."
+            "with a .txt of the same name beside it or *.trans.txt files were expected; valid_fraction and "
+            "test_fraction say what goes where."
         )
 
     def load(line: Line) -> Sample:
@@ -138,8 +137,7 @@ def _folder_lines(folder: Path, options: Transcripts) -> tuple[list[Line], bool]
     if lines and all(line.text is None for line in lines):
         raise UserError(
             f"transcripts: {top} holds {len(lines)} audio files, but no transcript: a .txt of the same name "
-            "beside each, "
-            "or *.trans.txt files, were expected. If a table has the texts, name it as path."
+            "beside each, or *.trans.txt files, were expected. If a table has the texts, name it as path."
         )
     return lines, bool(splits)
 

@@ -45,8 +45,7 @@ class Cropped(Defended):
         if side > shorter:
             raise UserError(
                 f"The defense crop_rescale was asked for crops of {side} pixels, but the pictures have only "
-                f"{shorter}. "
-                f"Choose crop_size at most {shorter}, or leave it out."
+                f"{shorter}. Choose crop_size at most {shorter}, or leave it out."
             )
         return side
 

@@ -81,8 +81,7 @@ class CellFactory:
             if model.kind == "clip" and data.kind == "clip" and model.rate_hz not in (None, data.rate_hz):
                 raise UserError(
                     f"The model takes clips at {model.rate_hz} Hz, but the data {spec['name']} gives "
-                    f"{data.rate_hz} Hz "
-                    "and has no option rate_hz."
+                    f"{data.rate_hz} Hz and has no option rate_hz."
                 )
             self._data[key] = data
         return self._data[key]
@@ -126,7 +125,7 @@ class CellFactory:
                     else Ensemble(proxies, other["dropout"])
                 )
                 stop, stop_every = other["stop"] and self.model(other["stop"]), other["stop_every"]
-        part = lambda split, limit: self.data({**spec["net"]["data"], "split": split, "limit": limit}, model)  # noqa: E731
+        part = lambda split, limit: self.data({**spec["net"]["data"], "split": split, "limit": limit}, model)
         sees_defense = spec["defense"] if spec["attack_on_defense"] else None
         data_spec = {k: v for k, v in spec["net"]["data"].items() if k not in ("split", "limit")}
         key = json.dumps(

@@ -66,7 +66,7 @@ class Span:
             for u, n in ((86400, "days"), (3600, "h"), (60, "min"), (1, "s"))
             if high >= 2 * u or u == 1
         )
-        number = lambda seconds: f"{_rounded(seconds / unit):g}"  # noqa: E731
+        number = lambda seconds: f"{_rounded(seconds / unit):g}"
         first, last = number(low), number(high)
         if low < unit and unit > 1:  # 40 s to 3 min
             return f"{Span(low, low)} to {last} {name}"
@@ -188,7 +188,7 @@ class Estimate:
         attack = cell.attack or Attack.parse("pgd")
         with torch.no_grad(), evaluating(cell.attacked_model):
             problem = attack.pose(cell.attacked_model, batch, seed=cell.seed)
-            search = lambda part: part.gradient(part.x, confirm=False)[0]  # noqa: E731
+            search = lambda part: part.gradient(part.x, confirm=False)[0]
             times = [timed(lambda: in_threads(problem, search))]
             while len(times) < 5 and sum(times) < MOST_SECONDS / 2:
                 times.append(timed(lambda: in_threads(problem, search)))
@@ -246,7 +246,7 @@ class Estimate:
 def total(cells: Sequence[Span], jobs: int, start: float) -> Span:
     """A whole run: `start` seconds until a job is ready, cells side by side, and the report."""
     jobs = max(1, min(jobs, len(cells)))
-    side = lambda values: max(sum(values) / jobs, max(values, default=0.0))  # noqa: E731
+    side = lambda values: max(sum(values) / jobs, max(values, default=0.0))
     report = Span(*REPORT) + Span(*REPORT).times(len(cells) / 20)
     return Span(side([c.low for c in cells]), side([c.high for c in cells])) + report + Span(start, 3 * start)
 

@@ -146,7 +146,7 @@ def read_experiment(content: Mapping[str, Any], path: Path, limit: int | None = 
 def _limited(task: Any, limit: int) -> Any:
     if not isinstance(task, dict) or not isinstance(task.get("nets"), list):
         return task  # the schema says what is wrong with it
-    cut = lambda net: {**net, "data": {**net["data"], "limit": limit}}  # noqa: E731
+    cut = lambda net: {**net, "data": {**net["data"], "limit": limit}}
     return {
         **task,
         "nets": [

@@ -47,8 +47,7 @@ def _opened(path: Path, say: Callable[[str], None]) -> TextIO:
             file.close()
             raise UserError(
                 f"{path.parent} is being written by {holder}. Wait until it is done, stop it, or choose "
-                "another folder "
-                "with --out."
+                "another folder with --out."
             )
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):

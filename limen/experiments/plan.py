@@ -135,9 +135,8 @@ def check_size(counts: list[int]) -> None:
         largest = counts.index(max(counts))
         raise UserError(
             f"The plan has {sum(counts):,} cells, {counts[largest]:,} of them in tasks[{largest}] (nets x "
-            "defenses x attacks x "
-            f"values of the sweep); at most {MOST_CELLS:,} fit in a run. Shorten these lists, or split the "
-            "file."
+            f"defenses x attacks x values of the sweep); at most {MOST_CELLS:,} fit in a run. Shorten these "
+            "lists, or split the file."
         )
 
 
@@ -264,10 +263,8 @@ def _labels(net: Net, defense: dict[str, Any] | None, attack: dict[str, Any] | N
         if attack.get("through") and not attack.get("label"):
             words += f" through {' + '.join(_named(one)['name'] for one in attack['through'])}"
         if attack.get("surrogate") is not None and not attack.get("label"):
-            words += (
-                " on "
-                f"{attack['surrogate'].get('label') or ' + '.join(m['name'] for m in attack['surrogate']['models'])}"
-            )
+            surrogate = attack["surrogate"]
+            words += f" on {surrogate.get('label') or ' + '.join(m['name'] for m in surrogate['models'])}"
     return {
         "net": net.label or net.model["name"],
         "data": net.data["name"],

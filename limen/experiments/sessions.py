@@ -76,9 +76,8 @@ def _begin(experiment: Experiment, run: Path, resume: bool, say: Callable[[str],
         raise
     if others := [s for s in sessions if any(s.get(key) != now[key] for key in VERSION)]:
         say(
-            f"this run was begun with {_version(others[0])} and goes on with {_version(now)}; cells that "
-            "are done stay as they are, and "
-            "environment.json records both"
+            f"this run was begun with {_version(others[0])} and goes on with {_version(now)}; cells that are "
+            "done stay as they are, and environment.json records both"
         )
 
 
@@ -116,7 +115,7 @@ def _git() -> str | None:
     here = Path(limen.__file__)
     asked = lambda *words: subprocess.run(
         ["git", "-C", str(here.parent), *words], capture_output=True, text=True, check=True, timeout=10
-    )  # noqa: E731
+    )
     try:
         asked("ls-files", "--error-unmatch", here.name)
         return asked("rev-parse", "HEAD").stdout.strip()

@@ -122,9 +122,8 @@ def run_in_workers(
             pool.shutdown(wait=True, cancel_futures=True)
             if isinstance(error, BrokenProcessPool):
                 raise UserError(
-                    "A worker was ended by the system, often for lack of memory. Finished cells are kept: "
-                    "go on with --resume, "
-                    f"and fewer --jobs than {jobs} or a smaller batch_size."
+                    "A worker was ended by the system, often for lack of memory. Finished cells are kept: go "
+                    f"on with --resume, and fewer --jobs than {jobs} or a smaller batch_size."
                 ) from None
             raise
 

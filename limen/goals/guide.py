@@ -148,7 +148,6 @@ def _draw(pool: Batch, label: int, own_id: str, options: Guide, generator: torch
     if not allowed:
         raise UserError(
             f"goal guide: among the {len(pool)} samples of the data none can guide a sample of class "
-            f"{label}. "
-            "Name another class, or give the data a larger limit."
+            f"{label}. Name another class, or give the data a larger limit."
         )
     return allowed[int(torch.randint(len(allowed), (1,), generator=generator))]

@@ -54,8 +54,7 @@ def pairs(run: Path, attack: str | None = None, value: str | None = None) -> lis
     if not found:
         raise UserError(
             f"{run}: holds no clip that the model had right and the attack made wrong. Keep more of them: "
-            "`export: wav` in the options of "
-            "the task `samples` or `accuracy` writes every pair."
+            "`export: wav` in the options of the task `samples` or `accuracy` writes every pair."
         )
     # words of one list and sentences of another do not belong into one study
     most = Counter(data for data, _ in {(pair.data, pair.id) for pair in found.values()}).most_common(1)[0][0]
@@ -213,10 +212,8 @@ def enough(run: Path, attack: str | None, value: str | None, share: float) -> st
         )
     return (
         f"To get more: of {len(fooled)} such clips the run kept only a few examples of each cell: raise "
-        "`examples:` of "
-        "the experiment, or keep every pair by `export: wav` in the options of its task; if that is not "
-        "enough, "
-        f"{limits}). Then `limen run` it again."
+        "`examples:` of the experiment, or keep every pair by `export: wav` in the options of its task; if "
+        f"that is not enough, {limits}). Then `limen run` it again."
     )
 
 

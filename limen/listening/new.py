@@ -109,9 +109,8 @@ def _refuse_few(
     has = ", ".join(f"{n} {level}" for level, n in there.items()) if len(there) > 1 else str(there[None])
     where = "the embedded speech" if run is None else str(run)
     raise UserError(
-        f"{where}: the template {template} needs {needed} different clips{each} that the model had right "
-        "and the attack "
-        f"made wrong, so that no listener hears a pair twice, but there are {has}."
+        f"{where}: the template {template} needs {needed} different clips{each} that the model had right and "
+        f"the attack made wrong, so that no listener hears a pair twice, but there are {has}."
         + (f" {enough(run, attack, value, min(there.values()) / needed)}" if run else "")
         + (" The templates abx and naturalness take clips of any loudness." if len(there) > 1 else "")
     )

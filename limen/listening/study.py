@@ -77,8 +77,7 @@ class Recruitment(Options):
         if shared := sorted({name.lower() for name in self.person} & {name.lower() for name in SHARED}):
             raise ValueError(
                 f"person holds {', '.join(shared)}, which different people share; name what your site calls "
-                "one person, "
-                "and put this one into parameters."
+                "one person, and put this one into parameters."
             )
         if self.code is not None and self.codes == "listener":
             raise ValueError(

@@ -103,8 +103,7 @@ def match(clean: Path, adversarial: Path) -> tuple[dict[str, tuple[Path, Path]],
     if clean.is_dir() != adversarial.is_dir():
         raise UserError(
             f"Two files or two folders were expected, but {clean if clean.is_dir() else adversarial} is a "
-            "folder and "
-            f"{adversarial if clean.is_dir() else clean} is a file."
+            f"folder and {adversarial if clean.is_dir() else clean} is a file."
         )
     if clean.is_file():
         for path in (clean, adversarial):
@@ -120,8 +119,7 @@ def match(clean: Path, adversarial: Path) -> tuple[dict[str, tuple[Path, Path]],
     if not pairs:
         raise UserError(
             f"No file of {clean} has a partner of the same name in {adversarial}. Files belong together if "
-            "their paths "
-            "inside the folders are the same up to the suffix. Among those found: "
+            "their paths inside the folders are the same up to the suffix. Among those found: "
             f"{', '.join(unmatched[:4])}."
         )
     return dict(sorted(pairs.items())), unmatched
@@ -153,8 +151,7 @@ def _kind(path: Path) -> str:
             return kind
     raise UserError(
         f"{path}: the suffix {path.suffix or '(none)'!r} is neither that of a clip "
-        f"({' '.join(SUFFIXES['clip'])}) "
-        f"nor of a picture ({' '.join(SUFFIXES['picture'])})."
+        f"({' '.join(SUFFIXES['clip'])}) nor of a picture ({' '.join(SUFFIXES['picture'])})."
     )
 
 
@@ -180,9 +177,8 @@ def _clips(clean: Path, adversarial: Path, align: bool) -> LoadedPair:
     if not align and (longer - shorter > SHORTER_S * rate_hz or longer - shorter > SHORTER_PART * longer):
         raise UserError(
             f"{clean} lasts {len(x) / rate_hz:.3f} s and {adversarial} {len(x_adv) / rate_hz:.3f} s: too "
-            "different to be "
-            "compared sample by sample. If one is delayed or cut, align them (--align); else they are no "
-            "pair."
+            "different to be compared sample by sample. If one is delayed or cut, align them (--align); else "
+            "they are no pair."
         )
     if shorter != longer:
         notes.append(
@@ -212,8 +208,8 @@ def _pictures(clean: Path, adversarial: Path) -> LoadedPair:
     if x.shape[1:] != x_adv.shape[1:]:
         raise UserError(
             f"{clean} has {x.shape[2]} x {x.shape[1]} pixels and {adversarial} {x_adv.shape[2]} x "
-            f"{x_adv.shape[1]}: "
-            "pictures must have the same size. Bring them to one size with the program that made them."
+            f"{x_adv.shape[1]}: pictures must have the same size. Bring them to one size with the program "
+            "that made them."
         )
     if len(x) != len(x_adv):
         notes = [*notes, "grey compared with colour"]

@@ -127,9 +127,8 @@ def _alphabet(vocabulary: dict[str, Any], config: Any, path: str) -> tuple[list[
     if not whole or not letters or blank is None:
         raise UserError(
             f"model huggingface_ctc: the vocabulary of {path} does not fit: vocab.json should map single "
-            "characters to the "
-            f"{config.vocab_size} outputs of the network, with the blank at config.json's pad_token_id "
-            f"({blank})."
+            f"characters to the {config.vocab_size} outputs of the network, with the blank at config.json's "
+            f"pad_token_id ({blank})."
         )
     lower = [letter.lower() for letter in letters]
     if len(set(lower)) < len(lower) or any(len(letter) > 1 for letter in lower):

@@ -165,9 +165,8 @@ class Seq2seqCheckpoint(Model):
         longest = self.network.config.max_source_positions
         if int(frames.max()) > longest:
             raise UserError(
-                f"model huggingface_seq2seq: this checkpoint takes clips of up to {longest} frames of 10 "
-                "ms, but one of "
-                f"{int(frames.max())} came. Cut the clips first."
+                f"model huggingface_seq2seq: this checkpoint takes clips of up to {longest} frames of 10 ms, "
+                f"but one of {int(frames.max())} came. Cut the clips first."
             )
         parts: list[Tensor] = [features] * len(x)
         for n in frames.unique().tolist():
@@ -187,9 +186,8 @@ class Seq2seqCheckpoint(Model):
         tokens = self.tokenizer(text, add_special_tokens=False).input_ids
         if self.tokenizer.unk_token_id in tokens:
             raise UserError(
-                f"The text {text!r} has characters that this recogniser cannot write: its tokenizer does "
-                "not know them. "
-                "Write the text in lower case and numbers as words."
+                f"The text {text!r} has characters that this recogniser cannot write: its tokenizer does not "
+                "know them. Write the text in lower case and numbers as words."
             )
         if len(tokens) > self.max_tokens:
             raise UserError(

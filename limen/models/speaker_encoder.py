@@ -113,8 +113,8 @@ class Speakers(Model):
         if len(self.classes) < 2 or empty:
             raise UserError(
                 f"model speaker_encoder: {folder} should hold at least two folders, one per speaker, each "
-                "with clips, "
-                f"but it holds {len(self.classes)}{', empty: ' + ', '.join(empty) if empty else ''}."
+                "with clips, but it holds "
+                f"{len(self.classes)}{', empty: ' + ', '.join(empty) if empty else ''}."
             )
         self.register_buffer("centres", torch.zeros(len(self.classes), 256), persistent=False)
 

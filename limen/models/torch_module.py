@@ -145,8 +145,7 @@ def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:
     except Exception as error:  # code of the user's fails in its own ways
         raise UserError(
             f"model torch_module: {factory} failed ({type(error).__name__}: {error}). Its keyword arguments "
-            "stand under "
-            f"`arguments`, here {shown(arguments)}."
+            f"stand under `arguments`, here {shown(arguments)}."
         ) from error
     if not isinstance(network, nn.Module):
         raise UserError(

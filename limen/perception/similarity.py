@@ -43,7 +43,7 @@ def ssim(x: Tensor, y: Tensor) -> Tensor:
     window = (-0.5 * ((offsets - offsets.mean()) / SIGMA).square()).softmax(0)
     blur = lambda t: F.conv2d(
         F.conv2d(t.flatten(0, 1)[:, None], window.view(1, 1, 1, -1)), window.view(1, 1, -1, 1)
-    )  # noqa: E731
+    )
     m_x, m_y = blur(x), blur(y)
     s_x, s_y, s_xy = blur(x * x) - m_x * m_x, blur(y * y) - m_y * m_y, blur(x * y) - m_x * m_y
     alike = (2 * m_x * m_y + C1) * (2 * s_xy + C2) / ((m_x * m_x + m_y * m_y + C1) * (s_x + s_y + C2))

@@ -168,7 +168,7 @@ def figures(cells: Sequence[CellResult]) -> list[Figure]:
 def table(cells: Sequence[CellResult]) -> dict[str, Any] | None:
     """Share of the samples at the goal after each probe, one row per net and defence."""
     columns = [k for k in PROBES if any(k in c.result["probes"] for c in cells)]
-    values = lambda c: [fmt(_probe(c, k), "%") for k in columns] + [fmt(c.result.get(k), "%") for k in GIVEN]  # noqa: E731
+    values = lambda c: [fmt(_probe(c, k), "%") for k in columns] + [fmt(c.result.get(k), "%") for k in GIVEN]
     rows = [{"place": place(c), "n": c.result["n"], "values": values(c)} for c in cells]
     return {"columns": [PROBES[k] for k in columns] + list(GIVEN.values()), "rows": rows} if rows else None
 

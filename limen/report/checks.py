@@ -84,14 +84,12 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     (
         "Living gradients",
         f"more than {100 * DEAD_SHARE:g}{THIN}% of the gradients were zero, a probed one was not finite, or "
-        "one was a million times the "
-        "median.",
-        "Zero: the model saturates, or a step of it cannot be differentiated. Not finite: it divides by "
-        "zero or takes the root or the "
-        "logarithm of it. Exploding: a part of it is all but a jump. In each case the attack walked blind.",
+        "one was a million times the median.",
+        "Zero: the model saturates, or a step of it cannot be differentiated. Not finite: it divides by zero "
+        "or takes the root or the logarithm of it. Exploding: a part of it is all but a jump. In each case "
+        "the attack walked blind.",
         "Attack the logits rather than probabilities, give the step a backward pass (BPDA), keep roots and "
-        "logarithms away from zero, or "
-        "use double precision.",
+        "logarithms away from zero, or use double precision.",
         {"cells": evidence.dead, "audits": audit.gradients},
     ),
     (
@@ -104,8 +102,7 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     (
         "Random models are averaged",
         "a model that answers at random was attacked with one draw per gradient (no EOT), or a model that "
-        "does not call itself random "
-        "answers the same samples otherwise when it is asked again.",
+        "does not call itself random answers the same samples otherwise when it is asked again.",
         "The gradient is mostly noise, and the model looks better than it is; a lucky draw may count as a "
         "success, or hide one.",
         "Set draws to 10 or more in the defence, or in the attack; a model of your own says random = True "
@@ -121,9 +118,8 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     ),
     (
         "Gradients beat guessing",
-        "a search without gradients, or an attack computed on another net or on the undefended one, "
-        f"succeeds on {100 * RISE:g} points "
-        "more than the gradient of the model itself does.",
+        "a search without gradients, or an attack computed on another net or on the undefended one, succeeds "
+        f"on {100 * RISE:g} points more than the gradient of the model itself does.",
         "The gradient points the wrong way: it is masked, shattered or drowned in noise.",
         "Attack through a smooth stand-in of the defence (BPDA), average over draws (EOT), and count the "
         "stronger attack.",
@@ -138,9 +134,8 @@ CHECKS: list[tuple[str, str, str, str, dict[str, Look]]] = [
     ),
     (
         "The attacks keep up with a plain search",
-        f"the attacks of the run, all together, succeed on {100 * RISE:g} points fewer of the probed "
-        "samples than the plain search "
-        "of the audit (pgd) under the same goal and budget.",
+        f"the attacks of the run, all together, succeed on {100 * RISE:g} points fewer of the probed samples "
+        "than the plain search of the audit (pgd) under the same goal and budget.",
         "The attacks are too weak, or broken: the model is less robust than the tables say.",
         "Add steps and restarts, leave the step size to the attack, or add pgd or auto_attack to the run.",
         {"cells and audits": rivals.keeps_up},

@@ -136,7 +136,7 @@ def _along_the_curve(cell: CellResult) -> Evidence:
     nothing to compare."""
     curve, control = cell.curve, cell.curve["control"]
     wer = bool(curve.get("wer") and control.get("wer"))
-    harm = lambda x: [number(v) for v in x["wer"]] if wer else [1 - float(a) for a in x.get("accuracy") or []]  # noqa: E731
+    harm = lambda x: [number(v) for v in x["wer"]] if wer else [1 - float(a) for a in x.get("accuracy") or []]
     points = [
         (v, a, b)
         for v, a, b in zip(curve["values"], harm(control), harm(curve), strict=False)
@@ -221,7 +221,7 @@ def _by_budget(cells: list[CellResult]) -> list[list[tuple[float, float, str, Ce
     """Curves of (size, accuracy, words, cell) over the attacker's budget: sweeps of a budget, and attacks run
     anew at each constraint."""
     # a larger SNR is a smaller change
-    size = lambda name, value: -value if name == "snr_db" else value  # noqa: E731
+    size = lambda name, value: -value if name == "snr_db" else value
     sweeps: dict[tuple[object, ...], list[tuple[float, float, str, CellResult]]] = {}
     curves = []
     for cell in (c for c in cells if not c.control):

@@ -61,7 +61,7 @@ def _environment() -> Any:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
+        loader=jinja2.FileSystemLoader([HERE, HERE / "study"]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -144,7 +144,7 @@ def sizes(cells: Sequence[CellResult], colours: dict[str, int]) -> tuple[Table, 
         return None
     columns = list(dict.fromkeys((c.attack, variable_text(c.variable)) for c in rated))
     found = {(c.net, c.attack, variable_text(c.variable)): c for c in rated}
-    name = lambda attack, varied: "clean" if attack == "none" else attack + (f", {varied}" if varied else "")  # noqa: E731
+    name = lambda attack, varied: "clean" if attack == "none" else attack + (f", {varied}" if varied else "")
     rows = [
         [net, millions(size)]
         + [fmt(found[net, *k].value("wer"), "%") if (net, *k) in found else DASH for k in columns]

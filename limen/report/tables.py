@@ -67,7 +67,7 @@ def main_table(cells: Sequence[CellResult], unions: Sequence[Together] = ()) -> 
     """
     here = {c.id for c in cells}
     unions = [u for u in unions if any(c.id in here and c.variable == u.variable for c in u.cells)]
-    has = lambda column: any(column in c.columns for c in cells)  # noqa: E731
+    has = lambda column: any(column in c.columns for c in cells)
     # of classifiers fooling says little beside accuracy and success; a transcript that was wrong before can
     # still be changed
     answers = ("fooled",) if cells[0].output == "transcript" else ()

@@ -129,7 +129,7 @@ def transcript_table(cell: CellResult) -> dict[str, Any] | None:
         column for column in ("wer", "snr_db", "success") if any(v is not None for v in rows.get(column, []))
     ]
     aimed = any(t is not None for t in wanted)
-    text = lambda column, i: "" if rows.get(column, [None] * count)[i] is None else str(rows[column][i])  # noqa: E731
+    text = lambda column, i: "" if rows.get(column, [None] * count)[i] is None else str(rows[column][i])
     lines = []
     for i in range(min(MOST_ROWS, count)):
         target, label = wanted[i], text("label", i)

@@ -306,7 +306,7 @@ def _worst(members: list[tuple[CellResult, dict[str, Row]]], goals: set[str]) ->
 
 def _summary(worst: list[Row]) -> dict[str, dict[str, Any]]:
     """Summaries of the columns that every sample has."""
-    has = lambda name: all(row.get(name) is not None for row in worst)  # noqa: E731
+    has = lambda name: all(row.get(name) is not None for row in worst)
     shown = {name: c for name, c in COLUMNS.items() if has(c.pooled[0] if c.pooled else name)}
     found = summarise(worst, shown)
     return {name: stat for name, stat in found.items() if stat["n"]}

@@ -87,7 +87,7 @@ def audit(cell: Cell, options: Audit) -> Outcome:
         found["differs"] = _differs(clean, again, batch).tolist()
         rows += [{"id": name, **{k: v[i] for k, v in found.items()}} for i, name in enumerate(batch.ids)]
         cell.advance(len(batch))
-    share = lambda name: sum(row[name] for row in rows) / len(rows)  # noqa: E731
+    share = lambda name: sum(row[name] for row in rows) / len(rows)
     result = {
         "probes": {name: share(name) for name in ("clean", *probes)},
         "differs": share("differs"),
@@ -195,7 +195,7 @@ def _summary(path: dict[str, Tensor], steps: int) -> dict[str, Any]:
     # at a loss of almost nothing an honest gradient is almost nothing too, and makes any other look large
     # beside it
     norms = path["norm"][left & ~path["zero"] & ~path["broken"] & (path["loss"].abs() > 1e-3)]
-    share = lambda name: float((path[name] & left).sum() / left.sum().clamp_min(1))  # noqa: E731
+    share = lambda name: float((path[name] & left).sum() / left.sum().clamp_min(1))
     return {
         "steps": marks,
         "loss": [float(path["loss"][k][finite[k]].mean()) if bool(finite[k].any()) else None for k in marks],

@@ -123,8 +123,8 @@ def _check(cell: Cell, name: str, victim: Model, batch: Batch) -> None:
     if victim.rate_hz not in (None, cell.data.rate_hz):
         raise UserError(
             f"The victim {name} takes clips at {victim.rate_hz} Hz, but the samples were made at "
-            f"{cell.data.rate_hz} Hz. "
-            "Choose victims of the proxy's rate: resampling would change the perturbation."
+            f"{cell.data.rate_hz} Hz. Choose victims of the proxy's rate: resampling would change the "
+            "perturbation."
         )
     try:
         check_fits(victim, batch)
@@ -134,8 +134,8 @@ def _check(cell: Cell, name: str, victim: Model, batch: Batch) -> None:
     if victim.classes != cell.model.classes:
         raise UserError(
             f"The victim {name} knows the classes {_some(victim.classes)}, but the net "
-            f"{_some(cell.model.classes)}: "
-            "their answers cannot be compared. Choose victims with the same classes in the same order."
+            f"{_some(cell.model.classes)}: their answers cannot be compared. Choose victims with the same "
+            "classes in the same order."
         )
 
 
@@ -145,8 +145,7 @@ def _check_languages(name: str, goal: Goal, proxy: Outputs | None, victim: Outpu
     if mine and goal.targeted and goal.target is None and mine != theirs:
         raise UserError(
             f"The goal asks for a language, but the victim {name} knows {_some(theirs)} and the proxy "
-            f"{_some(mine)}. "
-            "Choose victims with the same languages, or a goal about transcripts."
+            f"{_some(mine)}. Choose victims with the same languages, or a goal about transcripts."
         )
 
 

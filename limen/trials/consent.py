@@ -7,10 +7,10 @@ from limen.trials.base.options import Page
 from limen.trials.base.screen import Choice, Listener, Screen, Widget
 
 TEXT = (
-    "You are asked to listen to sounds and to answer questions about them.\n\n"
+    "You are asked to listen to sounds and to answer questions about them.\n"
+    "\n"
     "Taking part is voluntary. You can stop at any time by closing this page. Your answers are stored "
-    "without your name; what you tell "
-    "about yourself is kept apart from them and can be erased on request."
+    "without your name; what you tell about yourself is kept apart from them and can be erased on request."
 )
 
 

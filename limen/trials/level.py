@@ -6,9 +6,10 @@ from pydantic import Field
 from limen.trials.base.options import Page
 from limen.trials.base.screen import Choice, Listener, Screen, Sound, Stimulus, Widget
 
-TEXT = """Play both sounds in turn. Set the volume of your device so that the loud one is comfortable and you can still hear the soft one.
-
-Please leave the volume as it is from then on."""
+TEXT = (
+    "Play both sounds in turn. Set the volume of your device so that the loud one is comfortable and you can "
+    "still hear the soft one.\n\nPlease leave the volume as it is from then on."
+)
 
 
 class Level(Page):

@@ -14,12 +14,10 @@ from limen.trials.identification import said, word
 ANCHORS = [
     "Clearly perturbed audio with an artificial sound or noise.",
     "The audio is slightly perturbed by an artificial sound or noise, not likely to be caused by the low "
-    "quality of the microphones or "
-    "ambient sounds.",
+    "quality of the microphones or ambient sounds.",
     "Not sure.",
-    "No obvious signs of an artificial perturbation. The detectable perturbations are likely to be caused "
-    "by a low- or mid-quality "
-    "microphone, ambient sounds or ordinary noises.",
+    "No obvious signs of an artificial perturbation. The detectable perturbations are likely to be caused by "
+    "a low- or mid-quality microphone, ambient sounds or ordinary noises.",
     "The audio clip clearly does not contain any artificial perturbation.",
 ]
 
@@ -40,7 +38,7 @@ class Naturalness(Clips):
 def naturalness(listener: Listener, options: Naturalness) -> list[Screen]:
     scale = tuple(Choice(str(k), f"{k}: {text}") for k, text in enumerate(options.anchors, 1))
     widgets = [Widget("naturalness", "choose", options.question, scale)]
-    truth: Any = lambda item: {}  # noqa: E731
+    truth: Any = lambda item: {}
     if options.identify:
         listed = options.identify if isinstance(options.identify, list) else []
         widgets.insert(0, word(listener, options.identify_question, listed, options.other))

@@ -145,7 +145,7 @@ def test_the_sets_are_the_published_ones():
     names = lambda **o: [
         (s["name"], s.get("loss"), s.get("targets", 0), s.get("restarts", 1))
         for s in published(AutoAttack(**o))
-    ]  # noqa: E731
+    ]
     assert names() == [
         ("apgd", "ce", 0, 1),
         ("apgd", "dlr", 9, 1),
@@ -221,7 +221,7 @@ def test_recognisers_are_refused_in_words_where_a_set_needs_classes():
 
 def test_a_cascade_of_one_attack_gives_what_that_attack_gives():
     model, batch, budget, _ = halfway()
-    problem = lambda: Problem(  # noqa: E731
+    problem = lambda: Problem(
         model,
         batch.x,
         Goal(batch.y, False),

@@ -358,7 +358,7 @@ def test_ni_fgsm_is_exactly_its_recurrence():
         budget={"name": "linf", "eps": 0.1},
     )
     x, x_t, g = batch.x, batch.x.clone(), torch.zeros_like(batch.x)
-    allowed = lambda at: at.clamp(x - 0.1, x + 0.1).clamp(0, 1)  # noqa: E731
+    allowed = lambda at: at.clamp(x - 0.1, x + 0.1).clamp(0, 1)
     for _ in range(5):
         leaf = allowed(x_t + 0.02 * 0.7 * g).requires_grad_()
         (gradient,) = torch.autograd.grad(F.cross_entropy(model(leaf), batch.y, reduction="sum"), leaf)

@@ -9,7 +9,7 @@ from limen.audio.mfcc import MFCC
 def tensorflow_mfcc(x):
     """Bin by bin as the operators audio_spectrogram and mfcc describe it."""
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(480) / 480)
-    mel = lambda f: 1127 * np.log1p(f / 700)  # noqa: E731
+    mel = lambda f: 1127 * np.log1p(f / 700)
     low, spacing = mel(20), (mel(4000) - mel(20)) / 41
     centres = [low + spacing * (i + 1) for i in range(41)]
     rows = []

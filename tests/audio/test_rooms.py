@@ -30,7 +30,7 @@ THEIR_RT60_S = 0.2695634
 
 
 def rooms(rt60_s=RT60_S, n=1):
-    rows = lambda v: torch.tensor([v], dtype=torch.float64).expand(n, -1)  # noqa: E731
+    rows = lambda v: torch.tensor([v], dtype=torch.float64).expand(n, -1)
     return Rooms(rows(SIZE), rows(SOURCE), rows(MICROPHONE), torch.full((n,), rt60_s, dtype=torch.float64))
 
 

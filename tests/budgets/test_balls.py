@@ -56,10 +56,10 @@ def test_projections_of_many_values_are_those_of_a_full_sort():
     for d, r, p, q in zip(delta, radius, sparse, few, strict=True):
         size = np.abs(d)
         theta = (
-            scipy.optimize.brentq(lambda t: np.maximum(size - t, 0).sum() - r, 0, size.max())
+            scipy.optimize.brentq(lambda t, size=size, r=r: np.maximum(size - t, 0).sum() - r, 0, size.max())
             if size.sum() > r
             else 0
-        )  # noqa: B023
+        )
         np.testing.assert_allclose(p, np.sign(d) * np.maximum(size - theta, 0), atol=1e-9)
         kept = np.argsort(-size, kind="stable")[: int(np.ceil(r))]
         np.testing.assert_array_equal(q, np.where(np.isin(np.arange(700), kept), d, 0))

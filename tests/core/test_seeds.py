@@ -6,7 +6,7 @@ from limen.core import seeds
 
 
 def test_a_stream_depends_on_seed_purpose_and_id_alone():
-    draw = lambda *a: torch.rand(3, generator=seeds.generators(*a)[0])  # noqa: E731
+    draw = lambda *a: torch.rand(3, generator=seeds.generators(*a)[0])
     assert torch.equal(draw(0, ["a"], "start"), draw(0, ["a", "b"], "start"))
     for other in ((1, ["a"], "start"), (0, ["b"], "start"), (0, ["a"], "goal")):
         assert not torch.equal(draw(0, ["a"], "start"), draw(*other))

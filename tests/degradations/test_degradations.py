@@ -101,7 +101,7 @@ def test_length_and_type_stay_samples_are_finite_and_the_seed_decides_all_chance
 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_difference_grows_with_strength(name, clip, folder):
-    same_power = lambda y: y if name == "gain" else y * (clip.square().mean() / y.square().mean()).sqrt()  # noqa: E731
+    same_power = lambda y: y if name == "gain" else y * (clip.square().mean() / y.square().mean()).sqrt()
     distances = [
         float((spectrum(same_power(applied(name, clip, s, folder))) - spectrum(clip)).abs().mean())
         for s in STRENGTHS

@@ -153,7 +153,7 @@ def test_a_full_disk_leaves_no_part_of_a_template(full, tmp_path):
     if words == "the disk is full":
         fill(place / "fill")
     else:
-        prepare = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # noqa: E731
+        prepare = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
     one_sentence(
         command("new", "attack", "mine", "--into", place, cwd=tmp_path, prepare=prepare), f"mine.py: {words}"
     )

@@ -217,7 +217,7 @@ def broken(draw: random.Random, tree: Any, aliases: bool) -> Any:
             if isinstance(entry, dict):
                 values = lambda: draw.choice(
                     [[0.1], [], [1, 2, 3], draw.choices(ODD, k=3), list(range(300)), {}, 5]
-                )  # noqa: E731
+                )
                 entry["sweep"] = {draw.choice(PATHS): values() for _ in range(draw.choice([1, 2, 3]))}
         case "many":
             tasks = tree.get("tasks") if isinstance(tree, dict) else None

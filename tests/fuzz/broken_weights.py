@@ -75,7 +75,7 @@ def mutants(draw: random.Random, count: int, folder: Path) -> Iterator[Mutant]:
     state, whole = load_file(ZOO), ZOO.read_bytes()
     yield Mutant("unbroken", loaded(ZOO), ZOO)
     pth, old = saved(state), saved(state, _use_new_zipfile_serialization=False)
-    one = lambda shape, end: {"w": {"dtype": "F32", "shape": shape, "data_offsets": [0, end]}}  # noqa: E731
+    one = lambda shape, end: {"w": {"dtype": "F32", "shape": shape, "data_offsets": [0, end]}}
     fixed = [
         (".safetensors", safetensors_with(one([2**40], 2**42))),
         (".safetensors", safetensors_with(one([2**62, 4], 16), body=bytes(16))),

@@ -109,7 +109,7 @@ def test_confidence_and_accuracy_by_hand(tmp_path: Path) -> None:
 def test_only_trials_of_listeners_who_stay_count(tmp_path: Path) -> None:
     steps = [{"name": "abx", "trials": 4, "catch": 1, "teaching": 1}]
     plan = answering.study(steps, exclude=[{"name": "catch_confidence"}])
-    sure = lambda k, s: "high" if s.role == "catch" and k < 3 else "low"  # noqa: E731
+    sure = lambda k, s: "high" if s.role == "catch" and k < 3 else "low"
     results = analyse(plan, abx_answers(plan, tmp_path, lambda k, s: k < 3, confidence=sure))
     assert results.listeners == 10
     assert [e.listener for e in results.exclusions.excluded] == [1, 2, 3]
@@ -380,7 +380,7 @@ def test_results_are_json_and_the_same_every_time(tmp_path: Path) -> None:
     plan = answering.study([*ABX, "naturalness", *JND])
     respond = lambda k, s: (
         rated(k, s) if s.kind == "naturalness" else {w.name: w.choices[k % 2].value for w in s.widgets}
-    )  # noqa: E731
+    )
     table = answering.table(plan, tmp_path / "a.db", 4, respond)
     first, second = (json.dumps(analyse(plan, table, seed=3).as_dict(), allow_nan=False) for _ in range(2))
     assert first == second

@@ -256,7 +256,7 @@ def test_play_limits_hold_and_a_reload_does_not_lift_them(
 ) -> None:
     server = serve(write(tmp_path, [{"name": "abx", "trials": 1, "plays": 2, "switch": False}], seconds=1.0))
     person = Person(browser, server.url).begin()
-    left = lambda label: person.tile(label).locator(".left")  # noqa: E731
+    left = lambda label: person.tile(label).locator(".left")
     expect(left("A")).to_have_text("2 of 2 plays left")
     person.button("A").click()
     expect(left("A")).to_have_text("1 of 2 plays left")

@@ -221,7 +221,7 @@ def test_a_group_without_items_is_told_so():
 
 def test_more_screens_than_a_listener_can_go_through_are_refused():
     item = Item(id="0", files={"clean": "0.wav", "adversarial": "1.wav"})
-    study = lambda *more: parse_options(  # noqa: E731
+    study = lambda *more: parse_options(
         Study,
         {"name": "long", "items": [item], "steps": [*[{"name": "abx", "trials": 1000}] * 2, *more]},
         "test",

@@ -75,7 +75,7 @@ def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 
 def listen(*words: object, largest_file: int = resource.RLIM_INFINITY) -> subprocess.CompletedProcess[str]:
-    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))  # noqa: E731
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
     command = [sys.executable, "-m", "limen.cli.app", "listen", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, preexec_fn=limit)
 

@@ -146,7 +146,7 @@ def test_power_is_that_of_the_verdict_when_the_correction_of_all_questions_is_at
     right = simulated.right(who, what, 0.5, 0.05, 0.2, 1, np.random.default_rng(12))[0]
     rows = [row("abx", w, i, correct=bool(y)) for w, i, y in zip(who, what, right, strict=True)]
     asked = [{"name": "q", "kind": kind, "trial": "abx"} for kind in ("above_chance", "equivalent")]
-    plan = lambda questions: answering.study([{"name": "abx"}], 12, hypotheses=questions)  # noqa: E731
+    plan = lambda questions: answering.study([{"name": "abx"}], 12, hypotheses=questions)
     detect, equal = answered(plan(asked), {"abx": rows}, [], 0)
     (alone,) = answered(plan(asked[:1]), {"abx": rows}, [], 0)
     (halved,) = answered(plan([asked[0] | {"alpha": 0.025}]), {"abx": rows}, [], 0)

@@ -119,7 +119,7 @@ def test_abx_at_three_quarters_right_solves_the_equations_of_macmillan_and_creel
     for model, second in (("differencing", math.sqrt(6)), ("independent", 2)):
         share = lambda d, s=second: (
             norm.cdf(d / math.sqrt(2)) * norm.cdf(d / s) + norm.sf(d / math.sqrt(2)) * norm.sf(d / s)
-        )  # noqa: E731
+        )
         assert float(dprime(0.75, 0.25, "abx", model)) == pytest.approx(
             brentq(lambda d, f=share: f(d) - 0.75, 0, 10)
         )

@@ -97,7 +97,7 @@ def test_the_planned_number_keeps_its_power_and_one_listener_less_does_not():
             lambda n, s: power_equivalence([6] * (n // 6), 0.1, 0.5, 0.5, 0.05, s.design_effect, s.df),
         ),
     ):
-        power = lambda n, share=share, reach=reach: reach(6 * n, expected_of_share(share, n, 6, 24))  # noqa: E731
+        power = lambda n, share=share, reach=reach: reach(6 * n, expected_of_share(share, n, 6, 24))
         assert power(plan.listeners) == pytest.approx(plan.power)
         assert plan.power >= 0.8 > power(plan.listeners - 1)
 

@@ -60,7 +60,7 @@ def test_two_ratings_are_compared_as_fishers_exact_test_does():
 )
 def test_the_exact_p_value_is_the_sum_over_all_tables_with_these_margins(a, b):
     rows = [x + y for x, y in zip(a, b, strict=True)]
-    weight = lambda x: math.prod(math.comb(r, k) for r, k in zip(rows, x, strict=True))  # noqa: E731
+    weight = lambda x: math.prod(math.comb(r, k) for r, k in zip(rows, x, strict=True))
     tables = [x for x in itertools.product(*(range(r + 1) for r in rows)) if sum(x) == sum(a)]
     expected = sum(weight(x) for x in tables if weight(x) <= weight(a)) / math.comb(sum(rows), sum(a))
     assert compare_ratings(listed(a), listed(b)).p == pytest.approx(expected)

@@ -35,7 +35,7 @@ def join(
     returning: str | None = None,
     parameters: dict[str, str] | None = None,
 ):
-    choose = lambda s, counts: min(s.cells, key=lambda c: counts[c])  # noqa: E731
+    choose = lambda s, counts: min(s.cells, key=lambda c: counts[c])
     return store.join(plan, key, returning, parameters or {}, choose, lambda group, number: 100 + number)
 
 

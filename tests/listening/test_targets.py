@@ -30,7 +30,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.writerow(["id", "answer", *(f"file:{name}" for name in items[0].files)])
         writer.writerows([item.id, item.answer, *item.files.values()] for item in items)
     studies.write(folder, STEPS, hypotheses=[], items="items.csv")
-    answer = lambda k, screen: {w.name: w.choices[0].value for w in screen.widgets}  # noqa: E731
+    answer = lambda k, screen: {w.name: w.choices[0].value for w in screen.widgets}
     store = answering.fill(read_study(file), folder / "small.db", 2, answer)
     for position, kind in ((1, "hidden"), (1, "visible"), (2, "sound.silent")):
         with store.engine.connect().execution_options(write=True) as connection, connection.begin():

@@ -114,7 +114,7 @@ def test_an_encoder_is_scored_by_the_hidden_frames_it_tells_from_their_distracto
             contextual(model.network.wav2vec2, outputs.extracted, outputs.frames, mask),
         )
         targets, context = outputs.targets(codes), model.network.project_hid(context)
-        near = lambda i, t, k: torch.cosine_similarity(context[i, t], targets[i, k], dim=0)  # noqa: E731
+        near = lambda i, t, k: torch.cosine_similarity(context[i, t], targets[i, k], dim=0)
         expected = [0, 0]
         for i, t in mask.nonzero().tolist():
             others = [k for k in negatives[i, t].tolist() if not torch.equal(codes[i, k], codes[i, t])]

@@ -70,7 +70,7 @@ def curve(slope: float, noise: float | None, top: float = 1.1) -> dict[str, Any]
     near = lambda values: {
         "wer_low": [max(0.0, v - 0.07) for v in values],
         "wer_high": [v + 0.07 for v in values],
-    }  # noqa: E731
+    }
     accuracy = [max(0.0, 1 - 1.3 * v) for v in wer]
     result = {
         "constraint": "snr_db",
@@ -120,7 +120,7 @@ def transfer_result(proxy: str, victims: dict[str, tuple[float, float]]) -> dict
         "uasr_word": u,
         "uasr_char": u / 2,
         "wer": 1.2 * u,
-    }  # noqa: E731
+    }
     return {
         "proxy": proxy,
         "victims": {v: {**rates(t, u), "success": float(t == 1), "n": 20} for v, (t, u) in victims.items()},

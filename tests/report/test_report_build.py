@@ -60,7 +60,7 @@ def test_nothing_on_the_page_points_outside(tmp_path: Path, full: Path) -> None:
 def test_the_number_of_examples_and_their_size_can_be_limited(tmp_path: Path, full: Path) -> None:
     count = lambda **limits: (
         build(full, tmp_path / "page.html", **limits).read_text(encoding="utf-8").count("<article")
-    )  # noqa: E731
+    )
     attacked = sum(1 for c in read_run(full).done if c.attack != "none" and c.examples)
     assert count(examples=1, megabytes=100) == attacked
     assert count(examples=2, megabytes=100) == 2 * attacked
@@ -148,8 +148,7 @@ def test_threat_models_are_said_in_words(tmp_path: Path) -> None:
     said = {t["attacks"][0]: t["sentence"] for t in threats(read_run(run.close()).cells)}
     assert said["pgd"] == (
         "The attacker knows the model and the defence (white box), wants any wrong answer, and may change "
-        "every pixel by at most "
-        "0.0314 (8/255); success is judged on the values as stored."
+        "every pixel by at most 0.0314 (8/255); success is judged on the values as stored."
     )
     assert "wants the class 3" in said["cw_l2"]
     assert "as much as it needs" in said["cw_l2"]

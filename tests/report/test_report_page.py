@@ -92,7 +92,7 @@ def test_keys_play_stop_and_switch_between_clean_and_adversarial(browser: Browse
     page, trouble = opened(browser, report)
     page.locator(".loop").first.check()
     group = page.locator(".clip .trio").first
-    heard = lambda: group.locator(".one.on").get_attribute("data-role")  # noqa: E731
+    heard = lambda: group.locator(".one.on").get_attribute("data-role")
     group.locator(".one[data-role=clean] .play").focus()
     page.keyboard.press("Space")
     until(

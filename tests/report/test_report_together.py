@@ -338,7 +338,7 @@ def test_success_is_told_of_those_attacks_that_want_what_the_ones_under_the_budg
 ) -> None:
     run = Fabricated(tmp_path / "run")
     mine = lambda fooled: [
-        row | {"already": row["id"] == "s7", "success": row["success"] and row["id"] != "s7"}  # noqa: E731
+        row | {"already": row["id"] == "s7", "success": row["success"] and row["id"] != "s7"}
         for row in rows(fooled | {7}, wrong={7})
     ]
     small = {"name": "linf", "eps": 0.05}

@@ -65,7 +65,7 @@ def test_a_targeted_attack_is_compared_with_what_noise_reaches_of_the_target(tmp
     said = ["one two", "three four", "five six", "seven eight"]
     for number, (by_noise, by_attack, status) in enumerate(((0, 1, "pass"), (2, 1, "flag"))):
         run = Fabricated(tmp_path / str(number))
-        heard = lambda hits: ["Open the door."] * hits + ["wrong words"] * (4 - hits)  # noqa: E731
+        heard = lambda hits: ["Open the door."] * hits + ["wrong words"] * (4 - hits)
         for attack, hits, target in (("random_noise", by_noise, None), ("pgd", by_attack, TARGET)):
             goal = None if target is None else {"name": "transcript", "text": target}
             rows = [row | {"success": i < hits} for i, row in enumerate(text_rows(said, heard(hits), target))]

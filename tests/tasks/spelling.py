@@ -100,7 +100,7 @@ def cell(
 ) -> Cell:
     model = model or Speller()
     chosen = applicable(metrics or ["wer", "snr_db", "targeted_success"], "clip", "transcript", True)
-    whole = lambda limit: data  # noqa: E731
+    whole = lambda limit: data
     defaults = {"store": "int16", "batch_size": 2, "proxy": "speller", "training": whole, "validation": whole}
     configured = None if attack is None else Attack.parse(attack)
     return Cell(

@@ -98,8 +98,8 @@ class Attack:
         goal: tuple[Component, Options],
         budget: tuple[Component, Options] | None,
         precision: Precision = "auto",
-        through: Through = Through(),
-    ):  # noqa: B008
+        through: Through = Through(),  # noqa: B008
+    ):
         self.search, self.options, self.goal, self.budget, self.precision, self.through = (
             search,
             options,

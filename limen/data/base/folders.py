@@ -116,8 +116,7 @@ def labelled_files(
     if not found:
         raise UserError(
             f"{who}: no file for the split {options.split} was found below "
-            f"{splits.get(options.split, folder)} "
-            f"(endings looked for: {' '.join(suffixes)})."
+            f"{splits.get(options.split, folder)} (endings looked for: {' '.join(suffixes)})."
         )
     return found, classes
 

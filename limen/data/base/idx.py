@@ -40,8 +40,7 @@ def idx_dataset(name: str, classes: list[str], options: IdxOptions) -> Dataset:
     if not folder.is_dir():
         raise UserError(
             f"{name}: {folder} is {'a file' if folder.exists() else 'not there'}; a folder with IDX files "
-            "was expected. "
-            f"Name it with the option path, or fetch the data: limen data get {name}"
+            f"was expected. Name it with the option path, or fetch the data: limen data get {name}"
         )
     part = "t10k" if options.split == "test" else "train"
     images_path, labels_path = (
@@ -86,8 +85,8 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
             if len(head) < start or head[:4] != bytes([0, 0, 8, dimensions]):
                 raise UserError(
                     f"{path}: is no IDX file of bytes in {dimensions} "
-                    f"dimension{'s' if dimensions > 1 else ''}: "
-                    f"it must begin 0000080{dimensions}, but begins {head[:4].hex() or 'nowhere (empty)'}."
+                    f"dimension{'s' if dimensions > 1 else ''}: it must begin 0000080{dimensions}, but "
+                    f"begins {head[:4].hex() or 'nowhere (empty)'}."
                 )
             shape = struct.unpack(f">{dimensions}I", head[4:])
             promised = f"{path}: its header promises {prod(shape):,} bytes ({' x '.join(map(str, shape))})"
@@ -109,6 +108,6 @@ def _find(folder: Path, stem: str, suffix: str, name: str) -> Path:
             return path
     raise UserError(
         f"{name}: {folder} holds no {stem}-{suffix} (looked also for "
-        f"{', '.join(p.name for p in tries[1:])}). "
-        f"Name the folder with the option path, or fetch the data: limen data get {name}"
+        f"{', '.join(p.name for p in tries[1:])}). Name the folder with the option path, or fetch the data: "
+        f"limen data get {name}"
     )

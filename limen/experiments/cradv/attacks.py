@@ -220,9 +220,7 @@ def _size(search: Search, params: Loose, space: Space, batch: Batch) -> Size | N
     radius, limit = batch.x.new_full((len(batch),), search.radius or 0.0), None
     if search.limited:
         norm = getattr(params, "max_2_norm", None)  # CrAdv takes it first where both are given
-        limit = (
-            torch.full_like(radius, norm)
-            if norm
-            else params.dissimilarity * space.pixels(batch.x).flatten(1).norm(dim=1)
-        )  # type: ignore[attr-defined]
+        size: Any = params
+        relative = lambda: size.dissimilarity * space.pixels(batch.x).flatten(1).norm(dim=1)
+        limit = torch.full_like(radius, norm) if norm else relative()
     return Size(radius, space.std, limit)

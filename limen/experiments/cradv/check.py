@@ -60,16 +60,13 @@ class _Checker:
         if there > known:
             raise UserError(
                 f"net {cell.net.id}: the data source {cell.net.datasource} has {there} classes, but the "
-                "model "
-                f"{cell.net.model} tells only {known} apart. Give it model_params.num_classes and weights "
-                "for them, or "
-                "other data."
+                f"model {cell.net.model} tells only {known} apart. Give it model_params.num_classes and "
+                "weights for them, or other data."
             )
         if there < known:
             self.opener.say(
-                f"net {cell.net.id}: the model tells {known} classes apart, the data has {there}: class k "
-                "is the k-th folder, "
-                "as in CrAdv."
+                f"net {cell.net.id}: the model tells {known} classes apart, the data has {there}: class k is "
+                "the k-th folder, as in CrAdv."
             )
         top_k = getattr(cell.params, "top_k", None)
         if top_k is not None and top_k > known:
@@ -85,10 +82,8 @@ class _Checker:
             if theirs != known:
                 raise UserError(
                     f"The attack {attack.name} is computed on the net {other.spec.id}, which tells {theirs} "
-                    "classes apart, "
-                    f"but the net {net.spec.id} tells {known}. A surrogate must have the classes of the net "
-                    "that is "
-                    "judged."
+                    f"classes apart, but the net {net.spec.id} tells {known}. A surrogate must have the "
+                    "classes of the net that is judged."
                 )
         for key in ("base_img_path", "adv_sticker_path"):
             path = getattr(attack.params, key, None)
@@ -114,6 +109,5 @@ def _check_targets(attack: plan.Attack, net: Opened, known: int) -> None:
         if (most := max(classes)) >= known:
             raise UserError(
                 f"The attack {attack.name}: {key} has class {most}, but the net {net.spec.id} tells only "
-                f"{known} classes "
-                f"apart, 0 to {known - 1}."
+                f"{known} classes apart, 0 to {known - 1}."
             )

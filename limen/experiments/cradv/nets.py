@@ -177,8 +177,8 @@ class Opener:
                 )
                 raise UserError(
                     f"net {spec.id}: the data source {spec.datasource} needs a folder with train/ and val/, "
-                    "each with a folder "
-                    f"per class, but no {where}. A path of another machine is replaced with --map OLD=NEW."
+                    f"each with a folder per class, but no {where}. A path of another machine is replaced "
+                    "with --map OLD=NEW."
                 )
             sizes = (
                 {"size": 299, "resize": 299}

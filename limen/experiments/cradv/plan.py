@@ -108,8 +108,7 @@ def _task(content: dict[str, Any], who: str, config: schema.Config, say: Say) ->
     if data.exec_multi and data.task_name not in ("constrained_accuracy", "samples"):
         raise UserError(
             f"{who}.task_data: the task {data.task_name} has no exec_multi in CrAdv; constrained_accuracy "
-            "and samples have. "
-            "Leave exec_multi out: every defence and attack is then run on its own."
+            "and samples have. Leave exec_multi out: every defence and attack is then run on its own."
         )
     nets = [_net(n, f"{who}.nets[{i}]", config, say) for i, n in enumerate(task.nets)]
     defenses = [_defense(d, f"{who}.defenses[{i}]", say) for i, d in enumerate(task.defenses)]

@@ -75,16 +75,15 @@ def run_cradv(
 def _tell_differences(cells: list[plan.CradvCell], say: plan.Say) -> None:
     """Where the numbers of a file depend most on what Limen does otherwise."""
     searched = any(
-        attack and attack.name == "fgsm" and attack.params.eps is None
+        attack and attack.name == "fgsm" and getattr(attack.params, "eps", None) is None
         for cell in cells
         for attack in cell.attacks
-    )  # type: ignore[attr-defined]
+    )
     if searched:
         say(
             "fgsm without eps leaves pictures alone that are wrong already; CrAdv moves them out of the "
-            "wrong class, which can make them "
-            "right. --cradv-exact (or config.cradv_exact) gives CrAdv's own numbers; docs/cradv.md lists "
-            "what differs."
+            "wrong class, which can make them right. --cradv-exact (or config.cradv_exact) gives CrAdv's own "
+            "numbers; docs/cradv.md lists what differs."
         )
 
 
@@ -218,7 +217,7 @@ class _Runner:
         seen = victim if self.cell.task.attack_on_defense else net.model
         if attack is not None and attack.surrogate is not None:
             seen = self.opener.net(attack.surrogate).model
-        advance = lambda part: self.progress.advance(part / share)  # noqa: E731
+        advance = lambda part: self.progress.advance(part / share)
         run = Run(
             net, View(victim, net.space), View(seen, net.space), attack, self.limit, advance, exact=self.exact
         )

@@ -39,8 +39,7 @@ def check_grid(low: float, high: float, step: float, names: str) -> None:
     if (high - low) / step >= MOST_POINTS:
         raise ValueError(
             f"{names}: a grid from {low:g} to {high:g} in steps of {step:g} has "
-            f"{(high - low) / step + 1:,.0f} values; at "
-            f"most {MOST_POINTS:,} are tried. Take a larger step"
+            f"{(high - low) / step + 1:,.0f} values; at most {MOST_POINTS:,} are tried. Take a larger step"
         )
 
 

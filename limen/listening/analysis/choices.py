@@ -166,7 +166,7 @@ def _confusion(
     where: Where, rows: Sequence[Row], all_rows: Sequence[Row], listed: Sequence[str]
 ) -> Confusion:
     """Words in the order of the study file, the same for every condition; free answers last."""
-    said = lambda row: OTHER if str(row["choice"]).startswith("other:") else str(row["choice"])  # noqa: E731
+    said = lambda row: OTHER if str(row["choice"]).startswith("other:") else str(row["choice"])
     given = {said(row) for row in all_rows} | {str(row["truth"]) for row in all_rows}
     answers = [*(w for w in listed if w in given), *sorted(given - set(listed) - {OTHER})] + [OTHER] * (
         OTHER in given

@@ -75,9 +75,8 @@ def _screen(planned: Sequence[Screen], stored: Mapping[str, Any], study: Study) 
     if screen is None or (screen.kind, screen.role) != (stored["kind"], stored["role"]):
         raise UserError(
             f"{study.name}: the answers do not fit the study file (screen {stored['position'] + 1} of "
-            f"listener {stored['listener']} was "
-            f"{stored['kind']}). Items or steps were changed after the first answer: take the file back to "
-            "what listeners were given."
+            f"listener {stored['listener']} was {stored['kind']}). Items or steps were changed after the "
+            "first answer: take the file back to what listeners were given."
         )
     return screen
 

@@ -154,7 +154,7 @@ def _against_chance(
     heard = hearers_of(rows, right, chance, sides)
     # as if only listeners made answers alike
     icc = min(max((effect - 1) * len(asked) / max(n - len(asked), 1), 0.0), MOST_ALIKE)
-    power = lambda alpha: power_equivalence(asked, h.bound, chance, chance, alpha, effect, df, icc, sides)  # noqa: E731
+    power = lambda alpha: power_equivalence(asked, h.bound, chance, chance, alpha, effect, df, icc, sides)
     exact, method = (
         equivalence(k, n, h.bound, chance, h.alpha).p,
         f"two one-sided tests {over}, bound {100 * h.bound:.0f} points",

@@ -119,9 +119,8 @@ def _judgment(cells: Mapping[str, str], path: Path, n: int) -> Judgment:
         level, took_ms = (float(number) if number else None for number in (strength, took))
     except ValueError:
         raise UserError(
-            f"{path}: judgment {n} holds {dict(cells)}; expected a reference, a test, a label of 0 (same) "
-            "or 1 (different), "
-            "and perhaps listener, axis, strength, excluded, item, response_ms."
+            f"{path}: judgment {n} holds {dict(cells)}; expected a reference, a test, a label of 0 (same) or "
+            "1 (different), and perhaps listener, axis, strength, excluded, item, response_ms."
         ) from None
     where, excluded = path.parent, cells.get("excluded", "").lower() in ("true", "1")
     return Judgment(

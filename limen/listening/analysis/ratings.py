@@ -81,9 +81,8 @@ def sliders(study: Study, kind: str, rows: Sequence[Row], seed: int) -> tuple[Ra
         reference,
     )
     note = (
-        f"{kind}: listener {', '.join(missed)} rated the hidden reference below 90 for more than 15 % of "
-        "the items. ITU-R BS.1534-3 would "
-        "leave them out; only a rule of the study file does so here."
+        f"{kind}: listener {', '.join(missed)} rated the hidden reference below 90 for more than 15 % of the "
+        "items. ITU-R BS.1534-3 would leave them out; only a rule of the study file does so here."
     )
     return Rated(
         kind, (), good_from, bad_to, tuple(found), tuple(compared), _agreement(rows, "interval", seed)

@@ -45,8 +45,7 @@ def shifted(study: Study, folder: Path) -> Iterator[str]:
         if alike >= ALIKE and abs(shift) >= SHIFT_S * rate_hz:
             yield (
                 f"{other} lags {1000 * shift / rate_hz:+.1f} ms behind {one}: who switches between them "
-                "while they play hears the jump. "
-                "Align the files, or set `switch: false`."
+                "while they play hears the jump. Align the files, or set `switch: false`."
             )
 
 

@@ -69,17 +69,16 @@ def _repeated(meetings: Sequence[Met]) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 f"{kind}: the same sounds come again for the same listener, who then answers from memory: "
-                f"for {len(hit)} of "
-                f"{len(meetings)} listeners, up to {most} times (item {clip}). Take more items, or fewer "
-                "`trials`.",
+                f"for {len(hit)} of {len(meetings)} listeners, up to {most} times (item {clip}). Take more "
+                "items, or fewer `trials`.",
             )
     both = Counter(kinds for met in meetings for kinds in _shared(met))
     for kinds, n in both.items():
         yield Finding(
             "warning",
             f"{' and '.join(kinds)}: the same sounds are compared in both by the same listener, who then "
-            "answers from "
-            f"memory: for {n} of {len(meetings)} listeners. Give the steps items of their own, by `where`.",
+            f"answers from memory: for {n} of {len(meetings)} listeners. Give the steps items of their own, "
+            "by `where`.",
         )
 
 
@@ -120,8 +119,8 @@ def _single(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
         yield Finding(
             "error",
             f"{where}: condition {condition} is heard on a single clip{_of(found)}, other conditions on "
-            "other clips: "
-            f"nothing tells the clip from the condition. Take more clips, each in every condition.",
+            "other clips: nothing tells the clip from the condition. Take more clips, each in every "
+            "condition.",
         )
     for clip, found in alone.items():
         yield Finding(
@@ -156,8 +155,7 @@ def _between(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
         yield Finding(
             "warning",
             f"{where}: every group of listeners hears one condition only, so what differs between groups "
-            "counts as a "
-            "difference between conditions.",
+            "counts as a difference between conditions.",
         )
 
 

@@ -112,8 +112,7 @@ def _said(
     )
     return "note" if enough else "warning", (
         f"{asked}: {found.listeners} listeners find it with {found.plan.power:.0%} power{of} "
-        f"({found.plan.assumes}; {level}); "
-        f"{study.listeners} are planned{'' if enough else ', too few'}."
+        f"({found.plan.assumes}; {level}); {study.listeners} are planned{'' if enough else ', too few'}."
     )
 
 

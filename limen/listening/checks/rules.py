@@ -75,7 +75,10 @@ def _never(rule: Rule, needed: str, planned: Mapping[str, Sequence[Screen]]) -> 
             "excluded by it.",
         )
     elif rule.name in COUNTING and rule.most >= most:
-        text = f"exclude has {{name: {rule.name}, most: {rule.most}}}, but a listener meets only {most} such screens"
+        text = (
+            f"exclude has {{name: {rule.name}, most: {rule.most}}}, "
+            f"but a listener meets only {most} such screens"
+        )
         yield Finding("error", f"{text}: no listener could be excluded by it. `most` has to be below {most}.")
 
 

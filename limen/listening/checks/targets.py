@@ -36,9 +36,8 @@ def refuse_clashes(targets: Iterable[Target], file: Path, database: str | Path) 
         if who in written:
             raise UserError(
                 f"{path}: got this file for {written[who]} and for {what}, expected a file for each. A "
-                "codebook is called like its table, "
-                "with .codebook.csv in place of the ending: give tables in one folder names that differ in "
-                "more than the ending."
+                "codebook is called like its table, with .codebook.csv in place of the ending: give tables "
+                "in one folder names that differ in more than the ending."
             )
         written[who] = what
 

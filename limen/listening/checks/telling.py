@@ -32,9 +32,9 @@ _REMEDY = {
     "axis": "Take another number of items, axes or listeners.",
 }
 _TURNS = (
-    "Each listener should hear every word and every speaker in all conditions. With `each: one` every "
-    "second item of the table has another "
-    "condition: put items of a word, and of a speaker, at odd and even places in turn."
+    "Each listener should hear every word and every speaker in all conditions. With `each: one` every second "
+    "item of the table has another condition: put items of a word, and of a speaker, at odd and even places "
+    "in turn."
 )
 
 
@@ -151,8 +151,7 @@ def by_step(trials: Sequence[Trial], where: str, said: str) -> Iterator[Finding]
         yield Finding(
             level,
             f"{where}: {said} the step: {guessed.said(len(heard), 'clip')}. Let one step hold all "
-            "conditions, or each "
-            "step all of them.",
+            "conditions, or each step all of them.",
         )
 
 
@@ -171,7 +170,6 @@ def one_value(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
             what = "word (`answer`)" if name == "word" else name
             yield Finding(
                 "warning",
-                f"{where}: a condition is heard with a single {what}, others with more ({each}): its "
-                "results hold for "
-                "no other. Give items of other kinds files of it.",
+                f"{where}: a condition is heard with a single {what}, others with more ({each}): its results "
+                "hold for no other. Give items of other kinds files of it.",
             )

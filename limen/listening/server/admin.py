@@ -173,7 +173,7 @@ def _progress_table(progress: dict[str, Any]) -> str:
     )
     return (
         f"{alarm}<p>{door} {progress['answers']} answers{when}.{declined}</p>"
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
-        "<p><a href='api/admin/export.csv'>Answers as CSV</a>, <a href='api/admin/codebook.csv'>what its "
-        "columns hold</a></p>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table><p><a "
+        "href='api/admin/export.csv'>Answers as CSV</a>, <a href='api/admin/codebook.csv'>what its columns "
+        "hold</a></p>"
     )

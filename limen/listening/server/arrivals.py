@@ -58,9 +58,8 @@ class Arrivals:
                 self._said_at = now
                 LOG.warning(
                     "%s: a new listener was asked to wait, since %d take part from there, or have just "
-                    "begun. If a classroom or a proxy "
-                    "stands behind this address, serve with --per-address and the number of people (a proxy "
-                    "must send X-Forwarded-For).",
+                    "begun. If a classroom or a proxy stands behind this address, serve with --per-address "
+                    "and the number of people (a proxy must send X-Forwarded-For).",
                     address,
                     self.most,
                 )

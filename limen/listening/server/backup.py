@@ -26,8 +26,8 @@ def backup(where: str | Path, to: Path) -> int:
     if url.get_backend_name() == "postgresql":
         raise UserError(
             f"{url.render_as_string()}: PostgreSQL makes its own copies, also of a study that is being "
-            "served: "
-            f"pg_dump --format=custom --file={to} '{url.set(drivername='postgresql').render_as_string()}'"
+            f"served: pg_dump --format=custom --file={to} "
+            f"'{url.set(drivername='postgresql').render_as_string()}'"
         )
     source = Path(str(url.database))
     if not source.is_file():

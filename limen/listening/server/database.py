@@ -218,8 +218,7 @@ def _make_tables(connection: Connection, url: URL) -> None:
     elif (found := connection.scalar(select(meta.c.value).where(meta.c.key == "schema"))) != SCHEMA:
         raise UserError(
             f"{url.render_as_string()}: got a database whose tables are of version {found or 1}, expected "
-            f"version {SCHEMA}. Open it with "
-            "the version of Limen that made it, or name another database."
+            f"version {SCHEMA}. Open it with the version of Limen that made it, or name another database."
         )
 
 

@@ -142,9 +142,8 @@ class Guard:
             self._told_of_proxy = True
             LOG.warning(
                 "A browser at %s was refused: its page is ours, but the request came for %s. A proxy stands "
-                "between that changes the host: "
-                "have it pass on the Host that it gets (docs/listening.md shows how for nginx, Caddy and "
-                "Apache).",
+                "between that changes the host: have it pass on the Host that it gets (docs/listening.md "
+                "shows how for nginx, Caddy and Apache).",
                 _plain(origin or b""),
                 _plain(host),
             )

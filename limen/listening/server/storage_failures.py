@@ -115,8 +115,7 @@ def database_errors(where: str | Path) -> Iterator[None]:
         text = str(error.orig if isinstance(error, DBAPIError) else error).strip()
         raise UserError(
             f"The database {address(where).render_as_string()} says: {text}. See that there is room for it "
-            "and that it can be written, "
-            "then give the command again."
+            "and that it can be written, then give the command again."
         ) from None
     finally:
         LOG.disabled = False

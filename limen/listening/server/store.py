@@ -92,10 +92,9 @@ class Store:
                 return
             if connection.scalar(select(exists().where(answers.c.id > 0))):
                 raise UserError(
-                    f"The database holds answers to {known['name']} (fingerprint {known['study'][:12]}), "
-                    "but the study file now has the "
-                    f"fingerprint {fresh['study'][:12]}. Take back the change, or give the changed study a "
-                    "database of its own."
+                    f"The database holds answers to {known['name']} (fingerprint {known['study'][:12]}), but "
+                    f"the study file now has the fingerprint {fresh['study'][:12]}. Take back the change, or "
+                    "give the changed study a database of its own."
                 )
             connection.execute(delete(meta).where(meta.c.key.in_(list(fresh))))
             connection.execute(insert(meta), [{"key": k, "value": v} for k, v in fresh.items()])

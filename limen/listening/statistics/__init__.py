@@ -32,11 +32,11 @@ from limen.listening.statistics.proportions import (  # noqa: F401
 from limen.listening.statistics.ratings import Comparison, MushraRow, compare_ratings, mushra, mushra_rejected  # noqa: F401
 from limen.listening.statistics.samples import SampledMean, SampledShare, sampled_mean, sampled_share  # noqa: F401
 from limen.listening.statistics.scaling import Strength, bradley_terry  # noqa: F401
-from limen.listening.statistics.sequential import (
+from limen.listening.statistics.sequential import (  # noqa: F401
     AlwaysValid,
     Boundaries,
     CountBoundaries,
     always_valid,
     boundaries,
     count_boundaries,
-)  # noqa: F401
+)

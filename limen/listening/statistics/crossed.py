@@ -184,7 +184,7 @@ class Crossing:
         """Ways whose clusters occur in both conditions; one that is not among the named only if answers are
         left over without it."""
         spanning = [name for name in WAYS if 1 < len(np.unique(self._way(name))) <= self._by_side(name).max()]
-        spare = lambda name: not self._paired and self._left_over(self._named, (name,))[1] > 0  # noqa: E731
+        spare = lambda name: not self._paired and self._left_over(self._named, (name,))[1] > 0
         return tuple(name for name in spanning if name in self._named or spare(name))
 
     @property

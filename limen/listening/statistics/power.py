@@ -114,7 +114,7 @@ def listeners_to_detect(
             f"listeners_to_detect: got a share of {share:g}; expected more than chance ({chance:g}) and "
             "less than 1."
         )
-    reach = lambda n, found: power_detect(n, share, chance, alpha, found.design_effect, found.df, sides)  # noqa: E731
+    reach = lambda n, found: power_detect(n, share, chance, alpha, found.design_effect, found.df, sides)
     words = f"share {share:g} against {chance:g}, {_words(per_listener, items, icc, item_sd, 'log odds')}"
     return _smallest(
         reach, _of_shares(share, per_listener, items, icc, item_sd), per_listener, power, alpha, words

@@ -101,7 +101,7 @@ def _difference(first: Sequence[Any], second: Sequence[Any]) -> float | None:
 def _exact(parts: tuple[np.ndarray, np.ndarray], seen: np.ndarray, n: int) -> float:
     from scipy.special import gammaln
 
-    choose = lambda r, x: gammaln(r + 1) - gammaln(x + 1) - gammaln(r - x + 1)  # noqa: E731
+    choose = lambda r, x: gammaln(r + 1) - gammaln(x + 1) - gammaln(r - x + 1)
     observed = float(choose(np.concatenate(parts), seen).sum())
     sums, logs = zip(*(_fillings(part, choose) for part in parts), strict=True)
     total = float(choose(sum(int(part.sum()) for part in parts), n))

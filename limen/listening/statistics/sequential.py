@@ -199,7 +199,7 @@ def _confidence_sequence(k: int, m: int, log_mixture: float, alpha: float) -> tu
     if k + m == 0:
         return 0.0, 1.0
     share, tiny = k / (k + m), 1e-15
-    beyond = lambda p: log_mixture - float(xlogy(k, p) + xlog1py(m, -p)) + math.log(alpha)  # noqa: E731
+    beyond = lambda p: log_mixture - float(xlogy(k, p) + xlog1py(m, -p)) + math.log(alpha)
     low = 0.0 if k == 0 else float(brentq(beyond, tiny, share))
     high = 1.0 if m == 0 else float(brentq(beyond, share, 1 - tiny))
     return low, high

@@ -6,6 +6,7 @@ dropout overfits them less.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +30,7 @@ class Ensemble(Model):
             if mine != theirs:
                 raise UserError(
                     "Models that are attacked together must take and give the same, but one takes a "
-                    f"{mine[0]} and "
-                    f"gives a {mine[1]} (rate {mine[2]}, shape {mine[3]}) and another {theirs}."
+                    f"{mine[0]} and gives a {mine[1]} (rate {mine[2]}, shape {mine[3]}) and another {theirs}."
                 )
         self.members, self.dropout = nn.ModuleList(members), dropout
         self.kind, self.classes, self.rate_hz, self.shape = (
@@ -44,12 +44,10 @@ class Ensemble(Model):
 
     @property
     def for_attack(self) -> "Ensemble":
-        seen = [m.for_attack for m in self.members]  # type: ignore[union-attr]
-        return (
-            self
-            if all(a is b for a, b in zip(seen, self.members, strict=True))
-            else Ensemble(seen, self.dropout)
-        )  # type: ignore[arg-type]
+        members: Any = self.members
+        faster = [m.for_attack for m in members]
+        unchanged = all(a is b for a, b in zip(faster, members, strict=True))
+        return self if unchanged else Ensemble(faster, self.dropout)
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None

@@ -27,8 +27,7 @@ def check_answers(model: Model, batch: Batch, who: str = "This model") -> None:
     if columns != len(model.classes):
         raise UserError(
             f"{who} is declared with {len(model.classes)} classes, but its logits have {columns} columns. "
-            "Declare as many "
-            f"classes as it has (classes: {columns}), or take the module that was made for "
+            f"Declare as many classes as it has (classes: {columns}), or take the module that was made for "
             f"{len(model.classes)}."
         )
 
@@ -46,8 +45,7 @@ def check_surrogate(
     if model.classes is not None and judged.classes is not None and len(model.classes) != len(judged.classes):
         raise UserError(
             f"{who} tells {len(model.classes)} classes apart, but {net[0].lower()}{net[1:]} tells "
-            f"{len(judged.classes)}. A "
-            "surrogate must have the classes of the net that is judged."
+            f"{len(judged.classes)}. A surrogate must have the classes of the net that is judged."
         )
     check_fits(model, batch, who)
     check_answers(model, batch, who)
@@ -83,8 +81,7 @@ def _asked(model: Model, batch: Batch, who: str) -> int:
     if _version(x) != version or not torch.equal(x, before):
         raise UserError(
             f"{who} changes its input in place, which destroys the samples and stops gradients. Let its "
-            "forward work on "
-            "a copy: x = x.clone() first, or x - mean in place of x.sub_(mean)."
+            "forward work on a copy: x = x.clone() first, or x - mean in place of x.sub_(mean)."
         )
     if (
         not isinstance(logits, Tensor)
@@ -103,8 +100,7 @@ def _asked(model: Model, batch: Batch, who: str) -> int:
     if not bool(logits.isfinite().all()):
         raise UserError(
             f"{who} must answer with finite logits, but they hold NaN or infinity for clean samples. Check "
-            "its weights and "
-            "its normalisation (a std of 0?)."
+            "its weights and its normalisation (a std of 0?)."
         )
     return logits.shape[1]
 

@@ -54,8 +54,8 @@ def _weights(component: Component, options: ModelOptions) -> tuple[dict[str, Ten
         what = f"weights {variant}" if variant else "weights"
         raise UserError(
             f"model {component.name}: no {what} are shipped for it. Give a file (weights: "
-            "path/to/weights.pth), train it "
-            f"(`limen train`), or say weights: random. Shipped weights: {shipped or 'none'}."
+            "path/to/weights.pth), train it (`limen train`), or say weights: random. Shipped weights: "
+            f"{shipped or 'none'}."
         )
     return read_state(path), f"of the zoo ({path.name})"
 
@@ -96,8 +96,8 @@ def load_tensors(path: Path, mmap: bool = False) -> Any:
         if named := re.search(r"GLOBAL (\S+)", str(error)):
             raise UserError(
                 f"{path} is refused: it names {named[1]}, and a file that names code can run it when it is "
-                "read. Weights must "
-                "be tensors alone: save model.state_dict() instead of the model, or use safetensors."
+                "read. Weights must be tensors alone: save model.state_dict() instead of the model, or use "
+                "safetensors."
             ) from None
         raise UserError(
             f"{path} cannot be read as weights: it is damaged, or not a file of torch.save."

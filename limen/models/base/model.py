@@ -95,7 +95,7 @@ def check_samples(
 ) -> None:
     """A UserError if x is not a batch of that kind: wrong shape, empty, or not finite. `ids` name the samples
     in the message."""
-    name = lambda i: ids[i] if ids else f"number {i}"  # noqa: E731
+    name = lambda i: ids[i] if ids else f"number {i}"
     if x.dim() != (2 if kind == "clip" else 4) or len(x) == 0 or (kind == "picture" and x.numel() == 0):
         wanted = (
             "(B, T), one channel each: average the channels of stereo first"

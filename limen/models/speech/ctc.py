@@ -145,8 +145,8 @@ def spelled(text: str, alphabet: str) -> list[int]:
     if strange:
         raise UserError(
             f"The text {text!r} has characters that this recogniser cannot spell: "
-            f"{' '.join(map(repr, strange))}. "
-            f"It knows {alphabet!r}; write the text in lower case and numbers as words."
+            f"{' '.join(map(repr, strange))}. It knows {alphabet!r}; write the text in lower case and "
+            "numbers as words."
         )
     return [alphabet.index(c) + 1 for c in text]
 

@@ -45,8 +45,7 @@ def checkpoint(who: str, path: str, types: Sequence[str]) -> tuple[str, Any]:
     if config.model_type not in types:
         raise UserError(
             f"model {who}: {path} is of the type {config.model_type}, which this adapter does not know. It "
-            "knows "
-            f"{', '.join(types)}."
+            f"knows {', '.join(types)}."
         )
     return place, config
 
@@ -58,10 +57,8 @@ def reading(who: str, path: str, read: Callable[[], Any]) -> Any:
     except (OSError, ValueError, ImportError) as error:
         raise UserError(
             f"model {who}: {path} cannot be read, neither as a local folder nor as a checkpoint that was "
-            "downloaded before: "
-            f"{str(error).strip().splitlines()[0]} Give a folder with config.json, model.safetensors, the "
-            "vocabulary and "
-            "preprocessor_config.json."
+            f"downloaded before: {str(error).strip().splitlines()[0]} Give a folder with config.json, "
+            "model.safetensors, the vocabulary and preprocessor_config.json."
         ) from None
 
 

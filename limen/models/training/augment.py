@@ -144,5 +144,5 @@ def warped(features: Tensor, factors: Sequence[float]) -> Tensor:
     ).clamp(max=last)
     low = at.floor().long().clamp(max=max(last - 1, 0))
     share = (at - low).to(features.dtype).unsqueeze(1)
-    pick = lambda index: features.gather(2, index.unsqueeze(1).expand_as(features))  # noqa: E731
+    pick = lambda index: features.gather(2, index.unsqueeze(1).expand_as(features))
     return pick(low) * (1 - share) + pick((low + 1).clamp(max=last)) * share

@@ -164,8 +164,7 @@ class Tokens:
         if self._tasks <= self.start:
             raise UserError(
                 f"model whisper: {vocabulary} tokens cannot hold {len(ranks)} byte pairs and the special "
-                "tokens: the "
-                "vocabulary file belongs to another model."
+                "tokens: the vocabulary file belongs to another model."
             )
 
     @property

@@ -52,7 +52,7 @@ class Heard:
         if len(parts) == 1:
             return parts[0]
         most = max(part.layers[0][0].shape[2] for part in parts)
-        filled = lambda x: F.pad(x, (0, 0, 0, most - x.shape[2]))  # noqa: E731
+        filled = lambda x: F.pad(x, (0, 0, 0, most - x.shape[2]))
         layers = [
             tuple(torch.cat([filled(x) for x in same]) for same in zip(*of_layer, strict=True))
             for of_layer in zip(*(part.layers for part in parts), strict=True)

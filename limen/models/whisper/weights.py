@@ -56,8 +56,8 @@ def dims_of_file(path: Path) -> Dims:
         if not isinstance(config, dict):
             raise UserError(
                 f"model whisper: {path} is not a file as OpenAI publishes them: it has no sizes (dims). "
-                "Expected a .pt with "
-                "dims and model_state_dict, or a folder with config.json and model.safetensors."
+                "Expected a .pt with dims and model_state_dict, or a folder with config.json and "
+                "model.safetensors."
             )
         names = (
             "n_mels",

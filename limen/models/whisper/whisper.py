@@ -116,8 +116,7 @@ class WhisperModel(Model):
         if longest > most:
             raise UserError(
                 f"model whisper: a clip has {longest / RATE_HZ:.1f} s, but Whisper hears {most / RATE_HZ:g} "
-                "s at most. Cut it "
-                "or leave it out."
+                "s at most. Cut it or leave it out."
             )
         if x.device.type == "cpu":
             parts = [
@@ -184,9 +183,8 @@ def fetched(options: Whisper) -> dict[str, Tensor]:
 def whisper(options: Whisper) -> Model:
     if options.weights == "zoo" and options.size not in ("tiny.en", "base"):
         raise UserError(
-            f"model whisper: tiny.en and base can be fetched, but size {options.size} came. Give its file "
-            "or folder: "
-            "weights: path/to/whisper.pt, or a folder with config.json and model.safetensors."
+            f"model whisper: tiny.en and base can be fetched, but size {options.size} came. Give its file or "
+            "folder: weights: path/to/whisper.pt, or a folder with config.json and model.safetensors."
         )
     path = None if options.weights in ("zoo", "random") else Path(options.weights).expanduser()
     dims = dims_of_size(options.size) if path is None else dims_of_file(path)

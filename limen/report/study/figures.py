@@ -98,10 +98,9 @@ def confidence(part: Choices, name: str, by: tuple[str, ...]) -> list[Figure]:
         width=520,
     )
     caption = (
-        "Left: of the answers given with each confidence, the share that was right, with 95 % intervals "
-        "(the table says what they hold "
-        "for). A listener who knows what they hear is right more often when sure. Right: how often each "
-        "confidence was given."
+        "Left: of the answers given with each confidence, the share that was right, with 95 % intervals (the "
+        "table says what they hold for). A listener who knows what they hear is right more often when sure. "
+        "Right: how often each confidence was given."
     )
     return [
         Figure(
@@ -213,8 +212,7 @@ def worth(part: Preference, name: str) -> list[Figure]:
     )
     caption = (
         "Bradley-Terry: the odds that one condition is preferred to another are the ratio of their worths. "
-        "95 % intervals from drawing "
-        "listeners, of these items."
+        "95 % intervals from drawing listeners, of these items."
     )
     return [Figure(f"{name}: scale", caption, [("", chart)], Markup(""))]
 
@@ -253,8 +251,7 @@ def curves(part: Thresholds, name: str) -> list[Figure]:
         panels.append((axis.axis, chart))
     caption = (
         "Share of “different” against strength. Blue: the mean listener, with a 95 % band; grey: the most "
-        "probable curve of each listener. "
-        "The dotted line is the threshold of the study."
+        "probable curve of each listener. The dotted line is the threshold of the study."
     )
     return [Figure(f"{name}: psychometric curves", caption, panels, Markup(""))] if panels else []
 

@@ -17,60 +17,44 @@ Rows = Sequence[Mapping[str, Any]]
 
 SHOUT = "SIMULATED ANSWERS"
 METHODS = {
-    "Over listeners and items": "Answers of one listener resemble each other, and so do answers to one "
-    "item. Variances of both are "
-    "estimated by the method of moments (where everyone hears everything: the quasi-F of Clark 1973), "
-    "degrees of freedom by Satterthwaite. "
-    "A share is then judged by a score statistic against Student’s t, the same for interval and tests: the "
-    "95 % interval holds what the "
-    "two-sided test does not reject, the 90 % interval what the one-sided tests do not. In simulated "
-    "studies of many designs with five "
-    "items or more these tests, at 5 %, reject what is true in 3 to 6 %.",
+    "Over listeners and items": "Answers of one listener resemble each other, and so do answers to one item. "
+    "Variances of both are estimated by the method of moments (where everyone hears everything: the quasi-F "
+    "of Clark 1973), degrees of freedom by Satterthwaite. A share is then judged by a score statistic "
+    "against Student’s t, the same for interval and tests: the 95 % interval holds what the two-sided test "
+    "does not reject, the 90 % interval what the one-sided tests do not. In simulated studies of many "
+    "designs with five items or more these tests, at 5 %, reject what is true in 3 to 6 %.",
     "Against chance": "One-sided (better than guessing) and two-sided, over listeners and items.",
     "If answers were independent": "Clopper-Pearson intervals, exact binomial tests, and of ratings the "
-    "exact test of two distributions "
-    "(Freeman-Halton): what they would say if the answers of one listener, and to one item, were no more "
-    "alike than others. No verdict is "
-    "from them.",
-    "Equivalence": "Two one-sided tests over listeners and items: whether the share lies within the bound "
-    "of chance. Only this can say "
-    "“not heard”; a large p against chance cannot. It is about the mean over listeners, so it is called "
-    "inaudible only if few may hear it.",
-    "Who may hear it": "A listener who hears it detects it in 80 % of trials and guesses in the others. "
-    "From how many listeners did that "
-    "well, a 95 % upper bound of their share among all listeners follows (Clopper-Pearson), if nobody does "
-    "worse than guess.",
+    "exact test of two distributions (Freeman-Halton): what they would say if the answers of one listener, "
+    "and to one item, were no more alike than others. No verdict is from them.",
+    "Equivalence": "Two one-sided tests over listeners and items: whether the share lies within the bound of "
+    "chance. Only this can say “not heard”; a large p against chance cannot. It is about the mean over "
+    "listeners, so it is called inaudible only if few may hear it.",
+    "Who may hear it": "A listener who hears it detects it in 80 % of trials and guesses in the others. From "
+    "how many listeners did that well, a 95 % upper bound of their share among all listeners follows "
+    "(Clopper-Pearson), if nobody does worse than guess.",
     "d′ and bias": "Signal detection theory, differencing model (every trial brings another clip); shares "
-    "with Hautus’s log-linear "
-    "correction; its interval is that of the share of right answers, over listeners and items, on the scale "
-    "of d′. Below chance d′ is "
-    "negative, so that its mean is 0 where nothing is heard; “from 0 up” has 0 there and is too high on "
-    "average. Bias c is 0 where "
-    "neither answer is preferred.",
+    "with Hautus’s log-linear correction; its interval is that of the share of right answers, over listeners "
+    "and items, on the scale of d′. Below chance d′ is negative, so that its mean is 0 where nothing is "
+    "heard; “from 0 up” has 0 there and is too high on average. Bias c is 0 where neither answer is "
+    "preferred.",
     "Ratings": "Means and their differences over listeners and items, with Student’s t; if all listeners "
-    "find the same difference, a sign "
-    "test of the listeners.",
+    "find the same difference, a sign test of the listeners.",
     "MUSHRA": "Means and differences from the hidden reference over listeners and items, Holm-corrected; "
-    "beside them Wilcoxon’s "
-    "signed-rank test over listeners, which takes the items as the only ones there are.",
-    "Preference": "Share of those who chose, over listeners and items, ties left out; Bradley-Terry scale, "
-    "a tie half a win for each, with "
-    "intervals from drawing listeners, of these items.",
-    "Transcription": "Share of answers that are right word for word, and all word errors over all words "
-    "said (the mean of what "
-    "each answer adds to this ratio), both over listeners and items.",
-    "Thresholds": "A cumulative Gaussian with false alarms and lapses, fitted to each listener and axis on "
-    "a grid (flat priors); the "
-    "study’s threshold is the mean of the population, every listener entering with their whole likelihood; "
-    "credible intervals, of "
-    "these items. The band of a curve is that of the threshold. False alarms: a share over listeners and "
-    "items.",
+    "beside them Wilcoxon’s signed-rank test over listeners, which takes the items as the only ones there "
+    "are.",
+    "Preference": "Share of those who chose, over listeners and items, ties left out; Bradley-Terry scale, a "
+    "tie half a win for each, with intervals from drawing listeners, of these items.",
+    "Transcription": "Share of answers that are right word for word, and all word errors over all words said "
+    "(the mean of what each answer adds to this ratio), both over listeners and items.",
+    "Thresholds": "A cumulative Gaussian with false alarms and lapses, fitted to each listener and axis on a "
+    "grid (flat priors); the study’s threshold is the mean of the population, every listener entering with "
+    "their whole likelihood; credible intervals, of these items. The band of a curve is that of the "
+    "threshold. False alarms: a share over listeners and items.",
     "Mixed model": "Logistic regression of right answers with random intercepts of listeners and items; it "
-    "describes, and no verdict is "
-    "from it.",
+    "describes, and no verdict is from it.",
     "Agreement": "Krippendorff’s alpha between listeners who judged the same item and condition: 1 is "
-    "perfect, 0 is chance. Intervals "
-    "come from drawing items, of these listeners.",
+    "perfect, 0 is chance. Intervals come from drawing items, of these listeners.",
     "Several questions": "Holm’s correction over all questions of the study file.",
 }
 
@@ -235,10 +219,8 @@ def _playback(results: Results) -> str:
     rates = ", ".join(f"{rate} Hz ({n})" for rate, n in p.rates_hz) or "unknown"
     return (
         f"Of {many(p.trials, 'answered screen')} with sounds, {fmt(p.heard, 'n')} "
-        f"({fmt(p.heard / p.trials, '%')}) come with proof that "
-        f"every sound was played: the page decoded the very samples that were sent. {fmt(p.plays, '1f')} "
-        "plays per screen. "
-        f"Rate of the devices: {rates}."
+        f"({fmt(p.heard / p.trials, '%')}) come with proof that every sound was played: the page decoded the "
+        f"very samples that were sent. {fmt(p.plays, '1f')} plays per screen. Rate of the devices: {rates}."
     )
 
 

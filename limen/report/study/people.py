@@ -43,8 +43,7 @@ def excluded(results: Results) -> dict[str, Any]:
     }
     caption = (
         f"{many(len(out.excluded), 'listener')} of {fmt(out.listeners, 'n')} left out by the rules of the "
-        "study file, applied in order; "
-        f"the first that hits counts.{checked[out.same]}"
+        f"study file, applied in order; the first that hits counts.{checked[out.same]}"
     )
     return {
         "caption": caption,

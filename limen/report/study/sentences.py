@@ -68,8 +68,7 @@ def simulated(results: Results) -> str:
     some = "" if results.simulated == results.listeners else f" of {many(results.listeners, 'listener')}"
     return (
         f"{many(results.simulated, 'listener')}{some} were made up by “limen listen simulate”. What stands "
-        "here says how the "
-        "study would be analysed, and nothing about what people hear."
+        "here says how the study would be analysed, and nothing about what people hear."
     )
 
 
@@ -119,8 +118,7 @@ def choices(part: Choices, key: tuple[str, ...]) -> list[str]:
     whole, *_ = part.shares
     out = [
         f"{name_of(part.kind)}: {fmt(whole.right, 'n')} of {many(whole.n, 'answer')} were right, "
-        f"{percent_interval(whole.share)}; guessing "
-        f"gives {fmt(whole.chance, '%')}."
+        f"{percent_interval(whole.share)}; guessing gives {fmt(whole.chance, '%')}."
     ]
     split = [s for s in part.shares if s.where.keys == key and key]
     if split:
@@ -217,10 +215,9 @@ def _tested(p: float | None) -> str:
 def thresholds(part: Thresholds) -> list[str]:
     return [
         f"{name_of(part.kind)}, {a.axis}: a difference is heard half the time at a strength of "
-        f"{number_interval(a.threshold)} of 100 "
-        f"({many(a.listeners, 'listener')}, {many(a.trials, 'trial')}; listeners spread by "
-        f"{number_interval(a.spread)}; 95 % "
-        "credible intervals over listeners, of these items)."
+        f"{number_interval(a.threshold)} of 100 ({many(a.listeners, 'listener')}, {many(a.trials, 'trial')}; "
+        f"listeners spread by {number_interval(a.spread)}; 95 % credible intervals over listeners, of these "
+        "items)."
         for a in part.axes
     ]
 
@@ -237,9 +234,9 @@ def transcriptions(part: Transcriptions) -> list[str]:
 
 def agreement(e: Estimate) -> str:
     return (
-        f"Agreement between listeners (Krippendorff’s alpha): {number_interval(e, '2f')}; 1 is perfect, 0 "
-        "is chance. The 95 % "
-        "interval comes from drawing items: it holds for other items, but only for these listeners."
+        f"Agreement between listeners (Krippendorff’s alpha): {number_interval(e, '2f')}; 1 is perfect, 0 is "
+        "chance. The 95 % interval comes from drawing items: it holds for other items, but only for these "
+        "listeners."
     )
 
 
@@ -262,6 +259,6 @@ def cite(results: Results) -> str:
     return (
         f"{results.title} ({results.study}): listening study, {many(results.exclusions.kept, 'listener')}, "
         f"{many(results.answers, 'answer')}, "
-        f"{' to '.join(dict.fromkeys((results.first[:10], results.last[:10])))}. "
-        f"Study file sha256{THIN}{results.fingerprint}. Analysed with Limen, seed {results.seed}."
+        f"{' to '.join(dict.fromkeys((results.first[:10], results.last[:10])))}. Study file "
+        f"sha256{THIN}{results.fingerprint}. Analysed with Limen, seed {results.seed}."
     )

@@ -50,10 +50,9 @@ def choices(part: Choices) -> list[Table]:
         ]
         caption = (
             "Log odds of a right answer with 95 % intervals (Student’s t); 0 is even odds. Standard "
-            "deviation between listeners "
-            f"{fmt(part.mixed.listener_sd, '2f')}, between items {fmt(part.mixed.item_sd, '2f')}. The model "
-            "describes: it takes a "
-            "condition’s effect to be the same for every listener and item, so no verdict comes from it."
+            f"deviation between listeners {fmt(part.mixed.listener_sd, '2f')}, between items "
+            f"{fmt(part.mixed.item_sd, '2f')}. The model describes: it takes a condition’s effect to be the "
+            "same for every listener and item, so no verdict comes from it."
         )
         out.append(
             table(
@@ -113,8 +112,7 @@ def held(estimates: Sequence[tuple[str, Estimate]], what: str = "Intervals and p
     if few:
         out += (
             f". Of {_some(few)} there are fewer than five items, so what items differ by is hardly known: a "
-            "test at 5 % may find what is "
-            "not there in up to 11 % of studies"
+            "test at 5 % may find what is not there in up to 11 % of studies"
         )
     return f"{out}."
 
@@ -158,8 +156,7 @@ def _independent(part: Choices) -> Table:
     ]
     caption = (
         "Exact intervals and tests, as they would be if answers of one listener, and to one item, were no "
-        "more alike than others. The "
-        "table above does not assume that."
+        "more alike than others. The table above does not assume that."
     )
     return table("If answers were independent", headings, rows, caption, names=2)
 
@@ -378,9 +375,8 @@ def thresholds(part: Thresholds) -> list[Table]:
         for a in part.axes
     ]
     caption = (
-        "Strengths go from 0 (unchanged) to 100. Intervals of thresholds and spreads are credible "
-        "intervals: they hold for other "
-        "listeners, but only for these items. "
+        "Strengths go from 0 (unchanged) to 100. Intervals of thresholds and spreads are credible intervals: "
+        "they hold for other listeners, but only for these items. "
         f"{held([(a.axis, a.false_alarms) for a in part.axes], 'Intervals of false alarms')}"
     )
     return [table("Thresholds", headings, rows, caption)]

@@ -171,7 +171,7 @@ def interval_dot(mean: float | None, low: float | None, high: float | None) -> M
     """A share between 0 and 1 as a dot with its interval, small enough for a table."""
     if mean is None:
         return Markup("")
-    at = lambda v: 3 + 54 * v  # noqa: E731
+    at = lambda v: 3 + 54 * v
     bar = (
         Markup('<path class="line" d="M{:.1f},7H{:.1f}"/>').format(at(low), at(high))
         if low is not None and high is not None
@@ -190,7 +190,7 @@ def slot_class(slot: int) -> str:
 
 def legend(names: Sequence[tuple[str, int]], boxes: bool = False) -> Markup:
     """A list of names with their colour and marker."""
-    mark = lambda slot: "M2,3h16v8h-16z" if boxes else MARKERS[max(slot, 0) % len(MARKERS)].format(x=10, y=7)  # noqa: E731
+    mark = lambda slot: "M2,3h16v8h-16z" if boxes else MARKERS[max(slot, 0) % len(MARKERS)].format(x=10, y=7)
     items = Markup("").join(
         Markup(
             '<li><svg class="series {}" viewBox="0 0 20 14" width="20" height="14" aria-hidden="true">'

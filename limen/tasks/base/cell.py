@@ -158,7 +158,7 @@ class Cell:
     ) -> Samples:
         """The same samples with another perturbation, stored inside the budget and judged by a fresh forward
         pass."""
-        around = lambda x: budget[0].function(x, samples.batch.lengths, budget[1]) if budget else None  # noqa: E731
+        around = lambda x: budget[0].function(x, samples.batch.lengths, budget[1]) if budget else None
         x_adv = stored(x_adv, samples.batch.x, self.store, around)
         adversarial = self.answer(self.victim, x_adv, samples.batch, "judge")
         assert samples.clean is not None
@@ -247,7 +247,5 @@ def languages(samples: Samples) -> dict[str, list[Any]]:
         else {}
     )
     pairs = (("clean_language", samples.clean), ("adversarial_language", samples.adversarial))
-    return true | {
-        column: [known[i] for i in getattr(outputs, "language_logits").argmax(1).tolist()]
-        for column, outputs in pairs
-    }  # noqa: B009
+    of = lambda outputs: [known[i] for i in outputs.language_logits.argmax(1).tolist()]
+    return true | {column: of(outputs) for column, outputs in pairs}
