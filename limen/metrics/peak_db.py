@@ -4,9 +4,9 @@ Equations 1 and 2 of Vadillo and Santana 2022, https://arxiv.org/abs/2001.08444:
 
     dB_x,max(delta) = max_i 20 log10 |delta_i| - max_i 20 log10 |x_i|
 
-The literature calls -32 dB acceptable. On the entire clip, -peak_db is the ratio of peaks 20
-log10(max|x| / max|delta|) that some papers call the signal-to-noise ratio, or peak SNR; the ratio of powers is
-snr_db.
+The literature calls -32 dB acceptable. On the entire clip, -peak_db is the ratio of peaks
+20 log10(max|x| / max|delta|) that some papers call the signal-to-noise ratio, or peak SNR; the ratio of
+powers is snr_db.
 """
 
 from typing import ClassVar

@@ -1,8 +1,9 @@
 """Perceptual speech quality (PESQ) of the adversarial clip, a mean opinion score from 1 to 4.64.
 
 ITU-T P.862 and P.862.2, with the clean clip as reference. There are two bands: wide at 16 kHz and narrow at 8
-kHz; clips of other rates are resampled to the widest band that their rate allows. Departs from the recommendation: a clip of more than 20 s is scored in equal pieces, and
-the score is their mean over the pieces with speech.
+kHz; clips of other rates are resampled to the widest band that their rate allows. Departs from the
+recommendation: a clip of more than 20 s is scored in equal pieces, and the score is their mean over the
+pieces with speech.
 """
 
 import math

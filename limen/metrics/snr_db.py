@@ -1,7 +1,8 @@
 r"""Signal-to-noise ratio of powers in dB: 10 log10(P(x) / P(delta)).
 
-P is the power over the valid samples. Equation 3 of Vadillo and Santana 2022, https://arxiv.org/abs/2001.08444. Some frameworks report a ratio of
-peaks under the same name, 20 log10(max|x| / max|delta|): here that ratio is -peak_db.
+P is the power over the valid samples. Equation 3 of Vadillo and Santana 2022,
+https://arxiv.org/abs/2001.08444. Some frameworks report a ratio of peaks under the same name,
+20 log10(max|x| / max|delta|): here that ratio is -peak_db.
 """
 
 import math

@@ -15,8 +15,8 @@ from limen.metrics.base.error_rates import (
     TextOptions,
     counts,
     error_rate,
-    transcripts,
     target_texts,
+    transcripts,
 )
 from limen.metrics.base.metric import Column, Columns, Missing
 

@@ -1,8 +1,8 @@
 """Word error rate of the transcripts, before and after the attack.
 
 Wrong, missing and added words over the words of the reference; the three kinds of errors are counted
-separately. With `costs: sclite` the counts are those of NIST sclite, whose alignment weighs a substitution with 4 and the other
-errors with 3.
+separately. With `costs: sclite` the counts are those of NIST sclite, whose alignment weighs a substitution
+with 4 and the other errors with 3.
 """
 
 from limen.core.types import Samples

@@ -15,7 +15,7 @@ from limen.experiments.file import Experiment, read_experiment
 from limen.experiments.plan import plan
 from limen.models.base.model import Classifier
 from limen.report.checks import run_checks
-from limen.report.run import Cell as Read
+from limen.report.run import CellResult as Read
 from limen.report.run import read_run
 from limen.tasks.audit import Audit, audit
 from limen.tasks.base.cell import Cell

@@ -67,6 +67,14 @@ def columns(metrics: Sequence[Metric]) -> dict[str, Column]:
     return {name: column for _, options in metrics for name, column in options.columns().items()}
 
 
+def columns_of(*names: str) -> dict[str, Column]:
+    """Every column of the metrics of these names, with their default options."""
+    options = [load("metrics", name).parse({}) for name in names]
+    return {
+        name: column for o in options if isinstance(o, MetricOptions) for name, column in o.columns().items()
+    }
+
+
 def measure(samples: Samples, metrics: Sequence[Metric]) -> list[dict[str, Any]]:
     """One row per sample: id, every column (None if there is no number), and `missing`: column -> reason."""
     if samples.clean is not None and samples.adversarial is not None:

@@ -44,7 +44,8 @@ class Decoded:
 
 @torch.no_grad()
 def decoded(outputs: Outputs) -> Outputs:
-    """Outputs with their texts decoded; logits, and outputs that are decoded already, are returned unchanged."""
+    """Outputs with their texts decoded; logits, and outputs that are decoded already, are returned
+    unchanged."""
     return (
         outputs
         if isinstance(outputs, Tensor | EnsembleOutputs | Decoded)

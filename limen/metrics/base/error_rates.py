@@ -22,8 +22,8 @@ class TextOptions(MetricOptions):
     """Options of every metric of transcripts."""
 
     normalise: How = "words"
-    """Normalisation before texts are compared: "none"; "words" for case, punctuation and spaces; "english" for
-    numbers too."""
+    """Normalisation before texts are compared: "none"; "words" for case, punctuation and spaces; "english"
+    for numbers too."""
     kinds: ClassVar[tuple[str, ...]] = ("clip",)
     outputs: ClassVar[tuple[str, ...]] = ("transcript",)
     needs_model: ClassVar[bool] = True

@@ -1,14 +1,17 @@
 """What a task declares: its title, what it needs, what it costs and the columns it adds."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from limen.core.components import Component, parse
+from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.metrics.base.metric import Column
 from limen.models.base.model import Model
 
 
 class TaskOptions(Options):
-    """Options of a task; class variables and methods declare what planning, estimates and tables must know."""
+    """Options of a task; class variables and methods declare what planning, estimates and tables must
+    know."""
 
     title: ClassVar[str] = ""
     """Heading of the task's results in reports: "accuracy under attack". Empty: the name of the task."""
@@ -19,7 +22,8 @@ class TaskOptions(Options):
     diagnostic: ClassVar[bool] = False
     """True if the task checks an attack instead of evaluating the net: result tables leave its cells out."""
     trains: ClassVar[bool] = False
-    """True if the task trains the net; it has the options `epochs` and `patience`, and its attack is unused."""
+    """True if the task trains the net; it has the options `epochs` and `patience`, and its attack is
+    unused."""
     sample_limit: ClassVar[str] = "limit_samples"
     """Option that limits the number of samples."""
 
@@ -46,3 +50,14 @@ class TaskOptions(Options):
     def columns(self) -> dict[str, Column]:
         """Columns that the task adds to those of the metrics and of every cell."""
         return {}
+
+
+def parse_task(spec: Any) -> tuple[Component, TaskOptions]:
+    """The task and its validated options."""
+    component, options = parse("tasks", spec)
+    if not isinstance(options, TaskOptions):
+        raise UserError(
+            f"The options of the task {component.name} must extend TaskOptions (limen/tasks/base/task.py), "
+            f"but {type(options).__name__} does not."
+        )
+    return component, options
