@@ -64,7 +64,7 @@ def test_json_is_held_to_the_same_rules(text, words, tmp_path):
 def test_a_file_that_is_too_large_or_no_text_is_named(tmp_path):
     (tmp_path / "large.yaml").write_text("#" * (MAX_MIB * 2**20 + 1))
     with pytest.raises(
-        UserError, match=r"large\.yaml cannot be read as YAML: it has 2\.0 MiB, and at most 2 are read"
+        UserError, match=r"large\.yaml cannot be read as YAML: it has 2\.0 MiB, the limit is 2 MiB"
     ):
         read_yaml(tmp_path / "large.yaml")
     (tmp_path / "wide.yaml").write_text("name: x", encoding="utf-16")
