@@ -29,5 +29,5 @@ def installed(folder: Path, kind: str, name: str, source: str) -> Iterator[None]
 
 
 def forget() -> None:
-    components._modules.cache_clear()
+    components.module_paths.cache_clear()
     components.load.cache_clear()

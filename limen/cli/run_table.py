@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from limen.cli.options import varied_text
 from limen.metrics.base.metric import formatted
 from limen.metrics.base.summary import typical
 from limen.report import all_together
@@ -100,8 +101,3 @@ def _legend(headlines: Summaries) -> str:
         if names := [c["heading"] for c in headlines.values() if c["figure"] == figure]:
             texts.append(f"{figure} of {', '.join(names)}")
     return "; ".join(texts)
-
-
-def varied_text(variable: Mapping[str, Any] | None) -> str:
-    """The values of a sweep, short: "eps 0.1"."""
-    return ", ".join(f"{k.rsplit('.', 1)[-1]} {v}" for k, v in (variable or {}).items())
