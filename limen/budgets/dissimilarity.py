@@ -16,6 +16,7 @@ class Dissimilarity(BudgetOptions):
     text = "dissimilarity ≤ {}"
     sentence = "may change the sample by at most {} of its own Euclidean norm (dissimilarity)"
     heading = "dissimilarity (change relative to the sample)"
+    example = {"share": 0.05}
 
     share: float = Field(gt=0)
     """Largest ||delta|| / ||x||; 0.05 is a signal-to-noise ratio of 26 dB."""

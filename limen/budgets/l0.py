@@ -14,6 +14,7 @@ class L0(BudgetOptions):
     sentence = "may change at most {} values"
     heading = "values changed"
     scalable = False
+    example = {"count": 10}
 
     count: int = Field(ge=1)
     """How many values (a pixel's channels count one by one) may change."""

@@ -13,6 +13,7 @@ class L1(BudgetOptions):
     text = "L1 ≤ {}"
     sentence = "may change the sample by at most {} in total (L1)"
     heading = "L1 norm of the change"
+    example = {"eps": 10.0}
 
     eps: float = Field(gt=0)
     """Radius of the ball, in input units."""

@@ -14,6 +14,7 @@ class L2(BudgetOptions):
     sentence = "may change the sample by at most {} in Euclidean norm"
     heading = "L2 norm of the change"
     probed_by_queries = True
+    example = {"eps": 1.0}
 
     eps: float = Field(gt=0)
     """Radius of the ball, in input units."""

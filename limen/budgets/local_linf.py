@@ -26,6 +26,7 @@ class LocalLinf(BudgetOptions):
     text = "change ≤ {} of the local variation"
     sentence = "may change each value by at most {} of the variation around it"
     heading = "change as a share of the local variation"
+    example = {"share": 0.5}
 
     share: float = Field(gt=0)
     """Largest change of a value, as a share of the standard deviation (pictures) or root mean square (clips)
@@ -54,7 +55,9 @@ def local_linf(context: BudgetContext, options: LocalLinf) -> Box:
 def _deviation(x: Tensor, half: int) -> Tensor:
     """(B, C, H, W) -> (B, C, H, W) standard deviations of the pixels at most `half` away in each direction."""
     window = lambda t: F.avg_pool2d(t, 2 * half + 1, 1, half, count_include_pad=False)
-    centred = x.double() - x.double().mean((2, 3), keepdim=True)  # less is lost when the squares are subtracted
+    centred = x.double() - x.double().mean(
+        (2, 3), keepdim=True
+    )  # less is lost when the squares are subtracted
     variance = window(centred.square()) - window(centred).square()
     # rounding must not let a flat region change
     flat = -F.max_pool2d(-x, 2 * half + 1, 1, half) == F.max_pool2d(x, 2 * half + 1, 1, half)

@@ -16,11 +16,10 @@ class PeakDb(BudgetOptions):
     bound = "peak_db"
     column = "peak_db"
     text = "peak ≤ {} dB"
-    sentence = (
-        "must keep the largest change at {} dB or less relative to the largest value of the sample"
-    )
+    sentence = "must keep the largest change at {} dB or less relative to the largest value of the sample"
     heading = "peak of the change, dB"
     nothing_at = None
+    example = {"peak_db": -30}
 
     peak_db: float = Field(le=20)
     """20 log10(max|delta| / max|x|) must not exceed this; -32 is what the literature calls acceptable."""

@@ -13,6 +13,7 @@ class Snr(BudgetOptions):
     sentence = "must keep the change at least {} dB below the signal"
     heading = "SNR, dB (larger is quieter)"
     nothing_at = None
+    example = {"snr_db": 30}
 
     snr_db: float
     """20 log10(||x|| / ||delta||) must not fall below this; larger is quieter."""

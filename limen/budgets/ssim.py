@@ -19,6 +19,7 @@ class Ssim(BudgetOptions):
     sentence = "may lower the structural similarity to the clean picture by at most {} (1 − SSIM)"
     heading = "1 − SSIM (0: no difference)"
     kinds = ("picture",)
+    example = {"distance": 0.02}
 
     distance: float = Field(gt=0, le=1)
     """Largest 1 - SSIM; changes below 0.02 are hard to see in most pictures."""

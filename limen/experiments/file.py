@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from limen.attacks.engine.precision import Precision
 from limen.attacks.engine.run import Attack
-from limen.core.components import KINDS, OF_STUDIES, load, named, names
+from limen.core.components import KINDS, load, named, names
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options
 from limen.core.yaml import read_yaml
@@ -160,7 +160,7 @@ def schema() -> dict[str, Any]:
     root = Experiment.model_json_schema()
     definitions = root.setdefault("$defs", {})
     definitions["Surrogate"] = Surrogate.model_json_schema()
-    for kind in (k for k in KINDS if k not in OF_STUDIES):
+    for kind in (name for name, one in KINDS.items() if one.used_in == "experiment"):
         choices = []
         for name in names(kind):
             one = load(kind, name).options.model_json_schema()

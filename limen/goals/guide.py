@@ -13,7 +13,7 @@ which share of the distance was left inside the network, of the paper's measures
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -33,6 +33,8 @@ PICTURES = 200
 
 
 class Guide(Options):
+    example: ClassVar[dict[str, Any]] = {"data": {"name": "digits"}}
+
     data: Annotated[dict[str, Any], named("data")]
     """Data set the guides come from, such as {name: digits, split: train}; its first 200 samples unless it
     has a limit."""
