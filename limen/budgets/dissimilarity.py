@@ -3,6 +3,8 @@
 A share d is a signal-to-noise ratio of -20 log10 d decibels.
 """
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 
 from limen.budgets.families.balls import L2Ball, length
@@ -16,7 +18,7 @@ class Dissimilarity(BudgetOptions):
     text = "dissimilarity ≤ {}"
     sentence = "may change the sample by at most {} of its own Euclidean norm (dissimilarity)"
     heading = "dissimilarity (change relative to the sample)"
-    example = {"share": 0.05}
+    example: ClassVar[dict[str, Any]] = {"share": 0.05}
 
     share: float = Field(gt=0)
     """Largest ||delta|| / ||x||; 0.05 is a signal-to-noise ratio of 26 dB."""

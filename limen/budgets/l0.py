@@ -1,5 +1,7 @@
 """At most `count` values of a sample may change, each as far as the range allows."""
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 
 from limen.budgets.families.balls import L0Ball
@@ -14,7 +16,7 @@ class L0(BudgetOptions):
     sentence = "may change at most {} values"
     heading = "values changed"
     scalable = False
-    example = {"count": 10}
+    example: ClassVar[dict[str, Any]] = {"count": 10}
 
     count: int = Field(ge=1)
     """How many values (a pixel's channels count one by one) may change."""

@@ -1,5 +1,7 @@
 """The sum of the magnitudes of all changes is at most eps."""
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 
 from limen.budgets.families.balls import L1Ball
@@ -13,7 +15,7 @@ class L1(BudgetOptions):
     text = "L1 ≤ {}"
     sentence = "may change the sample by at most {} in total (L1)"
     heading = "L1 norm of the change"
-    example = {"eps": 10.0}
+    example: ClassVar[dict[str, Any]] = {"eps": 10.0}
 
     eps: float = Field(gt=0)
     """Radius of the ball, in input units."""

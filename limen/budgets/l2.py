@@ -1,5 +1,7 @@
 """The Euclidean norm of the change is at most eps."""
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 
 from limen.budgets.families.balls import L2Ball
@@ -14,7 +16,7 @@ class L2(BudgetOptions):
     sentence = "may change the sample by at most {} in Euclidean norm"
     heading = "L2 norm of the change"
     probed_by_queries = True
-    example = {"eps": 1.0}
+    example: ClassVar[dict[str, Any]] = {"eps": 1.0}
 
     eps: float = Field(gt=0)
     """Radius of the ball, in input units."""

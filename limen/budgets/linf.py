@@ -1,5 +1,7 @@
 """Every pixel or sample may change by at most eps."""
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 
 from limen.budgets.families.balls import LinfBall
@@ -14,7 +16,7 @@ class Linf(BudgetOptions):
     sentence = "may change each value by at most {}"
     heading = "L∞ norm of the change"
     probed_by_queries = True
-    example = {"eps": 0.03}
+    example: ClassVar[dict[str, Any]] = {"eps": 0.03}
 
     eps: float = Field(gt=0)
     """Radius of the ball, in input units (0.031 is 8/255 for pictures in [0, 1])."""

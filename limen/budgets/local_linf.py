@@ -1,4 +1,4 @@
-r"""Each value may change by at most a share of the variation around it: more in texture, less in flat regions.
+r"""Each value may change by at most a share of the variation around it: more in texture than in flat areas.
 
     |delta_i| <= share * s_i
 
@@ -8,6 +8,8 @@ clips       s_i is the root mean square of the samples in a window around sample
 Where nothing varies, as in a plain background or in silence, nothing may change. Windows are cut off at the
 edges of a sample; padding is not counted.
 """
+
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -26,7 +28,7 @@ class LocalLinf(BudgetOptions):
     text = "change ≤ {} of the local variation"
     sentence = "may change each value by at most {} of the variation around it"
     heading = "change as a share of the local variation"
-    example = {"share": 0.5}
+    example: ClassVar[dict[str, Any]] = {"share": 0.5}
 
     share: float = Field(gt=0)
     """Largest change of a value, as a share of the standard deviation (pictures) or root mean square (clips)
@@ -53,11 +55,10 @@ def local_linf(context: BudgetContext, options: LocalLinf) -> Box:
 
 
 def _deviation(x: Tensor, half: int) -> Tensor:
-    """(B, C, H, W) -> (B, C, H, W) standard deviations of the pixels at most `half` away in each direction."""
+    """(B, C, H, W) -> (B, C, H, W) standard deviations of the pixels at most `half` away."""
     window = lambda t: F.avg_pool2d(t, 2 * half + 1, 1, half, count_include_pad=False)
-    centred = x.double() - x.double().mean(
-        (2, 3), keepdim=True
-    )  # less is lost when the squares are subtracted
+    # centred first: less is lost when the squares are subtracted
+    centred = x.double() - x.double().mean((2, 3), keepdim=True)
     variance = window(centred.square()) - window(centred).square()
     # rounding must not let a flat region change
     flat = -F.max_pool2d(-x, 2 * half + 1, 1, half) == F.max_pool2d(x, 2 * half + 1, 1, half)

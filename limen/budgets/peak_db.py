@@ -5,6 +5,8 @@ Carlini and Wagner 2018, https://arxiv.org/abs/1801.01944; equation 1 of Vadillo
     dB_{x,max}(delta) = 20 log10 max_i |delta_i| - 20 log10 max_i |x_i|
 """
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 
 from limen.budgets.families.balls import LinfBall
@@ -19,7 +21,7 @@ class PeakDb(BudgetOptions):
     sentence = "must keep the largest change at {} dB or less relative to the largest value of the sample"
     heading = "peak of the change, dB"
     nothing_at = None
-    example = {"peak_db": -30}
+    example: ClassVar[dict[str, Any]] = {"peak_db": -30}
 
     peak_db: float = Field(le=20)
     """20 log10(max|delta| / max|x|) must not exceed this; -32 is what the literature calls acceptable."""

@@ -1,5 +1,7 @@
 """The signal stays at least snr_db decibels above the change, in power over the valid samples."""
 
+from typing import Any, ClassVar
+
 from limen.budgets.families.balls import L2Ball, length
 from limen.budgets.families.budget import BudgetContext
 from limen.budgets.families.options import BudgetOptions
@@ -13,7 +15,7 @@ class Snr(BudgetOptions):
     sentence = "must keep the change at least {} dB below the signal"
     heading = "SNR, dB (larger is quieter)"
     nothing_at = None
-    example = {"snr_db": 30}
+    example: ClassVar[dict[str, Any]] = {"snr_db": 30}
 
     snr_db: float
     """20 log10(||x|| / ||delta||) must not fall below this; larger is quieter."""

@@ -1,8 +1,10 @@
-"""The structural similarity of the clean and the changed picture must not fall below a bound: 1 - SSIM <= bound.
+"""The structural similarity between the clean and the changed picture stays near 1: 1 - SSIM <= distance.
 
 Wang et al. 2004, https://doi.org/10.1109/TIP.2003.819861, as in `limen/perception/similarity.py`. Measured in
 double precision, because 1 - SSIM is a small difference of large numbers.
 """
+
+from typing import Any, ClassVar
 
 from pydantic import Field
 from torch import Tensor
@@ -19,7 +21,7 @@ class Ssim(BudgetOptions):
     sentence = "may lower the structural similarity to the clean picture by at most {} (1 − SSIM)"
     heading = "1 − SSIM (0: no difference)"
     kinds = ("picture",)
-    example = {"distance": 0.02}
+    example: ClassVar[dict[str, Any]] = {"distance": 0.02}
 
     distance: float = Field(gt=0, le=1)
     """Largest 1 - SSIM; changes below 0.02 are hard to see in most pictures."""

@@ -77,8 +77,8 @@ class Budget(ABC):
 
     @abstractmethod
     def project(self, delta: Tensor) -> Tensor:
-        """An allowed change near this one (the nearest in the Euclidean sense if `exact_projection`), as a new
-        tensor."""
+        """An allowed change near this one, as a new tensor; the nearest in the Euclidean sense if
+        `exact_projection`."""
 
     @abstractmethod
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:

@@ -112,7 +112,7 @@ def bounded(spec: dict[str, Any], value: float) -> tuple[Component, Options] | N
     assert issubclass(declared, BudgetOptions)
     if declared.bound in spec:
         raise UserError(
-            f"The bound of the budget {component.name} is set by the values tried: leave {declared.bound} out."
+            f"The values tried set the bound of the budget {component.name}: leave {declared.bound} out."
         )
     if value == declared.nothing_at:
         return None
