@@ -41,29 +41,29 @@ class BudgetOptions(Options):
     kinds: ClassVar[tuple[Kind, ...]] = ("picture", "clip")
     """Kinds of samples it can limit."""
 
-    @property
-    def value(self) -> float:
-        """The bound."""
-        return float(getattr(self, self.bound))
+
+def declared(component: Component) -> type[BudgetOptions]:
+    """What the component declares about the budget it makes."""
+    if not issubclass(component.options, BudgetOptions):
+        raise UserError(
+            f"The options of the budget {component.name} must extend BudgetOptions of "
+            f"limen.budgets.families.options; got {component.options.__name__}."
+        )
+    return component.options
 
 
 def make_budget(budget: tuple[Component, Options], context: BudgetContext) -> Budget:
     """The budget around the samples of the context."""
     component, options = budget
-    declared = component.options
-    if issubclass(declared, BudgetOptions) and context.kind not in declared.kinds:
-        others = [name for name in names("budgets") if _limits(name, context.kind)]
+    kinds = declared(component).kinds
+    if context.kind not in kinds:
+        others = [name for name in names("budgets") if context.kind in declared(load("budgets", name)).kinds]
         raise UserError(
-            f"The budget {component.name} is for {' and '.join(f'{k}s' for k in declared.kinds)}; got "
+            f"The budget {component.name} is for {' and '.join(f'{k}s' for k in kinds)}; got "
             f"{context.kind}s. Budgets for {context.kind}s: {', '.join(others)}."
         )
     made: Budget = component.function(context, options)
     return made
-
-
-def _limits(name: str, kind: Kind) -> bool:
-    declared = load("budgets", name).options
-    return issubclass(declared, BudgetOptions) and kind in declared.kinds
 
 
 def default_budget(kind: Kind) -> dict[str, Any]:
@@ -73,17 +73,16 @@ def default_budget(kind: Kind) -> dict[str, Any]:
 
 def budget_facts(component: Component) -> dict[str, Any]:
     """What the report must know about a budget whatever its bound is; {} in the words is for the bound."""
-    declared = component.options
-    assert issubclass(declared, BudgetOptions)
+    facts = declared(component)
     return {
         "name": component.name,
-        "option": declared.bound,
-        "column": declared.column,
-        "larger_is_stronger": declared.larger_is_stronger,
-        "heading": declared.heading,
-        "nothing_at": declared.nothing_at,
-        "text": declared.text,
-        "sentence": declared.sentence,
+        "option": facts.bound,
+        "column": facts.column,
+        "larger_is_stronger": facts.larger_is_stronger,
+        "heading": facts.heading,
+        "nothing_at": facts.nothing_at,
+        "text": facts.text,
+        "sentence": facts.sentence,
     }
 
 
@@ -91,29 +90,26 @@ def budget_info(budget: tuple[Component, Options] | None) -> dict[str, Any] | No
     """The facts with the value of the bound put in; None without a budget."""
     if budget is None:
         return None
-    component, options = budget
-    assert isinstance(options, BudgetOptions)
-    facts, value = budget_facts(component), options.value
-    shown = f"{value:.3g}" if abs(value) < 1e4 else f"{value:.0f}"
+    facts, value = budget_facts(budget[0]), float(getattr(budget[1], declared(budget[0]).bound))
+    shown = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
     return facts | {
         "value": value,
-        "text": options.text.format(shown),
-        "sentence": options.sentence.format(shown),
-        "text_template": options.text,
-        "sentence_template": options.sentence,
+        "text": facts["text"].format(shown),
+        "sentence": facts["sentence"].format(shown),
+        "text_template": facts["text"],
+        "sentence_template": facts["sentence"],
     }
 
 
 def bounded(spec: dict[str, Any], value: float) -> tuple[Component, Options] | None:
     """The budget `spec`, which leaves its bound out, at this value of the bound; None if nothing may change
     there. A value that the budget does not take is a UserError."""
-    component = load("budgets", str(spec["name"]))
-    declared = component.options
-    assert issubclass(declared, BudgetOptions)
-    if declared.bound in spec:
+    component = load("budgets", str(spec.get("name")))
+    facts = declared(component)
+    if facts.bound in spec:
         raise UserError(
-            f"The values tried set the bound of the budget {component.name}: leave {declared.bound} out."
+            f"The values tried set the bound of the budget {component.name}: leave {facts.bound} out."
         )
-    if value == declared.nothing_at:
+    if value == facts.nothing_at:
         return None
-    return parse("budgets", {**spec, declared.bound: value})
+    return parse("budgets", {**spec, facts.bound: value})
