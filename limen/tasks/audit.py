@@ -21,7 +21,7 @@ from limen.attacks.engine.run import Attack
 from limen.core.components import named, parse
 from limen.core.errors import UserError
 from limen.core.options import Options
-from limen.core.types import BOUNDS, Batch, Outputs
+from limen.core.types import BOUNDS, Batch, Outputs, answers_of
 from limen.models.base.model import Model, check_fits, evaluating
 from limen.tasks.base.cell import Cell, Outcome
 
@@ -153,6 +153,7 @@ def _fits(cell: Cell, attack: Attack, other: Model) -> bool:
 
 def _differs(clean: Outputs, again: Outputs, batch: Batch) -> Tensor:
     """(B,) bool: asked twice, the model answers otherwise, whether it calls itself random or not."""
+    clean, again = answers_of(clean), answers_of(again)
     if isinstance(clean, Tensor) and isinstance(again, Tensor):
         a, b = clean, again
     else:
