@@ -18,7 +18,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.core.components import from_path
+from limen.core.components import import_function
 from limen.core.types import valid
 from limen.defenses.base.defended import StraightThrough
 from limen.defenses.base.options import DefenseOptions
@@ -41,8 +41,8 @@ class Bpda(DefenseOptions):
 class Replaced(StraightThrough):
     def __init__(self, model: Model, options: Bpda):
         super().__init__(model, options)
-        self.value = from_path(options.transform, "defense bpda")
-        self.substitute = from_path(options.gradient, "defense bpda") if options.gradient else None
+        self.value = import_function(options.transform, "defense bpda")
+        self.substitute = import_function(options.gradient, "defense bpda") if options.gradient else None
 
     def transform(
         self, x: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator] | None

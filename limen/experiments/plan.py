@@ -283,7 +283,7 @@ def _walk(parts: dict[str, Any], path: str) -> tuple[Any, str]:
     """The mapping that holds the option with this dotted name, or None, and the option's key there."""
     *way, last = path.split(".")
     place: Any = parts
-    for step, following in zip(way, [*way[1:], last], strict=True):
+    for step, following in zip(way, path.split(".")[1:], strict=True):
         if isinstance(place, list):
             place = _member(place, step, path) if step in _members(place) else None
         else:

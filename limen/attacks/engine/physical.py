@@ -16,14 +16,14 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core import seeds
-from limen.core.components import named
+from limen.core.components import spec_of
 from limen.core.options import Options
 from limen.core.types import Batch
 from limen.defenses.base.compose import defended
 from limen.goals.base.goal import Goal
 from limen.models.base.model import Model, evaluating
 
-Transform = Annotated[str | dict[str, Any], named("defenses")]
+Transform = Annotated[str | dict[str, Any], spec_of("defenses")]
 
 
 class Through(Options):
