@@ -55,9 +55,10 @@ def resolved(kind: str, spec: Any) -> dict[str, Any] | None:
     return {"name": component.name, **options.model_dump(mode="json")}
 
 
-def resolved_defenses(specs: list[Any] | None) -> list[dict[str, Any]] | None:
-    """The specs of a list of defences with every default written out."""
-    return None if specs is None else [resolved("defenses", one) or {} for one in specs]
+def resolved_defenses(specs: Any) -> list[dict[str, Any]] | None:
+    """The specs of one defence or a list of them with every default written out."""
+    several = specs if isinstance(specs, list) else [] if specs is None else [specs]
+    return [resolved("defenses", one) or {} for one in several] or None
 
 
 def resolved_attack(spec: Any) -> dict[str, Any] | None:

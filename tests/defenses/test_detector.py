@@ -26,12 +26,15 @@ from limen.models.base.model import Classifier, Model
 
 class Bright(DefenseOptions):
     threshold: float = 0.5
-    """Pictures with a brighter last pixel are refused."""
+    """Pictures with a brighter pixel are refused."""
+    pixel: int = -1
+    """Number of that pixel."""
 
 
 class RefusesBright(Detector):
     def __init__(self, model: Model, options: Bright):
         super().__init__(model, options, options.threshold)
+        self.pixel = options.pixel
 
     def score(
         self,
@@ -40,7 +43,7 @@ class RefusesBright(Detector):
         lengths: Tensor | None,
         generators: Sequence[torch.Generator] | None,
     ) -> Tensor:
-        return x.flatten(1)[:, -1]
+        return x.flatten(1)[:, self.pixel]
 
 
 def bright(model: Model, options: Bright) -> Model:
@@ -122,7 +125,7 @@ def test_an_experiment_with_a_detector_writes_what_was_refused(tmp_path, throw_a
     pgd = {"name": "pgd", "steps": 5, "budget": {"name": "linf", "eps": 0.3}}
     task = {
         "nets": [{"model": {"name": "mlp"}, "data": {"name": "digits", "limit": 40}}],
-        "defenses": [None, [{"name": "bit_depth"}, {"name": "bright", "threshold": 0.01}]],
+        "defenses": [None, [{"name": "bit_depth"}, {"name": "bright", "pixel": 20}]],
         "attacks": [None, pgd],
     }
     run(read_experiment({"tasks": [task]}, tmp_path / "test.yaml"), tmp_path / "run")
