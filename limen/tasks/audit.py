@@ -21,7 +21,7 @@ from limen.attacks.engine.run import Attack
 from limen.budgets.families.options import declared, default_budget
 from limen.core.components import parse, spec_of
 from limen.core.errors import UserError
-from limen.core.types import BOUNDS, Batch, Outputs
+from limen.core.types import BOUNDS, Batch, Outputs, answers_of
 from limen.metrics.base.metric import Column
 from limen.models.base.model import Model, check_fits, evaluating
 from limen.tasks.base.cell import Cell, Outcome
@@ -170,6 +170,7 @@ def _fits(cell: Cell, attack: Attack, other: Model) -> bool:
 
 def _differs(clean: Outputs, again: Outputs, batch: Batch) -> Tensor:
     """(B,) bool: whether two evaluations differ, whether or not the model is declared random."""
+    clean, again = answers_of(clean), answers_of(again)
     if isinstance(clean, Tensor) and isinstance(again, Tensor):
         a, b = clean, again
     else:
