@@ -221,9 +221,7 @@ def report(
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(
-            help="data, models, defenses, goals, budgets, attacks, metrics or tasks; all if left out."
-        ),
+        typer.Argument(help="For example attacks, models or metrics; all kinds if left out."),
     ] = None,
 ) -> None:
     """List the components of a kind."""

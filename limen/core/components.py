@@ -10,49 +10,54 @@ import importlib
 import importlib.metadata
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
-from pydantic import AfterValidator
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options, shown
 
-KINDS = (
-    "data",
-    "models",
-    "defenses",
-    "goals",
-    "budgets",
-    "attacks",
-    "metrics",
-    "tasks",
-    "degradations",
-    "trials",
-)
-OF_STUDIES = ("degradations", "trials")
-"""Kinds that stand in study files, not in experiment files."""
-SINGULAR = {
-    "data": "data set",
-    "models": "model",
-    "defenses": "defense",
-    "goals": "goal",
-    "budgets": "budget",
-    "attacks": "attack",
-    "metrics": "metric",
-    "tasks": "task",
-    "degradations": "axis",
-    "trials": "trial type",
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of component. `limen list attacks` lists the kind `attacks`; other packages add to it through
+    the entry-point group `limen.attacks`."""
+
+    singular: str
+    package: str
+    """Import path of the folder that holds one file per component."""
+    used_in: Literal["experiment", "study", "report"] = "experiment"
+    """The file whose entries name components of this kind; `report` if no file names them."""
+
+
+KINDS: dict[str, Kind] = {
+    "data": Kind("data set", "limen.data"),
+    "models": Kind("model", "limen.models"),
+    "defenses": Kind("defense", "limen.defenses"),
+    "goals": Kind("goal", "limen.goals"),
+    "budgets": Kind("budget", "limen.budgets"),
+    "attacks": Kind("attack", "limen.attacks"),
+    "metrics": Kind("metric", "limen.metrics"),
+    "tasks": Kind("task", "limen.tasks"),
+    "degradations": Kind("axis", "limen.degradations", "study"),
+    "trials": Kind("trial type", "limen.trials", "study"),
 }
+
+
+SENTENCE = re.compile(r".+?[.!?](?<!al\.)(?<!e\.g\.)(?<!i\.e\.)(?=\s+[A-Z(])")
+"""A first sentence, if another one follows it."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """A function, the options class it takes, and the module both stand in."""
+    """A function, the options class it takes, and the module that defines both."""
 
     kind: str
     name: str
@@ -63,7 +68,9 @@ class Component:
     @property
     def summary(self) -> str:
         """First sentence of the module's docstring."""
-        return (self.module.__doc__ or "").strip().split("\n")[0].strip()
+        paragraph = " ".join((self.module.__doc__ or "").strip().split("\n\n")[0].split())
+        found = SENTENCE.match(paragraph)
+        return found[0] if found else paragraph
 
     @property
     def main_option(self) -> str:
@@ -73,14 +80,17 @@ class Component:
         if len(main) != 1:
             some = f"{main[0]}: ..." if main else "..."
             raise UserError(
-                f'The {SINGULAR[self.kind]} {self.name} has {len(fields)} options, so "{self.name}:value" '
-                "does not say "
-                f"which one is meant. Write {{name: {self.name}, {some}}}."
+                f"The {KINDS[self.kind].singular} {self.name} has {len(fields)} options, so "
+                f'"{self.name}:value" is ambiguous. Write {{name: {self.name}, {some}}}.'
             )
         return main[0]
 
+    def spec(self, options: Options) -> dict[str, Any]:
+        """The spec {name: ..., option: value, ...} with every default written out."""
+        return {"name": self.name, **options.model_dump(mode="json")}
+
     def parse(self, values: Mapping[str, Any]) -> Options:
-        return parse_options(self.options, values, f"{SINGULAR[self.kind]} {self.name}")
+        return parse_options(self.options, values, f"{KINDS[self.kind].singular} {self.name}")
 
 
 @cache
@@ -90,13 +100,13 @@ def _modules(kind: str) -> dict[str, str]:
     A component with much machinery has a folder of its own: models/whisper/whisper.py. Other folders hold
     what components share.
     """
-    package = importlib.import_module(f"limen.{kind}")
+    package = importlib.import_module(KINDS[kind].package)
     own = {}
     for found in pkgutil.iter_modules(package.__path__):
         if not found.ispkg:
-            own[found.name] = f"limen.{kind}.{found.name}"
+            own[found.name] = f"{package.__name__}.{found.name}"
         elif os.path.exists(os.path.join(package.__path__[0], found.name, f"{found.name}.py")):
-            own[found.name] = f"limen.{kind}.{found.name}.{found.name}"
+            own[found.name] = f"{package.__name__}.{found.name}.{found.name}"
     others = {e.name: e.value for e in importlib.metadata.entry_points(group=f"limen.{kind}")}
     return {**others, **own}
 
@@ -118,7 +128,7 @@ def _unknown(kind: str, name: str) -> str:
     """The message for a name that no component has."""
     close = difflib.get_close_matches(str(name), names(kind), n=1)
     hint = f' Did you mean "{close[0]}"?' if close else ""
-    return f'There is no {SINGULAR[kind]} "{name[:80]}".{hint} There are: {", ".join(names(kind))}.'
+    return f'There is no {KINDS[kind].singular} "{name[:80]}".{hint} There are: {", ".join(names(kind))}.'
 
 
 def parse(kind: str, spec: Any) -> tuple[Component, Options]:
@@ -129,7 +139,7 @@ def parse(kind: str, spec: Any) -> tuple[Component, Options]:
     if isinstance(spec, str):
         spec = {"name": spec}
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
-        who = f"{'An' if SINGULAR[kind][0] in 'aeiou' else 'A'} {SINGULAR[kind]}"
+        who = f"{'An' if KINDS[kind].singular[0] in 'aeiou' else 'A'} {KINDS[kind].singular}"
         first = load(kind, names(kind)[0])
         needs_value = any(field.is_required() for field in first.options.model_fields.values())
         short = f'"{first.name}:value"' if needs_value else "as its name"
@@ -146,23 +156,36 @@ def _of_options(kind: str, options: Options) -> Component:
         if (component := load(kind, name)).options is type(options):
             return component
     raise UserError(
-        f"{type(options).__name__} holds the options of no {SINGULAR[kind]}. There are: "
+        f"{type(options).__name__} holds the options of no {KINDS[kind].singular}. There are: "
         f"{', '.join(names(kind))}."
     )
 
 
-def named(kind: str) -> AfterValidator:
+@dataclass(frozen=True)
+class named:
     """Checks an option that names a component, when it is read: `inner: Annotated[dict[str, Any],
-    named("attacks")]`."""
+    named("attacks")]`. In the JSON schema the option is marked {"component": kind}."""
 
-    def check(value: dict[str, Any]) -> dict[str, Any]:
-        try:
-            parse(kind, value)
-        except UserError as error:
-            raise ValueError(str(error)) from None
-        return value
+    kind: str
 
-    return AfterValidator(check)
+    def check(self, value: Any) -> None:
+        """Raises a UserError if the value is no spec of this kind."""
+        parse(self.kind, value)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def checked(value: Any) -> Any:
+            try:
+                self.check(value)
+            except UserError as error:
+                raise ValueError(str(error)) from None
+            return value
+
+        return core_schema.no_info_after_validator_function(checked, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "component": self.kind}
 
 
 def from_path(path: str, who: str) -> Callable[..., Any]:

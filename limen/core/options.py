@@ -6,7 +6,7 @@ read from that class. A mistake becomes one sentence with the way out.
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -17,6 +17,9 @@ T = TypeVar("T", bound=BaseModel)
 
 class Options(BaseModel):
     """Type, default, bounds and meaning of each option; the string under a field is its meaning."""
+
+    example: ClassVar[dict[str, Any]] = {}
+    """Values for the options without a default, as documentation and contract tests use them."""
 
     model_config = ConfigDict(
         frozen=True,

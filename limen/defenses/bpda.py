@@ -12,6 +12,7 @@ run: name only modules that you trust.
 """
 
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -27,6 +28,8 @@ PLACE = r"^[\w.]+:\w+$"
 
 
 class Bpda(Options):
+    example: ClassVar[dict[str, Any]] = {"transform": "my_package.my_module:function"}
+
     transform: str = Field(pattern=PLACE)
     """A function from samples (B, C, H, W) or (B, T) to samples of the same shape and range, as
     "package.module:function". It is looked for in the working folder too."""

@@ -13,7 +13,7 @@ which share of the distance was left inside the network, of the paper's measures
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -21,9 +21,9 @@ from torch import Tensor
 
 from limen.core.components import named, parse
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.types import Batch, Outputs
 from limen.goals.base.goal import Goal, GoalContext
+from limen.goals.base.options import GoalOptions
 from limen.goals.feature import features_of
 from limen.models.base.feature_layers import Shown
 from limen.models.base.model import Model, evaluating
@@ -32,7 +32,10 @@ PICTURES = 200
 """Pictures that guides are drawn from, unless the data has a limit of its own."""
 
 
-class Guide(Options):
+class Guide(GoalOptions):
+    targeted: ClassVar[bool] = True
+    example: ClassVar[dict[str, Any]] = {"data": {"name": "digits"}}
+
     data: Annotated[dict[str, Any], named("data")]
     """Data set the guides come from, such as {name: digits, split: train}; its first 200 samples unless it
     has a limit."""

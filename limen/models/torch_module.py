@@ -7,7 +7,7 @@ is run: name only modules and files you trust.
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -64,6 +64,12 @@ class Wrapping(Options):
 
 
 class TorchModule(ModelOptions, Wrapping):
+    example: ClassVar[dict[str, Any]] = {
+        "factory": "my_package.my_module:make",
+        "kind": "picture",
+        "classes": 10,
+    }
+
     weights: str = "own"
     """"own": as the function or the file has them; otherwise the path of a .safetensors or .pth file."""
     factory: str | None = None

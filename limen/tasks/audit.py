@@ -14,8 +14,6 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.physical import Through
-from limen.attacks.engine.precision import Precision
 from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack
 from limen.core.components import named, parse
@@ -82,7 +80,8 @@ def audit(cell: Cell, options: Audit) -> Outcome:
             ]
             # what another net takes for its own answer or its least likely class is nothing to judge this one
             # by
-            fooled = [(goal if attack.goal is plain.goal else a.goal).judged(a.adversarial) for a in attacked]
+            same_goal = attack.spec.goal is plain.spec.goal
+            fooled = [(goal if same_goal else a.goal).judged(a.adversarial) for a in attacked]
             found[name] = torch.stack(fooled).any(0).tolist()
         found["differs"] = _differs(clean, again, batch).tolist()
         rows += [{"id": name, **{k: v[i] for k, v in found.items()}} for i, name in enumerate(batch.ids)]
@@ -93,7 +92,7 @@ def audit(cell: Cell, options: Audit) -> Outcome:
         "differs": share("differs"),
         "others": others,
         "random": cell.victim.random,
-        "draws": plain.through.draws or cell.victim.draws,
+        "draws": plain.spec.draws or cell.victim.draws,
         "n": len(rows),
         **_summary({k: torch.cat([w[k] for w in walked], 1) for k in walked[0]}, options.steps),
     }
@@ -104,26 +103,30 @@ def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Mo
     """Name -> an attack and the models it is computed on, each alone; and what the other nets among them are
     called."""
     assert cell.attack is not None
-    goal, budget = cell.attack.goal, cell.attack.budget or parse("budgets", BUDGETS[cell.data.kind])
+    budget = cell.attack.spec.budget or parse("budgets", BUDGETS[cell.data.kind])
+    plain = cell.attack.spec.model_copy(update={"budget": budget, "through": [], "surrogate": None})
     low, high = BOUNDS[cell.data.kind]
-    rest: tuple[Precision, Through] = (cell.attack.precision, Through(draws=cell.attack.through.draws))
-    many = Attack(*parse("attacks", {"name": "pgd", "steps": options.steps}), goal, budget, *rest)
+
+    def probe(search: dict[str, Any], **changes: Any) -> Attack:
+        return Attack(plain.model_copy(update={"search": parse("attacks", search), **changes}))
+
+    pgd = {"name": "pgd", "steps": options.steps}
+    many = probe(pgd)
     # whatever the goal is, with everything allowed some wrong answer must be within reach
-    everything = parse("budgets", {"name": "linf", "eps": high - low})
+    everything = {
+        "goal": parse("goals", "untargeted"),
+        "budget": parse("budgets", {"name": "linf", "eps": high - low}),
+    }
     probes = {
-        "noise": (Attack(*parse("attacks", "random_noise"), goal, budget, *rest), [cell.attacked_model]),
-        "one_step": (Attack(*parse("attacks", "fgsm"), goal, budget, *rest), [cell.attacked_model]),
+        "noise": (probe({"name": "random_noise"}), [cell.attacked_model]),
+        "one_step": (probe({"name": "fgsm"}), [cell.attacked_model]),
         "many_steps": (many, [cell.attacked_model]),
-        "anything_allowed": (
-            Attack(many.search, many.options, parse("goals", "untargeted"), everything, *rest),
-            [cell.attacked_model],
-        ),
+        "anything_allowed": (probe(pgd, **everything), [cell.attacked_model]),
     }
     if cell.model.output == "class" and budget[0].name in ("linf", "l2"):
-        square = parse(
-            "attacks", {"name": "square", "queries": options.queries, "give_up": 0}
-        )  # margins may be hidden for long
-        probes["no_gradients"] = (Attack(*square, goal, budget, *rest), [cell.attacked_model])
+        # margins may be hidden for long
+        square = {"name": "square", "queries": options.queries, "give_up": 0}
+        probes["no_gradients"] = (probe(square), [cell.attacked_model])
     if cell.victim is not cell.model and cell.attacked_model is not cell.model:
         probes["undefended"] = (many, [cell.model])
     others = {

@@ -61,7 +61,7 @@ def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
         raise UserError("The task constrained_accuracy needs an attack; leave null out of `attacks`.")
     cell.craft()
     again = options.how == "budget" or (
-        options.how == "auto" and cell.attack.budget is not None and not cell.attack.universal
+        options.how == "auto" and cell.attack.spec.budget is not None and not cell.attack.universal
     )
     held = {value: _held(options.constraint, value) for value in options.values}
     rows: list[dict[str, Any]] = []

@@ -5,6 +5,8 @@ As in Manocha et al. 2020, https://arxiv.org/abs/2001.04460, section 3.2. The ex
 leaves out who misses it.
 """
 
+from typing import Any, ClassVar
+
 from pydantic import Field, model_validator
 
 from limen.trials.base.options import Page
@@ -12,6 +14,8 @@ from limen.trials.base.screen import Listener, Screen, Sound, Stimulus, Widget, 
 
 
 class Attention(Page):
+    example: ClassVar[dict[str, Any]] = {"file": "sentence.wav", "word": "boat", "others": ["goat", "coat"]}
+
     file: str = Field(min_length=1)
     """The sentence; a path from the study file's folder."""
     word: str = Field(min_length=1, max_length=100)

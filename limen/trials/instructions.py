@@ -1,5 +1,7 @@
 """A page to read: what the next part is about."""
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 
 from limen.trials.base.options import Page
@@ -7,6 +9,8 @@ from limen.trials.base.screen import Listener, Screen
 
 
 class Instructions(Page):
+    example: ClassVar[dict[str, Any]] = {"text": "Please sit in a quiet room."}
+
     text: str = Field(min_length=1, max_length=20_000)
     """What the page says: plain paragraphs, parted by empty lines."""
 

@@ -10,7 +10,7 @@ sentinels each and two teaching trials: `tracks: 3`, `adaptive: {max_trials: 8}`
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, field_validator
 
@@ -26,6 +26,8 @@ Axis = Annotated[
 
 
 class SameDifferent(Trials):
+    example: ClassVar[dict[str, Any]] = {"axes": ["noise"]}
+
     axes: list[Axis | Annotated[list[Axis], Field(min_length=1)]] = Field(min_length=1)
     """Directions: specs of axes, {name: noise, colour: pink}. A list among them is a category, of which one
     is drawn for each track."""

@@ -17,7 +17,6 @@ from torch import Tensor
 from limen.attacks.engine.forward import CleanPass, Doubts, FullPath, ask
 from limen.budgets.families.balls import Ball
 from limen.core.errors import SampleError, UserError
-from limen.core.options import Options
 from limen.core.seeds import Streams
 from limen.core.types import Outputs, select, valid
 from limen.goals.base.goal import Goal
@@ -28,16 +27,6 @@ NO_BUDGET = (
     "needs a budget and has none. Add one, for example budget: {name: linf, eps: 0.03}; `limen list "
     "budgets` shows all."
 )
-
-
-def needs_budget(options: Options) -> bool:
-    """True unless a search seeks the smallest change (`minimal`) or keeps a limit of its own
-    (`own_limit`)."""
-    return getattr(
-        options,
-        "needs_budget",
-        not (getattr(options, "minimal", False) or getattr(options, "own_limit", False)),
-    )
 
 
 @dataclass

@@ -12,14 +12,17 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
 from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.physical import Transform
 from limen.attacks.engine.precision import Precision
-from limen.core.components import Component, component_schema, named, parse, written
+from limen.core.components import Component, named, parse
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options, shown
+from limen.goals.base.options import GoalOptions
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model
 
-Chosen = tuple[Component, Options]
+ChosenGoal = tuple[Component, GoalOptions]
+ChosenBudget = tuple[Component, Options]
 """A component and its validated options."""
 
 
@@ -31,13 +34,12 @@ def _chosen(kind: str, spec: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _field(kind: str) -> tuple[BeforeValidator, WithJsonSchema]:
-    return BeforeValidator(partial(_chosen, kind)), WithJsonSchema(component_schema(kind))
+def _schema(kind: str) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [{"type": "string"}, {"component": kind}]})
 
 
-Goal = Annotated[Chosen, *_field("goals")]
-Budget = Annotated[Chosen, *_field("budgets")]
-Transform = Annotated[Chosen, *_field("defenses")]
+Goal = Annotated[ChosenGoal, BeforeValidator(partial(_chosen, "goals")), _schema("goals")]
+Budget = Annotated[ChosenBudget, BeforeValidator(partial(_chosen, "budgets")), _schema("budgets")]
 
 
 class Surrogate(Options):
@@ -69,8 +71,8 @@ class Surrogate(Options):
         """All but the label, with every default written out."""
         return {
             **self.model_dump(mode="json", exclude={"label"}),
-            "models": [written(*parse("models", model)) for model in self.models],
-            "stop": None if self.stop is None else written(*parse("models", self.stop)),
+            "models": [_written(parse("models", model)) for model in self.models],
+            "stop": None if self.stop is None else _written(parse("models", self.stop)),
         }
 
 
@@ -87,7 +89,7 @@ class AttackSpec(Options):
     """What the attacker may change: {name: linf, eps: 0.03}; null for attacks that need none."""
     precision: Precision = "auto"
     """Floating-point precision of the search; auto: double for recognisers, else that of the samples."""
-    through: list[Transform] = []
+    through: list[Transform] = Field(default=[])
     """Random transforms (components of defenses) that the search sees in front of the model, in the order in
     which a sample passes them; success is judged without them."""
     draws: int | None = Field(default=None, ge=1)
@@ -141,21 +143,26 @@ class AttackSpec(Options):
         """Name in tables and figures: the label, or what sets the attack apart."""
         if self.label:
             return self.label
-        transforms = " + ".join(component.name for component, _ in self.through)
-        parts = [self.name, transforms and f"through {transforms}", self.surrogate and f"on {self.surrogate.title}"]
-        return " ".join(part for part in parts if part)
+        transforms = " + ".join(parse("defenses", transform)[0].name for transform in self.through)
+        behind = f" through {transforms}" if transforms else ""
+        surrogate = f" on {self.surrogate.title}" if self.surrogate else ""
+        return f"{self.name}{behind}{surrogate}"
+
+    def facts(self) -> dict[str, bool]:
+        """What a run folder records about the attack (`attack_info` in cell.json)."""
+        return {**self.options.facts(), "targeted": self.goal[1].targeted}
 
     def resolved(self) -> dict[str, Any]:
         """The spec as plain data with every default written out, but without labels: what a cell's id is made
         from. `through`, `draws` and `surrogate` appear only if given."""
         full = {
-            **written(*self.search),
-            "goal": written(*self.goal),
-            "budget": None if self.budget is None else written(*self.budget),
+            **_written(self.search),
+            "goal": _written(self.goal),
+            "budget": None if self.budget is None else _written(self.budget),
             "precision": self.precision,
         }
         if self.through:
-            full["through"] = [written(*transform) for transform in self.through]
+            full["through"] = [_written(parse("defenses", transform)) for transform in self.through]
         if self.draws is not None:
             full["draws"] = self.draws
         if self.surrogate is not None:
@@ -163,10 +170,15 @@ class AttackSpec(Options):
         return full
 
 
-def check_attack(spec: dict[str, Any]) -> dict[str, Any]:
-    """A field validator: the spec as it is, if it is an attack's."""
-    try:
-        AttackSpec.parse(spec)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-    return spec
+def _written(chosen: tuple[Component, Options]) -> dict[str, Any]:
+    return chosen[0].spec(chosen[1])
+
+
+class attack_spec(named):
+    """Like `named("attacks")`, for a spec with all that every attack takes."""
+
+    def __init__(self) -> None:
+        super().__init__("attacks")
+
+    def check(self, value: Any) -> None:
+        AttackSpec.parse(value)
