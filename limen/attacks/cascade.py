@@ -26,7 +26,7 @@ Spec = str | dict[str, Any]
 
 def alone(spec: Spec) -> tuple[Component, AttackOptions]:
     """An attack that can be one of several: a name, or {name, options}."""
-    component, options = AttackSpec.parse_search(spec, "a cascade")
+    component, options = AttackSpec.parse_search(spec, "cascade")
     if options.universal:
         raise UserError(
             f"The attack {component.name} is universal: it is crafted once, on other samples, and cannot be "

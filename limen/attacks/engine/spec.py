@@ -118,11 +118,11 @@ class AttackSpec(Options):
 
     @classmethod
     def parse_search(cls, spec: Any, where: str) -> tuple[Component, AttackOptions]:
-        """The search alone, for an attack inside of another one (`where`), which has the shared keys."""
+        """The search alone, for an attack inside of another one, `where`, on which the shared keys are set."""
         if isinstance(spec, Mapping) and (extra := sorted(set(cls.shared()) & set(spec))):
             raise UserError(
-                f"The attack {shown(spec.get('name'))} in {where} takes no {', '.join(extra)}: set it on the "
-                "attack around it."
+                f"An attack inside a {where} has no {', '.join(extra)} of its own, but it is given for "
+                f"{shown(spec.get('name'))}. Set it on the {where}."
             )
         component, options = parse("attacks", spec)
         assert isinstance(options, AttackOptions)

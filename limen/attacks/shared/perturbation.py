@@ -74,7 +74,7 @@ def fooled(problem: Problem, shape: Shape, more_than: int = -1) -> Tensor | None
 
 def inner_attack(spec: dict[str, Any]) -> tuple[Component, AttackOptions]:
     """An attack on single samples and its options."""
-    component, options = AttackSpec.parse_search(spec, "an inner attack")
+    component, options = AttackSpec.parse_search(spec, "universal attack")
     if options.universal:
         raise UserError(
             f"The inner attack must work on single samples, but {component.name} is universal itself. Use "
