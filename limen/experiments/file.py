@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from limen.attacks.engine.spec import AttackSpec, attack_spec
-from limen.core.components import KINDS, load, named, names
+from limen.attacks.engine.spec import AttackSpec, SpecOfAttack
+from limen.core.components import KINDS, load, names, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options
 from limen.core.yaml import read_yaml
@@ -17,9 +17,9 @@ from limen.core.yaml import read_yaml
 class Net(Options):
     """A model and the data it is judged on."""
 
-    model: Annotated[dict[str, Any], named("models")]
+    model: Annotated[dict[str, Any], spec_of("models")]
     """The model: {name: keyword_cnn, ...its options}."""
-    data: Annotated[dict[str, Any], named("data")]
+    data: Annotated[dict[str, Any], spec_of("data")]
     """The data set: {name: spoken_words, limit: 100, ...its options}."""
     label: str | None = None
     """What tables and curves call it; null takes the model's name."""
@@ -28,19 +28,23 @@ class Net(Options):
 class TaskEntry(Options):
     """One grid: every net x defence x attack x value of the sweep is a cell."""
 
-    task: Annotated[dict[str, Any], named("tasks")] = Field(default={"name": "accuracy"})
+    task: Annotated[dict[str, Any], spec_of("tasks")] = Field(default={"name": "accuracy"})
     """What to do in each cell."""
     nets: list[Net] = Field(min_length=1)
     """Models with their data."""
-    defenses: list[Annotated[dict[str, Any], named("defenses")] | None] = Field(default=[None], min_length=1)
+    defenses: list[Annotated[dict[str, Any], spec_of("defenses")] | None] = Field(
+        default=[None], min_length=1
+    )
     """Defences to put before each model; null is the bare model."""
-    attacks: list[Annotated[dict[str, Any], attack_spec()] | None] = Field(default=[None], min_length=1)
+    attacks: list[Annotated[dict[str, Any], SpecOfAttack("attacks")] | None] = Field(
+        default=[None], min_length=1
+    )
     """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it;
     `surrogate: {models: [...]}` computes it on other nets (transfer); `precision: single | double | auto` is
     that of the search (auto: double for recognisers); `through: [{name: room}]` lets it search behind random
     transforms, names of defences, and `draws: 8` average that many of their draws (success is judged without
     them)."""
-    metrics: list[Annotated[dict[str, Any], named("metrics")]] | None = None
+    metrics: list[Annotated[dict[str, Any], spec_of("metrics")]] | None = None
     """Metrics of each sample; null takes every one that applies."""
     attack_on_defense: bool = True
     """True: the attacker sees the defence and differentiates it. False: it only knows the bare model."""

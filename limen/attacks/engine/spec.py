@@ -14,9 +14,9 @@ from pydantic.json_schema import SkipJsonSchema
 from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.physical import Transform
 from limen.attacks.engine.precision import Precision
-from limen.core.components import Component, named, parse
+from limen.core.components import Component, SpecOf, parse, spec_of
 from limen.core.errors import UserError
-from limen.core.options import Options, parse_options, shown
+from limen.core.options import Options, parse_options, short_repr
 from limen.goals.base.options import GoalOptions
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model
@@ -45,13 +45,13 @@ Budget = Annotated[ChosenBudget, BeforeValidator(partial(_chosen, "budgets")), _
 class Surrogate(Options):
     """Other models that the attack is computed on (transfer)."""
 
-    models: list[Annotated[dict[str, Any], named("models")]] = Field(min_length=1)
+    models: list[Annotated[dict[str, Any], spec_of("models")]] = Field(min_length=1)
     """The surrogate models; their losses are added, and the goal must be reached on all of them."""
     label: str | None = None
     """Name in tables and figures; null takes the names of the models."""
     dropout: bool = False
     """Dropout stays on in the surrogates, so the attack overfits them less."""
-    stop: Annotated[dict[str, Any], named("models")] | None = None
+    stop: Annotated[dict[str, Any], spec_of("models")] | None = None
     """A held-out model that scores the points of the search without being differentiated: the point with the
     best score is the result."""
     stop_every: int = Field(default=1, ge=1)
@@ -122,7 +122,7 @@ class AttackSpec(Options):
         if isinstance(spec, Mapping) and (extra := sorted(set(cls.shared()) & set(spec))):
             raise UserError(
                 f"An attack inside a {where} has no {', '.join(extra)} of its own, but it is given for "
-                f"{shown(spec.get('name'))}. Set it on the {where}."
+                f"{short_repr(spec.get('name'))}. Set it on the {where}."
             )
         component, options = parse("attacks", spec)
         assert isinstance(options, AttackOptions)
@@ -174,11 +174,8 @@ def _written(chosen: tuple[Component, Options]) -> dict[str, Any]:
     return chosen[0].spec(chosen[1])
 
 
-class attack_spec(named):
-    """Like `named("attacks")`, for a spec with all that every attack takes."""
-
-    def __init__(self) -> None:
-        super().__init__("attacks")
+class SpecOfAttack(SpecOf):
+    """As `spec_of("attacks")`, for a spec that may hold all shared keys."""
 
     def check(self, value: Any) -> None:
         AttackSpec.parse(value)
