@@ -118,7 +118,7 @@ class AttackSpec(Options):
 
     @classmethod
     def parse_search(cls, spec: Any, where: str) -> tuple[Component, AttackOptions]:
-        """The search alone, for an attack inside of another one, `where`, on which the shared keys are set."""
+        """The search of an attack inside of another one (`where`), on which the shared keys are set."""
         if isinstance(spec, Mapping) and (extra := sorted(set(cls.shared()) & set(spec))):
             raise UserError(
                 f"An attack inside a {where} has no {', '.join(extra)} of its own, but it is given for "
