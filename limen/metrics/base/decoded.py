@@ -84,5 +84,5 @@ def _plain(outputs: Outputs) -> Outputs:
     answers, refused = decoded(answers_of(outputs)), refused_by(outputs)
     if refused is None or not isinstance(answers, Decoded):
         return answers
-    texts = ["" if r else text for text, r in zip(answers.said, refused.tolist(), strict=True)]
-    return Decoded(answers.answers, texts)
+    texts = ["" if r else text for text, r in zip(answers.decoded_texts, refused.tolist(), strict=True)]
+    return Decoded(answers.outputs, texts)
