@@ -20,7 +20,7 @@ from limen.core import seeds
 from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.core.options import parse_options
-from limen.core.types import Batch, Samples, predictions
+from limen.core.types import Batch, Output, Samples, predictions
 from limen.inputs import UNKNOWN, as_batch, listed, whole
 from limen.metrics.base.apply import applicable
 from limen.metrics.base.apply import measure as rows_of
@@ -132,7 +132,7 @@ def measure(
         raise UserError("measure: the sample rate of these clips is not known. Give it: rate_hz=16000.")
     if attacked is None:
         return rows_of(Samples(batch, x_adv, rate_hz), applicable(metrics, batch.kind, None, False))
-    output = "class" if isinstance(attacked.clean, Tensor) else "transcript"
+    output: Output = "class" if isinstance(attacked.clean, Tensor) else "transcript"
     credit = {"success": attacked.success.tolist(), "already": attacked.already.tolist()}
     judged = Samples(
         batch,

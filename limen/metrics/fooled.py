@@ -8,7 +8,7 @@ to its goal.
 from typing import ClassVar
 
 from limen.core.text import How
-from limen.core.types import Samples, different, predictions
+from limen.core.types import Output, Samples, different, predictions
 from limen.metrics.base.metric import NO_ANSWER, Column, Columns, MetricOptions, comparable, unanswered
 
 
@@ -17,6 +17,7 @@ class Fooled(MetricOptions):
     """What is made alike before transcripts are compared: "none" nothing; "words" case, punctuation and
     spaces; "english" numbers too."""
     needs_model: ClassVar[bool] = True
+    outputs: ClassVar[tuple[Output, ...]] = ("class", "transcript")
 
     def columns(self) -> dict[str, Column]:
         return {

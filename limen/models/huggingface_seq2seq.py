@@ -136,6 +136,8 @@ class TokenTranscripts:
 class Seq2seqCheckpoint(Model):
     """`network` is the library's Speech2TextForConditionalGeneration."""
 
+    output = "transcript"
+
     def __init__(self, net: Any, tokenizer: Any, extractor: Any, options: HuggingfaceSeq2seq):
         super().__init__()
         self.network, self.tokenizer, self.kind, self.rate_hz = (

@@ -190,7 +190,7 @@ def tones() -> Dataset:
         x = 0.3 * torch.sin(torch.linspace(0.1, 0.9, 3000 + 300 * i).cumsum(0))
         x = x if i % 2 else x.flip(0)
         samples.append(Sample(f"{i}", x, "a" if i % 2 else "b"))
-    return Dataset("tones", "clip", range(8), lambda i: samples[i], None, 16_000)
+    return Dataset("tones", "clip", range(8), lambda i: samples[i], rate_hz=16_000, truth="transcript")
 
 
 def test_what_cannot_be_read_is_told(tmp_path):

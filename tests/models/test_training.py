@@ -119,7 +119,7 @@ def test_a_recogniser_learns_its_transcripts(tmp_path):
         t = torch.arange(1600) / 16000
         return Sample(key, torch.cat([0.3 * torch.sin(2 * torch.pi * tones[c] * t) for c in key]), key)
 
-    data = Dataset("tones", "clip", ["a", "b", "ab", "ba"], clip, rate_hz=16000)
+    data = Dataset("tones", "clip", ["a", "b", "ab", "ba"], clip, rate_hz=16000, truth="transcript")
     model = load_model({"name": "ctc_small", "weights": "random", "width": 32, "dropout": 0})
     history = train(model, data, None, TrainOptions(epochs=60, batch_size=4, lr=0.03, clip_norm=5), tmp_path)
     assert history[-1]["loss"] < 0.1 * history[0]["loss"]
@@ -127,7 +127,7 @@ def test_a_recogniser_learns_its_transcripts(tmp_path):
 
 
 def test_models_and_data_that_do_not_belong_together_are_refused(tmp_path):
-    with pytest.raises(UserError, match="class for a clip"):
+    with pytest.raises(UserError, match="takes clips, but digits holds pictures"):
         train(fresh("res8"), digits("train"), None, TrainOptions(), tmp_path)
     with pytest.raises(UserError, match="3 classes, but digits has 10"):
         train(fresh(classes=3), digits("train"), None, TrainOptions(), tmp_path)

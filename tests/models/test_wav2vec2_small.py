@@ -123,7 +123,9 @@ def test_an_encoder_is_scored_by_the_hidden_frames_it_tells_from_their_distracto
         assert told == list(zip(expected, mask.sum(1).tolist(), strict=True))
         assert model(x[1:, :6000]).told_apart(generators(0, ids)[1:]) == told[1:]
     samples = [Sample(i, x[k, :n], "") for k, (i, n) in enumerate(zip(ids, lengths, strict=True))]
-    scored = score(model, Dataset("two", "clip", range(2), lambda k: samples[k], None, 16_000))
+    scored = score(
+        model, Dataset("two", "clip", range(2), lambda k: samples[k], rate_hz=16_000, truth="transcript")
+    )
     again = model(x, lengths).told_apart(generators(0, ids, "hidden"))
     assert scored["accuracy"] == sum(k for k, _ in again) / sum(n for _, n in again)
 
@@ -162,8 +164,8 @@ def test_pre_training_needs_no_transcripts_and_repeats(tmp_path):
         "clip",
         data.keys,
         lambda key: Sample(data.load(key).id, data.load(key).x, ""),
-        None,
-        16_000,
+        rate_hz=16_000,
+        truth="transcript",
     )
     first, second = (load_model(SSL) for _ in range(2))
     history = train(first, data, None, options, tmp_path / "a")

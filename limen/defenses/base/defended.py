@@ -20,13 +20,7 @@ class Defended(Model):
     def __init__(self, model: Model):
         super().__init__()
         self.inner = model
-        self.kind, self.classes, self.rate_hz, self.shape = (
-            model.kind,
-            model.classes,
-            model.rate_hz,
-            model.shape,
-        )
-        self.random, self.draws = model.random, model.draws
+        self.copy_facts(model)
         self.training = model.training
 
     @property

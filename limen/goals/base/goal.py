@@ -12,7 +12,7 @@ from torch import Tensor
 from limen.core.edits import edits
 from limen.core.errors import UserError
 from limen.core.text import How, normalised
-from limen.core.types import EnsembleOutputs, Outputs, Transcripts, predictions, select
+from limen.core.types import EnsembleOutputs, Outputs, Transcripts, Values, predictions, select
 from limen.models.base.model import Model
 
 
@@ -157,7 +157,16 @@ class GoalContext:
 
 
 def members(outputs: Outputs) -> Sequence[Tensor | Transcripts]:
-    return outputs.members if isinstance(outputs, EnsembleOutputs) else [outputs]
+    """The outputs of each attacked model."""
+    single: list[Tensor | Transcripts] = []
+    for one in outputs.members if isinstance(outputs, EnsembleOutputs) else [outputs]:
+        if isinstance(one, Values):
+            raise UserError(
+                f"Goals are about classes and transcripts, but this model gives a {one.output}. Attack a "
+                "classifier or a recogniser."
+            )
+        single.append(one)
+    return single
 
 
 def _across(

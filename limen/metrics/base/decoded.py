@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from limen.core.types import EnsembleOutputs, Outputs, Transcripts, select
+from limen.core.types import EnsembleOutputs, Outputs, Transcripts, Values, select
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,6 @@ def decoded(outputs: Outputs) -> Outputs:
     """Logits, and answers that are decoded already, stay as they are."""
     return (
         outputs
-        if isinstance(outputs, Tensor | EnsembleOutputs | Decoded)
+        if isinstance(outputs, Tensor | Values | EnsembleOutputs | Decoded)
         else Decoded(outputs, outputs.texts())
     )

@@ -170,6 +170,7 @@ class SharedCtc(CtcTranscripts):
 class Seq2Seq(Model):
     """`TwoHeads` as a model; the head that is not asked does no work."""
 
+    output = "transcript"
     batch_invariant = True
 
     def __init__(self, network: TwoHeads, options: Seq2SeqOptions):

@@ -24,7 +24,7 @@ from limen.core.errors import UserError
 from limen.core.types import Batch, collate
 from limen.data.base.dataset import Dataset
 from limen.models.base.load import load_tensors
-from limen.models.base.model import Model, inner
+from limen.models.base.model import Model, check_truth, inner
 from limen.models.training.augment import AugmentOptions, augment, masking
 from limen.models.training.score import score
 
@@ -145,12 +145,9 @@ def train(
 
 def check_fit(model: Model, data: Dataset) -> None:
     """A UserError if the model cannot read these samples or answer for them."""
-    mine, theirs = (model.kind, model.output), (data.kind, "transcript" if data.classes is None else "class")
-    if mine != theirs:
-        raise UserError(
-            f"The model answers a {mine[1]} for a {mine[0]}, but {data.name} holds a {theirs[1]} for each "
-            f"{theirs[0]}."
-        )
+    if model.kind != data.kind:
+        raise UserError(f"The model takes {model.kind}s, but {data.name} holds {data.kind}s.")
+    check_truth(model, data.truth)
     if model.classes is not None and data.classes is not None and len(model.classes) != len(data.classes):
         raise UserError(
             f"The model has {len(model.classes)} classes, but {data.name} has {len(data.classes)}. Set the "
