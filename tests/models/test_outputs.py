@@ -42,7 +42,13 @@ class Loudness(Model):
 
 
 def clips(*truths, lengths=(4, 2, 3)):
-    return collate("clip", [Sample(str(i), torch.full((n,), 0.5), y) for i, (n, y) in enumerate(zip(lengths, truths))])
+    return collate(
+        "clip",
+        [
+            Sample(str(i), torch.full((n,), 0.5), y)
+            for i, (n, y) in enumerate(zip(lengths, truths, strict=True))
+        ],
+    )
 
 
 CLASSES = clips(0, 1, 1)
@@ -162,7 +168,9 @@ def test_distortion_is_measured_for_models_of_every_output(output):
 
 
 def test_metrics_of_classes_are_not_computed_for_signals():
-    assert not {"correct", "fooled", "confidence", "wer"} & {c.name for c, _ in applicable(None, "clip", "signal", True)}
+    assert not {"correct", "fooled", "confidence", "wer"} & {
+        c.name for c, _ in applicable(None, "clip", "signal", True)
+    }
     with pytest.raises(UserError, match="needs a model that gives classes, and this one gives signals"):
         applicable(["confidence"], "clip", "signal", True)
 
