@@ -138,6 +138,7 @@ class CellFactory:
             attacked_model=seen,
             stop=stop,
             stop_every=stop_every,
+            net=spec["net"],
             proxy=" + ".join(m["name"] for m in other["models"]) if other else planned.labels["net"],
             open=self.model,
             data=data,

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from fitting import train
 from torch import Tensor
 
 from limen.core.errors import UserError
 from limen.core.types import Sample
 from limen.data.base.dataset import Dataset
 from limen.models.base.load import load_model
-from limen.models.training.loop import TrainOptions, check_fit, train
+from limen.models.training.loop import check_fit
+from limen.models.training.options import TrainOptions
 
 VOCABULARY = ["<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ", "<pad>"]
 """As the published English checkpoints have it, but with the blank at the end."""

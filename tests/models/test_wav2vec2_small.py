@@ -3,6 +3,7 @@ that starts where told."""
 
 import pytest
 import torch
+from fitting import train
 from safetensors.torch import load_file
 
 from limen.core.components import load
@@ -13,7 +14,7 @@ from limen.data.base.dataset import Dataset
 from limen.models.base.load import load_model
 from limen.models.base.model import inner
 from limen.models.speech.self_supervised import contextual, distractors, spans
-from limen.models.training.loop import TrainOptions, train
+from limen.models.training.options import TrainOptions
 from limen.models.training.score import score
 
 TINY = {

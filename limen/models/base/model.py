@@ -79,6 +79,12 @@ class Model(nn.Module):
             f"is a {self.output} and y is {given}."
         )
 
+    def transcript_loss(self, outputs: Transcripts, texts: Sequence[str]) -> Tensor:
+        """(B,) the loss that a recogniser is trained with: nats per character of the text and its end. A model
+        that learns from more than the likelihood of its transcripts overrides this."""
+        losses = outputs.nll(texts)
+        return losses / torch.tensor([len(text) + 1 for text in texts]).to(losses)
+
     @torch.no_grad()
     def transcribe(self, x: Tensor, lengths: Tensor | None = None) -> list[str]:
         """The transcript of each clip; for recognisers."""

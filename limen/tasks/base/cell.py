@@ -1,7 +1,7 @@
 """One cell of an experiment: a net, a defence, an attack and what to do with them. Tasks ask it for attacked
 batches."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,8 @@ class Cell:
     stop_every: int = 1
     proxy: str = ""
     """What the nets that the attacker differentiates are called."""
+    net: Mapping[str, Any] = field(default_factory=dict)
+    """Specs of the model and of the data, as the experiment gives them."""
     open: Callable[[dict[str, Any]], Model] = load_model
     """Other nets by their spec; the engine's keeps them for the next cell."""
     limit: int | None = None
