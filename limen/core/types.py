@@ -177,7 +177,29 @@ class EnsembleOutputs:
         return EnsembleOutputs([output_rows(m, index) for m in self.members])
 
 
-Outputs = SingleOutputs | EnsembleOutputs
+Answers = SingleOutputs | EnsembleOutputs
+
+
+@dataclass(frozen=True)
+class GuardedOutputs:
+    """The outputs of a model behind a detector, which may refuse a sample instead of answering."""
+
+    answers: Answers
+    suspicion: Tensor
+    """(B,) score of the detector minus its threshold, differentiable. Positive: the sample is refused."""
+
+    @property
+    def refused(self) -> Tensor:
+        """(B,) bool."""
+        return self.suspicion.detach() > 0
+
+    def rows(self, index: Tensor) -> "GuardedOutputs":
+        suspicion = self.suspicion[index.to(self.suspicion.device)]
+        return GuardedOutputs(output_rows(self.answers, index), suspicion)
+
+
+Outputs = Answers | GuardedOutputs
+"""The outputs of one model, of several of them, or of a model behind a detector."""
 
 
 def output_rows(outputs: Any, index: Tensor) -> Any:
@@ -185,9 +207,20 @@ def output_rows(outputs: Any, index: Tensor) -> Any:
     return outputs[index.to(outputs.device)] if isinstance(outputs, Tensor) else outputs.rows(index)
 
 
+def answers_of(outputs: Outputs) -> Answers:
+    """The answers, whether or not a detector would refuse to give them."""
+    return outputs.answers if isinstance(outputs, GuardedOutputs) else outputs
+
+
+def refused_by(outputs: Outputs) -> Tensor | None:
+    """(B,) bool: samples that a detector refuses; None if the model has no detector."""
+    return outputs.refused if isinstance(outputs, GuardedOutputs) else None
+
+
 def predictions(outputs: Outputs) -> Truth:
     """The prediction for each sample, in the form of its truth: (B,) class indices, B texts, or the values
     themselves. For several models, the predictions of the first."""
+    outputs = answers_of(outputs)
     if isinstance(outputs, EnsembleOutputs):
         return predictions(outputs.members[0])
     if isinstance(outputs, Values):
@@ -236,6 +269,10 @@ class Samples:
     target: Truth | None = None
     """The output that the attack aims at: (B,) classes, B texts or (B, K) probabilities; None if any wrong
     output counts."""
+    clean_refused: Tensor | None = None
+    refused: Tensor | None = None
+    """(B,) bool: clean and adversarial samples that a detector refuses; None without a detector. Metrics find
+    refusals here, and plain answers in `clean` and `adversarial`."""
 
     def pair(self, i: int) -> tuple[Tensor, Tensor]:
         """Clean and adversarial sample i without padding."""

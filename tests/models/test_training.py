@@ -124,7 +124,7 @@ def test_a_checkpoint_of_another_version_of_a_package_is_not_continued(tmp_path,
     options = TrainOptions(epochs=1)
     train(fresh(), digits("train", 60), None, options, tmp_path)
     monkeypatch.setattr(limen, "__version__", "99")
-    with pytest.raises(UserError, match="versions.limen is '99' here"):
+    with pytest.raises(UserError, match=r"versions\.limen is '99' here"):
         train(fresh(), digits("train", 60), None, options, tmp_path)
 
 
@@ -146,10 +146,8 @@ def test_patience_ends_the_training_and_the_best_epoch_is_kept(tmp_path):
 class Blind:
     """An objective of the caller's own: the default loss on black pictures."""
 
-    spec = {"name": "blind"}
-
     def __init__(self):
-        self.sizes = []
+        self.spec, self.sizes = {"name": "blind"}, []
 
     def __call__(self, model, batch, streams):
         self.sizes.append(len(batch))
@@ -209,7 +207,9 @@ class Louder(Model):
 def test_a_model_of_signals_is_trained_scored_and_kept_by_its_error(tmp_path):
     g = torch.Generator().manual_seed(0)
     clips = [torch.rand(20 + i, generator=g) - 0.5 for i in range(8)]
-    data = Dataset("halves", "clip", range(8), lambda i: Sample(str(i), clips[i], clips[i] / 2), truth="signal")
+    data = Dataset(
+        "halves", "clip", range(8), lambda i: Sample(str(i), clips[i], clips[i] / 2), truth="signal"
+    )
     model = Louder()
     options = TrainOptions(epochs=30, batch_size=4, lr=0.05)
     history = train(model, data, data, options, tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-PROGRAM = '''
+PROGRAM = """
 import json, sys
 from datetime import timedelta
 from pathlib import Path
@@ -37,7 +37,7 @@ history = train(model, data, data, options, folder / f"out{rank}", objective=obj
 (folder / f"history{rank}.json").write_text(json.dumps(history))
 if count > 1:
     distributed.destroy_process_group()
-'''
+"""
 
 
 def run(folder: Path, count: int) -> None:
@@ -56,7 +56,10 @@ def test_two_processes_give_the_weights_of_one_and_the_second_writes_nothing(tmp
     alone = load_file(tmp_path / "one/out0/weights.safetensors")
     together = load_file(tmp_path / "two/out0/weights.safetensors")
     assert alone.keys() == together.keys()
-    for name, value in alone.items():  # 45 samples in steps of 11: the last step has one sample, so one idle process
+    for (
+        name,
+        value,
+    ) in alone.items():  # 45 samples in steps of 11: the last step has one sample, so one idle process
         torch.testing.assert_close(together[name], value, rtol=1e-4, atol=1e-5)
     assert not (tmp_path / "two/out1").exists()
     histories = [json.loads((tmp_path / f"two/history{rank}.json").read_text()) for rank in (0, 1)]

@@ -77,7 +77,9 @@ def test_adversarial_training_on_a_linear_model_is_at_the_worst_corner_of_the_ba
 def test_a_share_of_adversarial_training_may_be_clean():
     model = linear()
     mixed = losses({"name": "adversarial", "attack": PGD, "clean_share": 0.25}, model)
-    both = 0.25 * losses("cross_entropy", model) + 0.75 * losses({"name": "adversarial", "attack": PGD}, model)
+    both = 0.25 * losses("cross_entropy", model) + 0.75 * losses(
+        {"name": "adversarial", "attack": PGD}, model
+    )
     torch.testing.assert_close(mixed, both)
 
 
@@ -123,7 +125,9 @@ def test_trades_of_a_linear_model_is_its_closed_form():
 
 def test_trades_without_its_weight_is_cross_entropy():
     model = linear()
-    assert torch.equal(losses({"name": "trades", "beta": 0, "eps": 0.1}, model), losses("cross_entropy", model))
+    assert torch.equal(
+        losses({"name": "trades", "beta": 0, "eps": 0.1}, model), losses("cross_entropy", model)
+    )
 
 
 def test_the_divergence_of_two_coins_is_the_known_one():
@@ -196,18 +200,25 @@ def test_enhancement_is_the_mean_difference_from_the_true_signal_without_padding
     torch.testing.assert_close(found, torch.tensor(expected))
 
 
-DEFAULTS = {"class": "cross_entropy", "transcript": "transcript", "embedding": "self_supervised", "signal": "enhancement"}
+DEFAULTS = {
+    "class": "cross_entropy",
+    "transcript": "transcript",
+    "embedding": "self_supervised",
+    "signal": "enhancement",
+}
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_every_output_has_at_most_one_default_objective(output):
-    declared = [name for name in names("objectives") if output in load("objectives", name).options.default_for]
+    declared = [
+        name for name in names("objectives") if output in load("objectives", name).options.default_for
+    ]
     assert declared == ([DEFAULTS[output]] if output in DEFAULTS else [])
 
 
 @pytest.mark.parametrize("name", names("objectives"))
 def test_an_objective_declares_what_it_trains_and_its_spec_is_plain_data(name):
-    component, options = parse("objectives", {"name": name, **load("objectives", name).options.example})
+    _, options = parse("objectives", {"name": name, **load("objectives", name).options.example})
     assert options.outputs
     assert set(options.default_for) <= set(options.outputs)
     assert set(options.outputs) <= set(OUTPUTS)
@@ -232,9 +243,9 @@ def test_an_objective_of_classifiers_gives_a_finite_loss_per_sample_that_reaches
 
 
 def test_an_objective_that_cannot_train_the_model_is_refused_with_those_that_can():
-    with pytest.raises(UserError, match="output is a class|this model's is a class.*cross_entropy"):
+    with pytest.raises(UserError, match=r"this model's is a class\. .*cross_entropy"):
         objective_for(linear(), "enhancement")
+    model = Model()
+    model.output = "distance"
     with pytest.raises(UserError, match="no default"):
-        model = Model()
-        model.output = "distance"
         objective_for(model)

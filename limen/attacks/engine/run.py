@@ -28,7 +28,7 @@ from limen.core import seeds
 from limen.core.components import Component, parse
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options, short_repr
-from limen.core.types import BOUNDS, Batch, Kind, Outputs, select
+from limen.core.types import BOUNDS, Batch, Kind, Outputs, answers_of, select
 from limen.goals.base.goal import Goal, GoalContext
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model, check_samples, evaluating
@@ -163,7 +163,9 @@ class Attack:
         seen, x = prepared(fast, batch.x, self.precision)
         make_goal, goal_options = self.goal[0].function, self.goal[1]
         goal = make_goal(
-            GoalContext(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen),
+            GoalContext(
+                batch.y, answers_of(clean), seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen
+            ),
             goal_options,
         )
         low, high = bounds or BOUNDS[batch.kind]
@@ -302,7 +304,12 @@ class Attack:
     def _starts_clean(self, model: Model, victim: Model) -> bool:
         """True if the pass over the clean samples may also give the search its first gradient."""
         alone = model.output == "class" and not any(isinstance(m, Ensemble) for m in model.modules())
-        return getattr(self.options, "starts_clean", False) and victim is model and alone and not model.random
+        return (
+            getattr(self.options, "starts_clean", False)
+            and victim is model
+            and alone
+            and not (model.random or model.refuses)
+        )
 
     def _searched(self, problem: Problem, clean: Outputs | None) -> Tensor:
         """What the search finds. Samples that reach the goal as they are, by the `clean` answers of a

@@ -24,8 +24,8 @@ from limen.objectives.base.objective import objective_for
 
 @dataclass(frozen=True)
 class OnAttacked:
-    """The default loss of the net behind its defense, on the samples that CrAdv's attack gives: Limen's objective
-    `adversarial`, in the normalised space of CrAdv's data sources."""
+    """The default loss of the net behind its defense, on the samples that CrAdv's attack gives: Limen's
+    objective `adversarial`, in the normalised space of CrAdv's data sources."""
 
     run: Run
 

@@ -2,15 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Annotated, Any
 
 import torch
 from pydantic import AfterValidator, Field
 from torch import Tensor, nn
 
+from limen.core import seeds
 from limen.core.errors import UserError
 from limen.core.options import Options
-from limen.core.types import TRUTHS, Batch, Kind, Output, Outputs, Transcripts, TruthKind
+from limen.core.types import (
+    TRUTHS,
+    Batch,
+    Kind,
+    Output,
+    Outputs,
+    Transcripts,
+    TruthKind,
+    answers_of,
+    predictions,
+    refused_by,
+)
 
 
 class ModelOptions(Options):
@@ -45,6 +58,8 @@ class Model(nn.Module):
     random: bool = False
     """True if two calls may give different outputs: then attacks average gradients over `draws` calls."""
     draws: int = 1
+    refuses: bool = False
+    """True if a detector may refuse samples: then the outputs are `GuardedOutputs`."""
     batch_invariant: bool = False
     """True if a clip gets the same bits in any batch, in single precision. Attacks on such a recogniser
     compute its outputs in single precision and only their own steps in double."""
@@ -62,14 +77,14 @@ class Model(nn.Module):
         """Declare what the other model declares: for models that wrap one."""
         self.kind, self.output, self.classes = other.kind, other.output, other.classes
         self.rate_hz, self.shape = other.rate_hz, other.shape
-        self.random, self.draws = other.random, other.draws
+        self.random, self.draws, self.refuses = other.random, other.draws, other.refuses
 
     def losses(self, x: Tensor, y: Tensor | Sequence[str], lengths: Tensor | None = None) -> Tensor:
         """(B,) cross-entropy of the classes, or negative log-likelihood of the transcripts,
         differentiable."""
         check_samples(self.kind, x, lengths)
-        outputs = self(x, lengths)
-        if self.output == "class" and isinstance(y, Tensor):
+        outputs = answers_of(self(x, lengths))
+        if isinstance(outputs, Tensor) and isinstance(y, Tensor):
             return torch.nn.functional.cross_entropy(outputs, y, reduction="none")
         if isinstance(outputs, Transcripts) and not isinstance(y, Tensor):
             return outputs.nll(y)
@@ -80,10 +95,37 @@ class Model(nn.Module):
         )
 
     def transcript_loss(self, outputs: Transcripts, texts: Sequence[str]) -> Tensor:
-        """(B,) the loss that a recogniser is trained with: nats per character of the text and its end. A model
-        that learns from more than the likelihood of its transcripts overrides this."""
+        """(B,) the loss that a recogniser is trained with: nats per character of the text and its end. A
+        model that learns from more than the likelihood of its transcripts overrides this."""
         losses = outputs.nll(texts)
         return losses / torch.tensor([len(text) + 1 for text in texts]).to(losses)
+
+    @torch.no_grad()
+    def votes(
+        self,
+        x: Tensor,
+        n: int,
+        lengths: Tensor | None = None,
+        generators: Sequence[torch.Generator] | None = None,
+    ) -> Tensor | list[list[str]]:
+        """The answers of n calls, each with fresh draws: (B, K) votes per class, or n texts for each clip.
+        Samples that a detector refuses in a call have one vote less. A model that draws nothing is called
+        once."""
+        streams = generators or seeds.Streams(cache(lambda i: seeds.generator(0, "votes")), range(len(x)))
+        calls, weight = (n, 1) if self.random else (1, n)
+        counts = torch.zeros(len(x), len(self.classes or []), dtype=torch.long)
+        texts: list[list[str]] = [[] for _ in range(len(x))]
+        for _ in range(calls):
+            outputs = self(x, lengths, streams)
+            refused = refused_by(outputs)
+            answered = torch.ones(len(x), dtype=torch.bool) if refused is None else ~refused.cpu()
+            answers = predictions(outputs)
+            if isinstance(answers, Tensor):
+                counts[torch.arange(len(x)), answers.cpu()] += weight * answered
+            else:
+                for row, text, counted in zip(texts, answers, answered.tolist(), strict=True):
+                    row += [text] * (weight * counted)
+        return counts if self.output == "class" else texts
 
     @torch.no_grad()
     def transcribe(self, x: Tensor, lengths: Tensor | None = None) -> list[str]:

@@ -1,5 +1,5 @@
-"""The place in a network at which training may change its features: warped bands, and blanked runs of frames and
-bands (SpecAugment, Park et al. 2019, https://arxiv.org/abs/1904.08779)."""
+"""The place in a network at which training may change its features: warped bands, and blanked runs of frames
+and bands (SpecAugment, Park et al. 2019, https://arxiv.org/abs/1904.08779)."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,8 @@ class SpecAugment(nn.Module):
     """The identity, unless a training sets `change`. It has no weights, so weights files do not know it."""
 
     change: Callable[[int, Tensor], Tensor] | None = None
-    """Number of the clip in the batch and its features (frames, bands) -> changed features of the same shape."""
+    """Number of the clip in the batch and its features (frames, bands) -> changed features of the same
+    shape."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, frames, bands)."""

@@ -37,8 +37,8 @@ class AugmentOptions(Options):
     mask_bands: int = Field(default=0, ge=0)
     """Clips: a random run of up to this many feature bands is set to zero."""
     warp_bands: float = Field(default=0.0, ge=0, lt=1)
-    """Clips: feature bands stretched or squeezed by up to this share, as by a shorter or longer vocal tract (vocal
-    tract length perturbation, Jaitly and Hinton 2013,
+    """Clips: feature bands stretched or squeezed by up to this share, as by a shorter or longer vocal tract
+    (vocal tract length perturbation, Jaitly and Hinton 2013,
     https://www.cs.toronto.edu/~hinton/absps/perturb.pdf)."""
 
 
@@ -136,8 +136,8 @@ def blanked(features: Tensor, stream: torch.Generator, options: AugmentOptions) 
 
 
 def warped(features: Tensor, factors: Sequence[float]) -> Tensor:
-    """(B, frames, bands): band k takes the value at band k times the clip's factor, interpolated linearly; beyond
-    the last band its value is repeated."""
+    """(B, frames, bands): band k takes the value at band k times the clip's factor, interpolated linearly;
+    beyond the last band its value is repeated."""
     last = features.shape[2] - 1
     at = (
         torch.arange(last + 1, device=features.device)

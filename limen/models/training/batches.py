@@ -24,7 +24,8 @@ class Step:
 def steps(
     data: Dataset, options: TrainOptions, order: torch.Generator, processes: Processes
 ) -> Iterator[Step]:
-    """The steps of an epoch. All processes draw the same order, and each takes every n-th sample of a step."""
+    """The steps of an epoch. All processes draw the same order, and each takes every n-th sample of a
+    step."""
     numbers = list(range(len(data)))
     if options.shuffle:
         numbers = torch.randperm(len(data), generator=order).tolist()

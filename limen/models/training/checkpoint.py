@@ -1,8 +1,7 @@
 """The checkpoint of a training: its identity, and its state after the last finished epoch.
 
-The identity holds all that shapes the result. A checkpoint of another identity is refused: continuing it would
-give weights that neither of the two trainings gives.
-"""
+The identity holds all that shapes the result. A checkpoint of another identity is refused: continuing it
+would give weights that neither of the two trainings gives."""
 
 import io
 import json
@@ -37,8 +36,8 @@ def identity_of(
     seed: int,
     processes: int,
 ) -> dict[str, Any]:
-    """Everything that shapes the training, as plain data. `spec` holds the specs of the model and of the data,
-    as far as the caller knows them."""
+    """Everything that shapes the training, as plain data. `spec` holds the specs of the model and of the
+    data, as far as the caller knows them."""
     shapes = {name: list(value.shape) for name, value in inner(model).state_dict().items()}
     return {
         "seed": seed,

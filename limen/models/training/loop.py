@@ -1,10 +1,9 @@
 """The training loop: any model, any data set, any objective. It is deterministic for one seed, and resumable
 after any epoch with the same result.
 
-What an epoch draws (order, augmentation, dropout) depends only on the seed, the epoch and the sample's id, so a
-resumed training gives the weights of an uninterrupted one: the checkpoint of an epoch holds weights, optimiser
-and history, and nothing else is needed.
-"""
+What an epoch draws (order, augmentation, dropout) depends only on the seed, the epoch and the sample's id, so
+a resumed training gives the weights of an uninterrupted one: the checkpoint of an epoch holds weights,
+optimiser and history, and nothing else is needed."""
 
 import json
 import math
@@ -33,7 +32,8 @@ Progress = Callable[[float, str], None]
 
 
 class Objective(Protocol):
-    """The loss of a training step; `limen.objectives` holds them. `spec` says as plain data which one it is."""
+    """The loss of a training step; `limen.objectives` holds them. `spec` says as plain data which one it
+    is."""
 
     @property
     def spec(self) -> Mapping[str, Any]: ...
@@ -56,10 +56,10 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train `model` in place and return the history: one row per epoch.
 
-    `folder` receives checkpoint.pt after every epoch, then weights.safetensors and history.json. If it holds a
-    checkpoint of the same training, that one is continued; `spec`, the specs of model and data, is part of what
-    makes it the same. In each of several processes of torch.distributed, call this with the same arguments.
-    """
+    `folder` receives checkpoint.pt after every epoch, then weights.safetensors and history.json. If it holds
+    a checkpoint of the same training, that one is continued; `spec`, the specs of model and data, is part of
+    what makes it the same. In each of several processes of torch.distributed, call this with the same
+    arguments."""
     check_fit(model, train_set)
     processes = Processes.current()
     # weight gradients are up to twice as fast on CPUs in this layout

@@ -1,11 +1,10 @@
-"""Training in several processes: each computes on its share of a batch, gradients add up, and the first process
-alone writes files.
+"""Training in several processes: each computes on its share of a batch, gradients add up, and the first
+process alone writes files.
 
 The processes are those of torch.distributed: start them with torchrun, call
-`torch.distributed.init_process_group("gloo")` in each, then train as in one process. Without that there is one
-process and nothing to set up. With layers that use statistics of the batch (batch normalisation), each process
-uses those of its own share; the first process's running statistics are kept.
-"""
+`torch.distributed.init_process_group("gloo")` in each, then train as in one process. Without that there is
+one process and nothing to set up. With layers that use statistics of the batch (batch normalisation), each
+process uses those of its own share; the first process's running statistics are kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,8 +69,8 @@ class Processes:
         return float(summed)
 
     def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Every parameter's gradient becomes the sum over all processes; one without a gradient anywhere keeps
-        none, so that the optimiser leaves it alone."""
+        """Every parameter's gradient becomes the sum over all processes; one without a gradient anywhere
+        keeps none, so that the optimiser leaves it alone."""
         if not self.several:
             return
         used = torch.tensor([float(p.grad is not None) for p in parameters])

@@ -1,5 +1,5 @@
-"""How well a model does on clean samples: accuracy, word and character error rates with 95 % intervals, or the mean
-error of signals and distances."""
+"""How well a model does on clean samples: accuracy, word and character error rates with 95 % intervals, or
+the mean error of signals and distances."""
 
 from collections.abc import Mapping
 from typing import Any
