@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from limen.core.types import Answers, EnsembleOutputs, Transcripts
+from limen.core.types import Answers, EnsembleOutputs, Transcripts, Values
 from limen.defenses.base.voting import (
     VotedTranscripts,
     Voting,
@@ -38,7 +38,7 @@ class Majorities(Voting):
         logits = [one for one in answers if isinstance(one, Tensor)]
         if logits:
             return majority_logits(logits)
-        texts = [one for one in answers if not isinstance(one, Tensor | EnsembleOutputs)]
+        texts = [one for one in answers if not isinstance(one, Tensor | Values | EnsembleOutputs)]
         return VotedTranscripts(texts, self.choose)
 
 
