@@ -31,11 +31,11 @@ Departs from the paper: say where, or delete this line.
 import torch
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
-from limen.core.options import Options
 
 
-class CLASS(Options):
+class CLASS(AttackOptions):
     share: float = 1.0
     """Length of the step as a share of the budget's radius."""
 

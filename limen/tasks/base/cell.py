@@ -110,8 +110,8 @@ class Cell:
         if self.crafted is not None and self.crafted.is_file():
             self.attack.crafted = {k: v.to(self.device) for k, v in load_file(self.crafted).items()}
             return
-        wanted = getattr(self.attack.options, "samples", None)
-        self.say(f"crafting {self.attack.search.name} on {wanted or 'all'} training samples")
+        wanted = self.attack.spec.options.crafting_samples
+        self.say(f"crafting {self.attack.spec.name} on {wanted or 'all'} training samples")
         self.attack.craft(self.attacked_model, self.training(wanted).all().to(self.device), seed=self.seed)
         if self.crafted is not None and self.attack.crafted is not None:
             self.crafted.parent.mkdir(exist_ok=True)
