@@ -11,15 +11,32 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import torch
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from torch import Tensor
 
 from limen.attacks.engine.run import Attack
+from limen.attacks.engine.spec import AttackSpec
 from limen.core.components import spec_of
 from limen.core.errors import UserError
 from limen.core.types import Batch, Output
 from limen.models.base.model import Model, evaluating
 from limen.objectives.base.objective import ObjectiveOptions, objective_for
+
+
+def _one_for_each_batch(spec: dict[str, Any]) -> dict[str, Any]:
+    """Checks the spec of an attack that is computed on every batch and on the model itself."""
+    try:
+        attack = AttackSpec.parse(spec)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    if attack.options.universal:
+        raise ValueError(
+            f"the attack {attack.name} is universal: it is crafted once, not for each batch. Train on "
+            "another one, such as pgd"
+        )
+    if attack.surrogate is not None:
+        raise ValueError("the attack of a training is computed on the trained model: leave out surrogate")
+    return spec
 
 
 class Adversarial(ObjectiveOptions):
@@ -28,7 +45,7 @@ class Adversarial(ObjectiveOptions):
         "attack": {"name": "pgd", "steps": 2, "early_stop": False, "budget": {"name": "linf", "eps": 0.1}}
     }
 
-    attack: dict[str, Any]
+    attack: Annotated[dict[str, Any], AfterValidator(_one_for_each_batch)]
     """The attack, with its goal and budget, as in the list `attacks` of an experiment."""
     clean_share: float = Field(default=0.0, ge=0, le=1)
     """Weight of the loss on the unchanged samples; the rest is the weight of the attacked ones."""
@@ -50,11 +67,7 @@ def adversarial(
 @torch.no_grad()
 def attacked(model: Model, batch: Batch, streams: Sequence[torch.Generator], attack: Attack) -> Tensor:
     """The samples that the attack's search finds, drawing from these streams; without a judging pass."""
-    if attack.universal:
-        raise UserError(
-            f"The attack {attack.search.name} is universal: it is crafted once, not for each batch. Train on "
-            "another one, such as pgd."
-        )
     with evaluating(model):
         problem = replace(attack.pose(model, batch), generators=streams)
-        return attack.search.function(problem, attack.options).to(batch.x)
+        component, options = attack.spec.search
+        return component.function(problem, options).to(batch.x)

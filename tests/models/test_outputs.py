@@ -171,7 +171,7 @@ def test_metrics_of_classes_are_not_computed_for_signals():
     assert not {"correct", "fooled", "confidence", "wer"} & {
         c.name for c, _ in applicable(None, "clip", "signal", True)
     }
-    with pytest.raises(UserError, match="needs a model that gives classes, and this one gives signals"):
+    with pytest.raises(UserError, match="needs a model that outputs classes, and this one outputs signals"):
         applicable(["confidence"], "clip", "signal", True)
 
 

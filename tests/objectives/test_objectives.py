@@ -100,10 +100,17 @@ def test_what_a_sample_is_attacked_with_depends_on_its_own_stream_alone():
         assert torch.equal(alone[0], together[i])
 
 
-def test_a_universal_attack_cannot_be_trained_on():
-    universal = {"name": "uap", "budget": {"name": "linf", "eps": 0.1}}
-    with pytest.raises(UserError, match="universal"):
-        losses({"name": "adversarial", "attack": universal}, linear())
+@pytest.mark.parametrize(
+    ("attack", "message"),
+    [
+        ({"name": "uap", "budget": {"name": "linf", "eps": 0.1}}, "universal"),
+        ({"name": "pgdd"}, 'Did you mean "pgd"'),
+        ({**PGD, "surrogate": {"models": [{"name": "mlp"}]}}, "leave out surrogate"),
+    ],
+)
+def test_an_attack_that_cannot_be_trained_on_is_refused_when_the_options_are_read(attack, message):
+    with pytest.raises(UserError, match=message):
+        objective_for(linear(), {"name": "adversarial", "attack": attack})
 
 
 def test_trades_of_a_linear_model_is_its_closed_form():
