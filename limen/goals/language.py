@@ -1,5 +1,4 @@
-"""A chosen language: a multilingual recogniser must take the clip for speech in it, and then transcribes it
-in that language.
+"""A chosen language: a multilingual recogniser must detect it in the clip, and then transcribes in it.
 
 Olivier and Raj 2023, https://arxiv.org/abs/2210.17316, section 4: the language detector is a classifier; its
 cross-entropy is the loss.
@@ -13,12 +12,15 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.types import Outputs, Transcripts
 from limen.goals.base.goal import Goal, GoalContext, members
+from limen.goals.base.options import GoalOptions
 
 
-class Language(Options):
+class Language(GoalOptions):
+    targeted = True
+    outputs = ("transcript",)
+
     target: str = Field(default="sr", min_length=2)
     """Code of the language, as the model names it: en, sr, tl, ..."""
 
@@ -46,18 +48,17 @@ class _Language(Goal):
         return self.loss(outputs)
 
 
-def language(asked: GoalContext, options: Language) -> Goal:
+def language(context: GoalContext, options: Language) -> Goal:
     known: list[str] = []
-    for clean in members(asked.clean):
+    for clean in members(context.clean):
         known = getattr(clean, "languages", None) or []
         if not known:
             raise UserError(
-                "The goal language needs a model that detects languages, such as whisper with size base; "
-                "this one does not."
+                "The goal language needs a model that detects languages, such as whisper with size base."
             )
         if options.target not in known:
             raise UserError(
                 f"goal language: this model knows no language {options.target!r}. It knows "
                 f"{', '.join(known)}."
             )
-    return _Language(torch.full((len(asked.y),), known.index(options.target)), targeted=True)
+    return _Language(torch.full((len(context.y),), known.index(options.target)), targeted=True)

@@ -30,6 +30,7 @@ from limen.core.errors import UserError
 from limen.core.options import Options, parse_options, short_repr
 from limen.core.types import BOUNDS, Batch, Kind, Outputs, select
 from limen.goals.base.goal import Goal, GoalContext
+from limen.goals.base.options import make_goal
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model, check_samples, evaluating
 
@@ -161,11 +162,8 @@ class Attack:
                 clean = ask(model, batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
         fast = model.for_attack
         seen, x = prepared(fast, batch.x, self.precision)
-        make_goal, goal_options = self.goal[0].function, self.goal[1]
-        goal = make_goal(
-            GoalContext(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen),
-            goal_options,
-        )
+        streams = seeds.generators(seed, batch.ids, "goal")
+        goal = make_goal(self.goal, GoalContext(batch.y, clean, streams, batch.ids, x, seen), model.output)
         low, high = bounds or BOUNDS[batch.kind]
         around = partial(self.budget_around, model=model, batch=batch, seed=seed, bounds=bounds)
         asks = goal.view(self.through.before(seen))
@@ -285,7 +283,7 @@ class Attack:
             around = partial(self.budget_around, model=model, batch=batch, seed=seed, bounds=bounds)
             x_adv = stored(x_adv, batch.x, store, around).to(batch.x.dtype)
             adversarial = _answers(victim, batch, x_adv, clean, seeds.generators(seed, batch.ids, "judge"))
-            notes = problem.goal.notes(problem.model, x_adv.to(problem.x))
+            notes = problem.goal.extra_columns(problem.model, x_adv.to(problem.x))
             return Attacked(
                 x_adv,
                 problem.goal.judged(adversarial),
