@@ -1,82 +1,78 @@
-"""Language confusion: what becomes of clips in each true language when the model takes them for another,
-figure 5.3 of Olivier 2023."""
+"""Clips that a multilingual recogniser takes for another language: figure 5.3 of Olivier 2023."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from limen.report.figures import Figure
+from limen.report.blocks import Figure, Section, plain_table
 from limen.report.formatting import DASH, fmt, place
-from limen.report.recognisers import Table
+from limen.report.parts import Part
+from limen.report.places import facet_name
 from limen.report.run import CellResult, number
 from limen.report.svg.dots import Dots, dot_plot
 from limen.report.svg.lines import legend
 from limen.report.transcripts import error_rate, how_compared
 
 CODE = re.compile(r"([a-z]{2,3})[/_\-:]")
-"""A language at the beginning of an id, such as it/0017, where the rows do not name it."""
+"""A language at the beginning of an id, such as it/0017, if the rows do not name it."""
+HEADINGS = [
+    ("Cell", ""),
+    ("True language", ""),
+    ("n", "samples"),
+    ("Detected clean", "share whose language the model detects if nothing is changed"),
+    (
+        "Flipped",
+        "share detected as the target language (– for clips in that language); as any wrong language if the "
+        "attack has no target language",
+    ),
+    ("Mostly detected as", "the language detected most often under attack"),
+    ("WER clean", "all errors over all words"),
+    ("WER attacked", "all errors over all words"),
+]
 
 
 @dataclass(frozen=True)
 class Group:
-    """The samples of one cell that are in one true language."""
+    """The samples of one cell in one true language."""
 
     language: str
     n: int
     known: int
-    """How many the model takes for what they are while clean."""
+    """Samples whose language the model detects if nothing is changed."""
     flipped: int | None
-    """How many it takes for the target under attack; where the attack names no language, for any but the true
-    one. None if the true language is the target."""
-    heard_as: str
+    """Samples detected as the target language under attack; if the attack has no target language, as any but
+    the true one. None if the true language is the target."""
+    detected: str
+    """The language detected most often under attack, and its share."""
     clean_wer: float | None
     wer: float | None
 
 
-def languages(cells: Sequence[CellResult]) -> tuple[Table, Figure] | None:
-    shown = [
-        (c, groups(c)) for c in cells if not c.curve and not c.victims and "adversarial_language" in c.rows
-    ]
-    shown = [(c, found) for c, found in shown if found]
-    if not shown:
-        return None
-    rows = [
-        [
-            place(cell),
-            g.language,
-            fmt(g.n, "n"),
-            fmt(g.known / g.n, "%"),
-            DASH if g.flipped is None else fmt(g.flipped / g.n, "%"),
-            g.heard_as,
-            fmt(g.clean_wer, "%"),
-            fmt(g.wer, "%"),
-        ]
-        for cell, found in shown
-        for g in found
-        if cell.attack != "none"
-    ]
+def languages(part: Part) -> Section | None:
+    cells = [c for c in part.cells if not c.curve and not c.victims and "adversarial_language" in c.rows]
+    shown = [(c, groups) for c in cells if (groups := _groups(c))]
+    rows = [_row(c, group) for c, groups in shown if c.attack != "none" for group in groups]
     if not rows:
         return None
-    headings = [
-        ("CellResult", ""),
-        ("True language", ""),
-        ("n", "samples"),
-        ("Known clean", "share whose language the model detects while nothing is changed"),
-        (
-            "Flipped",
-            "share taken for the attacker’s language (– where it is the true one); for any wrong language "
-            "where the attacker names none",
-        ),
-        ("Mostly taken for", "the language detected most often under attack"),
-        ("WER clean", "all errors over all words"),
-        ("WER attacked", "all errors over all words"),
+    caption = "A clip that the model detects as another language is transcribed in that language."
+    table = plain_table("Language confusion, by true language", HEADINGS, rows, caption, names=2)
+    return Section(blocks=[table, _figure(shown)], order=90)
+
+
+def _row(cell: CellResult, group: Group) -> list[str]:
+    return [
+        place(cell),
+        group.language,
+        fmt(group.n, "n"),
+        fmt(group.known / group.n, "%"),
+        DASH if group.flipped is None else fmt(group.flipped / group.n, "%"),
+        group.detected,
+        fmt(group.clean_wer, "%"),
+        fmt(group.wer, "%"),
     ]
-    caption = "A clip that the model takes for another language is written down in that language."
-    return Table("Language confusion, by true language", caption, headings, rows, names=2), _figure(shown)
 
 
-def groups(cell: CellResult) -> list[Group]:
+def _groups(cell: CellResult) -> list[Group]:
     """One per true language, in the order in which they first appear."""
     rows = cell.rows
     truths = _true_languages(cell)
@@ -112,17 +108,17 @@ def _true_languages(cell: CellResult) -> list[str | None]:
 
 
 def _wer(cell: CellResult, at: list[int], kind: str) -> float | None:
-    """Error rate of some rows: from their counts, else from their texts."""
+    """Error rate of some rows, from their counts or, without these, from their texts."""
     errors, words = cell.values(f"{kind}word_errors"), cell.values("words")
     counts = [(errors[i], words[i]) for i in at] if errors and words else []
     if counts and all(e is not None and w is not None for e, w in counts):
         total = sum(w or 0.0 for _, w in counts)
         return number(sum(e or 0.0 for e, _ in counts) / total) if total else None
-    said = cell.rows.get(f"{kind or 'adversarial_'}prediction", [])
+    texts = cell.rows.get(f"{kind or 'adversarial_'}prediction", [])
     labels = cell.rows.get("label", [])
     return (
-        error_rate([str(labels[i]) for i in at], [str(said[i] or "") for i in at], how_compared(cell))
-        if said and labels
+        error_rate([str(labels[i]) for i in at], [str(texts[i] or "") for i in at], how_compared(cell))
+        if texts and labels
         else None
     )
 
@@ -141,7 +137,7 @@ def _figure(shown: list[tuple[CellResult, list[Group]]]) -> Figure:
         for cell, found in here:
             by = {g.language: g.wer for g in found}
             dots.append(Dots(_name(cell), [by.get(n) for n in names], 1 + attacks.index(_name(cell))))
-        heading = f"{net}, {'undefended' if defense == 'none' else defense}"
+        heading = facet_name(net, defense)
         panels.append(
             (
                 heading,
@@ -156,7 +152,7 @@ def _figure(shown: list[tuple[CellResult, list[Group]]]) -> Figure:
     key = legend([("clean", 0), *((name, 1 + k) for k, name in enumerate(attacks))])
     return Figure(
         "Word error rate by true language",
-        "One row per language that was spoken, one mark per attack.",
+        "One row per spoken language, one mark per attack.",
         panels,
         key,
     )

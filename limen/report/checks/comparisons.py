@@ -1,73 +1,20 @@
-"""What the honest-attacker checks look at: comparisons made in a run, and one sentence for each that went
-wrong."""
+"""Comparisons between the cells of a run, and one sentence for each that failed."""
 
 import itertools
-from collections.abc import Iterable
 
 from limen.core.text import normalised
+from limen.report.checks.base import DEAD_SHARE, RISE, Evidence, allowed, beats, groups, same_problem, success
 from limen.report.formatting import fmt, place, variable_text
 from limen.report.run import CellResult, number
 from limen.report.transcripts import how_compared
 
-ONE_STEP = {"fgsm", "r_fgsm"}
-NO_SEARCH = {"imported"}
-"""Attacks that take what others found."""
-DEAD_SHARE = 0.1
-RISE = 0.02
-"""Differences up to this, or of a single sample, are taken for chance."""
-
-Evidence = tuple[int, list[str]]
-"""How many comparisons could be made, and one sentence for each that went wrong."""
-
-
-def success(cell: CellResult) -> float | None:
-    """Share of successes: the success column, or what accuracy leaves; of a curve, the mean over its
-    values."""
-    if cell.curve:
-        return 1 - sum(cell.curve["accuracy"]) / len(cell.curve["accuracy"])
-    rate = cell.value("success")
-    correct = cell.value("correct")
-    return rate if rate is not None else None if correct is None else 1 - correct
-
-
-def allowed(cell: CellResult) -> str:
-    """The budget in a form that can be compared; empty if there is none."""
-    limit = {k: cell.curve[k] for k in ("constraint", "values")} if cell.curve else cell.limit
-    return repr(sorted(limit.items())) if limit else ""
-
-
-def same_problem(cell: CellResult) -> tuple[object, ...]:
-    """Attacks that may be compared: same task, net, defence, goal and budget."""
-    goal = cell.goal
-    settled = {"away_from": "label", **goal} if goal["name"] == "untargeted" else goal
-    return (
-        cell.task_index,
-        cell.net,
-        cell.defense,
-        cell.sees_defense,
-        repr(sorted(settled.items())),
-        allowed(cell),
-    )
-
-
-def beats(a: float, b: float, n: int, margin: float = RISE) -> bool:
-    """a is more than b by more than the margin and by more than a single sample."""
-    return a - b > margin and (a - b) * n > 1.5
-
-
-def groups(cells: Iterable[CellResult]) -> list[list[CellResult]]:
-    grouped: dict[tuple[object, ...], list[CellResult]] = {}
-    for cell in cells:
-        grouped.setdefault(same_problem(cell), []).append(cell)
-    return list(grouped.values())
-
 
 def noise(cells: list[CellResult]) -> Evidence:
-    """Noise of other cells, and the noise that a task tried beside the attack."""
+    """Noise of other cells, and the noise that a task tried along with the attack."""
     compared, flags = 0, []
     controls = [c for c in cells if c.control]
     for control, cell in itertools.product(controls, [c for c in cells if not c.control]):
-        # a control wants nothing, so the goal is left out of the comparison
+        # a control has no goal, so the goal is left out of the comparison
         if (
             same_problem(control)[:4] != same_problem(cell)[:4]
             or allowed(control) != allowed(cell)
@@ -91,8 +38,8 @@ def noise(cells: list[CellResult]) -> Evidence:
 
 
 def _harms(control: CellResult, cell: CellResult) -> tuple[float, float, float, str] | None:
-    """Harm by noise, harm by the attack, harm that was there before, and how to say it; None if the two
-    cannot be compared."""
+    """Harm by noise, harm by the attack, harm before both, and a sentence for it; None if the two cannot be
+    compared."""
     if cell.targeted:
         a, b, before, words = (
             _by_chance(control, cell),
@@ -114,26 +61,26 @@ def _harms(control: CellResult, cell: CellResult) -> tuple[float, float, float, 
 
 
 def _by_chance(control: CellResult, cell: CellResult) -> float | None:
-    """Share of the noisy samples whose answer is what the attack wanted of them; None if the rows do not say
-    what that was."""
+    """Share of the noisy samples whose prediction is the target of the attack; None if the rows hold no
+    target."""
     if cell.goal["name"] == "language":
-        heard = control.rows.get("adversarial_language", [])
-        return sum(v == cell.goal.get("target") for v in heard) / len(heard) if heard else None
+        detected = control.rows.get("adversarial_language", [])
+        return sum(v == cell.goal.get("target") for v in detected) / len(detected) if detected else None
     if cell.curve or "target" not in cell.rows:
         return None
     plain = (lambda text: normalised(str(text), how_compared(cell))) if cell.output == "transcript" else str
     wanted = {i: plain(t) for i, t in zip(cell.rows["id"], cell.rows["target"], strict=True) if t is not None}
-    said = {
+    predicted = {
         i: plain(a)
         for i, a in zip(control.rows["id"], control.rows["adversarial_prediction"], strict=True)
         if i in wanted
     }
-    return sum(wanted[i] == answer for i, answer in said.items()) / len(said) if said else None
+    return sum(wanted[i] == answer for i, answer in predicted.items()) / len(predicted) if predicted else None
 
 
 def _along_the_curve(cell: CellResult) -> Evidence:
-    """Noise beside the attack at each value of a constraint; where noise does next to nothing there is
-    nothing to compare."""
+    """Noise and attack at each value of a constraint. If noise does next to no harm there is nothing to
+    compare."""
     curve, control = cell.curve, cell.curve["control"]
     wer = bool(curve.get("wer") and control.get("wer"))
     harm = lambda x: [number(v) for v in x["wer"]] if wer else [1 - float(a) for a in x.get("accuracy") or []]
@@ -157,9 +104,7 @@ def _along_the_curve(cell: CellResult) -> Evidence:
 def one_step(cells: list[CellResult]) -> Evidence:
     compared, flags = 0, []
     for group in groups(c for c in cells if not c.control):
-        single = [
-            c for c in group if c.attack_spec.get("name") in ONE_STEP or c.attack_spec.get("steps") == 1
-        ]
+        single = [c for c in group if _gradients(c) == 1 or c.attack_spec.get("steps") == 1]
         several = [c for c in group if c not in single and (number(c.attack_spec.get("steps")) or 0) > 1]
         for one, more in itertools.product(single, several):
             a, b = success(one), success(more)
@@ -172,6 +117,12 @@ def one_step(cells: list[CellResult]) -> Evidence:
                     f"on {fmt(b, '%')}."
                 )
     return compared, flags
+
+
+def _gradients(cell: CellResult) -> float:
+    """The most steps along a gradient that the attack made on a sample; 0 if the rows do not say."""
+    taken = max((v for v in cell.values("backward_calls") if v is not None), default=0.0)
+    return taken / (number(cell.meta.get("draws")) or 1)
 
 
 def unseen(cells: list[CellResult]) -> Evidence:
@@ -220,8 +171,7 @@ def budget_grows(cells: list[CellResult]) -> Evidence:
 def _by_budget(cells: list[CellResult]) -> list[list[tuple[float, float, str, CellResult]]]:
     """Curves of (size, accuracy, words, cell) over the attacker's budget: sweeps of a budget, and attacks run
     anew at each constraint."""
-    # a larger SNR is a smaller change
-    size = lambda name, value: -value if name == "snr_db" else value
+    size = lambda info, value: value if info.get("larger_is_stronger", True) else -value
     sweeps: dict[tuple[object, ...], list[tuple[float, float, str, CellResult]]] = {}
     curves = []
     for cell in (c for c in cells if not c.control):
@@ -230,13 +180,13 @@ def _by_budget(cells: list[CellResult]) -> list[list[tuple[float, float, str, Ce
             if "budget" in key and len(cell.variable) == 1 and correct is not None and v is not None:
                 who = (cell.task_index, cell.net, cell.defense, cell.attack, key)
                 sweeps.setdefault(who, []).append(
-                    (size(key.rsplit(".", 1)[-1], v), correct, variable_text(cell.variable), cell)
+                    (size(cell.budget_info, v), correct, variable_text(cell.variable), cell)
                 )
         if cell.curve and cell.rerun:
             name = cell.curve["constraint"]
             curves.append(
                 [
-                    (size(name, v), a, f"{name} {fmt(v)}", cell)
+                    (size(cell.curve_info, v), a, f"{name} {fmt(v)}", cell)
                     for v, a in zip(cell.curve["values"], cell.curve["accuracy"], strict=True)
                 ]
             )
@@ -258,7 +208,7 @@ def minimal(cells: list[CellResult]) -> Evidence:
         for c in cells
         if not allowed(c) and not (c.control or c.universal or c.proxies) and success(c) is not None
     ]
-    unbounded = [c for c in unbounded if c.attack_spec.get("name") not in NO_SEARCH]
+    unbounded = [c for c in unbounded if c.attack_info.get("searches", True)]
     return len(unbounded), [
         f"{place(c)}: it succeeds on {fmt(success(c), '%')} of the samples."
         for c in unbounded

@@ -1,16 +1,16 @@
-"""Searches that should do no better than the attacks of the run: those without the net's own gradients, and
-the plain one of the audit."""
+"""Attacks that should not do better than those along the model's own gradients: searches without gradients,
+attacks computed on another net, and the plain search of the audit."""
 
 import itertools
 
-from limen.report.evidence import Evidence, allowed, beats, groups, same_problem, success
+from limen.report.checks.base import Evidence, allowed, beats, groups, same_problem, success
 from limen.report.formatting import fmt, listed, place
 from limen.report.run import CellResult, number
-from limen.report.transfer import attack_name, proxy_name
+from limen.report.transfer_names import attack_name, proxy_name
 
 
 def guessing(cells: list[CellResult]) -> Evidence:
-    """Attacks that never asked the net for a gradient, beside the best of those that did."""
+    """Attacks without a gradient of the net, compared with the best of those that took one."""
     compared, flags = 0, []
     for group in groups(
         c for c in cells if not (c.control or c.universal) and allowed(c) and success(c) is not None
@@ -33,7 +33,8 @@ def guessing(cells: list[CellResult]) -> Evidence:
 
 
 def transfers(cells: list[CellResult]) -> Evidence:
-    """In a matrix of nets: an attack computed on another net, beside the one computed on the net itself."""
+    """In a matrix of nets: an attack computed on another net, compared with the one computed on the net
+    itself."""
     compared, flags = 0, []
     for cell, own in itertools.permutations(cells, 2):
         proxy, victim = proxy_name(cell), proxy_name(own)
@@ -54,23 +55,23 @@ def transfers(cells: list[CellResult]) -> Evidence:
 
 
 def keeps_up(cells: list[CellResult]) -> Evidence:
-    """All attacks of the run together beside the plain search of the audit, on the samples that both have
-    seen."""
+    """All attacks of the run together, compared with the plain search of the audit, on the samples of
+    both."""
     compared, flags = 0, []
-    for audit in (c for c in cells if c.task == "audit"):
+    for audit in (c for c in cells if c.diagnostic):
         attacks = [c for c in cells if same_problem(c) == same_problem(audit) and _compares(c)]
         if not attacks:
             continue
         plain = dict(zip(audit.rows.get("id", []), audit.rows.get("many_steps", []), strict=False))
         before = dict(zip(audit.rows.get("id", []), audit.rows.get("clean", []), strict=False))
-        won = [dict(zip(c.rows["id"], c.rows["success"], strict=True)) for c in attacks]
-        shared = [i for i in plain if not before.get(i) and all(i in those for those in won)]
+        successes = [dict(zip(c.rows["id"], c.rows["success"], strict=True)) for c in attacks]
+        shared = [i for i in plain if not before.get(i) and all(i in those for those in successes)]
         if not shared:
             continue
         compared += 1
         a, b = (
             sum(bool(plain[i]) for i in shared) / len(shared),
-            sum(any(those[i] for those in won) for i in shared) / len(shared),
+            sum(any(those[i] for those in successes) for i in shared) / len(shared),
         )
         if beats(a, b, len(shared)):
             names, steps = listed(list(dict.fromkeys(c.attack for c in attacks))), audit.result["steps"][-1]
@@ -82,7 +83,7 @@ def keeps_up(cells: list[CellResult]) -> Evidence:
 
 
 def _compares(cell: CellResult) -> bool:
-    """An attack on this very model and sample; one that must survive a room or serve every sample at once may
-    well do less."""
+    """An attack on this very model and sample. One that must survive random transforms or serve all samples
+    may well do less."""
     other = cell.control or cell.universal or cell.proxies or cell.curve or cell.attack_spec.get("through")
-    return cell.task != "audit" and not other and "success" in cell.rows
+    return not cell.diagnostic and not other and "success" in cell.rows
