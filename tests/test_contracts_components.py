@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import limen
-from limen.core.components import KINDS, load, named, names, parse
+from limen.core.components import KINDS, load, names, parse, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options, option_rows
 from limen.core.types import BOUNDS
@@ -99,7 +99,7 @@ def test_a_task_gives_a_row_per_sample_and_a_result_that_json_can_hold(name, tmp
 
 def test_options_that_name_a_component_are_checked_when_they_are_read():
     class Outer(Options):
-        inner: Annotated[dict[str, Any], named("budgets")]
+        inner: Annotated[dict[str, Any], spec_of("budgets")]
 
     with pytest.raises(ValueError, match='no budget "linff"'):
         Outer(inner={"name": "linff"})

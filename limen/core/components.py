@@ -1,8 +1,8 @@
-"""The file name is the registry: `limen/attacks/pgd.py` holds the function `pgd`, which an experiment file
-calls "pgd".
+"""The registry of components is the file system: `limen/attacks/pgd.py` defines the function `pgd`, which
+experiment files call "pgd".
 
 Other packages add components through entry points: the group "limen.attacks" maps a name to a module that
-holds the function.
+defines the function.
 """
 
 import difflib
@@ -21,7 +21,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import AfterValidator
 
 from limen.core.errors import UserError
-from limen.core.options import Options, parse_options, shown
+from limen.core.options import Options, parse_options, short_repr
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ class Component:
 
 
 @cache
-def _modules(kind: str) -> dict[str, str]:
-    """Component name -> module path: our own files, then the entry points of other packages.
+def module_paths(kind: str) -> dict[str, str]:
+    """Component name -> import path of its module: files of this package and entry points of others.
 
-    A component with much machinery has a folder of its own: models/whisper/whisper.py. Other folders hold
-    what components share.
+    A component with much machinery has a folder of its own, models/whisper/whisper.py. Other folders hold
+    code that components share.
     """
     package = importlib.import_module(KINDS[kind].package)
     own = {}
@@ -108,21 +108,21 @@ def _modules(kind: str) -> dict[str, str]:
 
 
 def names(kind: str) -> list[str]:
-    return sorted(_modules(kind))
+    return sorted(module_paths(kind))
 
 
 @cache
 def load(kind: str, name: str) -> Component:
-    if name not in _modules(kind):
+    if name not in module_paths(kind):
         raise UserError(_unknown(kind, name))
-    module = importlib.import_module(_modules(kind)[name])
+    module = importlib.import_module(module_paths(kind)[name])
     function = getattr(module, name)
     # sections of the report take no options
     return Component(kind, name, function, get_type_hints(function).get("options", Options), module)
 
 
 def _unknown(kind: str, name: str) -> str:
-    """The message for a name that no component has."""
+    """Error message for an unknown name."""
     close = difflib.get_close_matches(str(name), names(kind), n=1)
     hint = f' Did you mean "{close[0]}"?' if close else ""
     return f'There is no {KINDS[kind].singular} "{name[:80]}".{hint} There are: {", ".join(names(kind))}.'
@@ -132,7 +132,7 @@ def parse(kind: str, spec: Any) -> tuple[Component, Options]:
     """The component and its validated options, from "pgd", {"name": "pgd", "steps": 10}, "linf:0.03" or an
     options object."""
     if isinstance(spec, Options):
-        return _of_options(kind, spec), spec
+        return _component_of(kind, spec), spec
     if isinstance(spec, str):
         spec = {"name": spec}
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
@@ -140,14 +140,14 @@ def parse(kind: str, spec: Any) -> tuple[Component, Options]:
         first = load(kind, names(kind)[0])
         needs_value = any(field.is_required() for field in first.options.model_fields.values())
         short = f'"{first.name}:value"' if needs_value else "as its name"
-        raise UserError(f"{who} is written {{name: {first.name}, ...}} or {short}; got {shown(spec)}.")
+        raise UserError(f"{who} is written {{name: {first.name}, ...}} or {short}; got {short_repr(spec)}.")
     name, colon, value = spec["name"].partition(":")
     component = load(kind, name)
     given = {k: v for k, v in spec.items() if k != "name"}
     return component, component.parse({component.main_option: value, **given} if colon else given)
 
 
-def _of_options(kind: str, options: Options) -> Component:
+def _component_of(kind: str, options: Options) -> Component:
     """The component that takes options of this class."""
     for name in names(kind):
         if (component := load(kind, name)).options is type(options):
@@ -158,9 +158,9 @@ def _of_options(kind: str, options: Options) -> Component:
     )
 
 
-def named(kind: str) -> AfterValidator:
-    """Checks an option that names a component, when it is read: `inner: Annotated[dict[str, Any],
-    named("attacks")]`."""
+def spec_of(kind: str) -> AfterValidator:
+    """Validator of an option that holds the spec of a component of this kind: `inner: Annotated[dict[str,
+    Any], spec_of("attacks")]`."""
 
     def check(value: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -172,12 +172,11 @@ def named(kind: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def from_path(path: str, who: str) -> Callable[..., Any]:
-    """A function of the user's own, given as "package.module:function"; `who` asks for it."""
+def import_function(path: str, who: str) -> Callable[..., Any]:
+    """Import a function given as "package.module:function"; `who` names the option in the error message."""
     place, _, name = path.partition(":")
-    sys.path.insert(
-        0, os.getcwd()
-    )  # a console command does not look in the working folder, where users keep their code
+    # a console command does not search the working folder, where users keep their code
+    sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(place), name)
     except (ImportError, AttributeError) as error:
@@ -188,18 +187,16 @@ def from_path(path: str, who: str) -> Callable[..., Any]:
         sys.path.remove(os.getcwd())
 
 
-class Makers(ModuleType):
-    """A package whose components make specs: `limen.budgets.snr(snr_db=30)` is {"name": "snr", "snr_db": 30},
-    and so is `snr(30)`."""
+class SpecFactory(ModuleType):
+    """Package whose attributes build specs: `limen.budgets.snr(snr_db=30)` and `limen.budgets.snr(30)` give
+    {"name": "snr", "snr_db": 30}."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # the import system sets an imported file as an attribute of its package: put the maker in its place
-        super().__setattr__(
-            name,
-            partial(_spec, self.__name__.rpartition(".")[2], name)
-            if isinstance(value, ModuleType) and not name.startswith("_")
-            else value,
-        )
+        # importing a file sets the module as an attribute of its package; keep the function that builds specs
+        kind = self.__name__.rpartition(".")[2]
+        if isinstance(value, ModuleType) and name in names(kind):
+            value = partial(_spec, kind, name)
+        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
         kind = self.__name__.rpartition(".")[2]
@@ -211,7 +208,7 @@ class Makers(ModuleType):
 
 
 def _spec(kind: str, component: str, /, *value: Any, **options: Any) -> dict[str, Any]:
-    """{"name": component, ...}; a single value is that of its main option."""
+    """{"name": component, ...}. A positional value sets the main option."""
     if len(value) > 1:
         raise UserError(
             f"limen.{kind}.{component} takes one value, and options by name; got {len(value)} values."

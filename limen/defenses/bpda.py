@@ -18,7 +18,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.core.components import from_path
+from limen.core.components import import_function
 from limen.core.options import Options
 from limen.core.types import valid
 from limen.defenses.base.defended import Defended, straight_through
@@ -41,8 +41,8 @@ class Bpda(Options):
 class Replaced(Defended):
     def __init__(self, model: Model, options: Bpda):
         super().__init__(model)
-        self.value = from_path(options.transform, "defense bpda")
-        self.stand_in = from_path(options.gradient, "defense bpda") if options.gradient else None
+        self.value = import_function(options.transform, "defense bpda")
+        self.stand_in = import_function(options.gradient, "defense bpda") if options.gradient else None
 
     def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         with torch.no_grad():

@@ -19,7 +19,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.core.components import named, parse
+from limen.core.components import parse, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.types import Batch, Outputs
@@ -35,7 +35,7 @@ PICTURES = 200
 class Guide(Options):
     example: ClassVar[dict[str, Any]] = {"data": {"name": "digits"}}
 
-    data: Annotated[dict[str, Any], named("data")]
+    data: Annotated[dict[str, Any], spec_of("data")]
     """Data set the guides come from, such as {name: digits, split: train}; its first 200 samples unless it
     has a limit."""
     guide: int | Literal["random"] = "random"

@@ -14,14 +14,16 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from limen.core.components import named
+from limen.core.components import spec_of
 from limen.core.errors import UserError
 from limen.perception.adaptive import Options as Adaptive
 from limen.trials.base.options import MOST_TRIALS, Trials, chosen, facts, refuse_many, taught, with_pauses
 from limen.trials.base.screen import Effect, Listener, Role, Screen, Sound, Stimulus, Widget, choices
 
 Axis = Annotated[
-    dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("degradations")
+    dict[str, Any],
+    BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v),
+    spec_of("degradations"),
 ]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from limen.core.atomic import write_atomic
-from limen.core.errors import UserError, refused
+from limen.core.errors import UserError, os_error_message
 from limen.listening.analysis.columns import ANSWERS, Column, factor_columns, write_codebook
 from limen.listening.analysis.exclusions import by_listener, exclusions
 from limen.listening.statistics.plausibility import implausible
@@ -189,7 +189,9 @@ def write(
     try:
         write_codebook(path, declared)  # last: a codebook of no table would be left where the disk is full
     except OSError as error:
-        raise UserError(f"{refused(error)} The table itself, {path}, is written and whole.") from None
+        raise UserError(
+            f"{os_error_message(error)} The table itself, {path}, is written and whole."
+        ) from None
     return path
 
 
