@@ -120,9 +120,8 @@ def one_step(cells: list[CellResult]) -> Evidence:
 
 
 def _gradients(cell: CellResult) -> float:
-    """The most steps along a gradient that the attack made on a sample; 0 if the rows do not say."""
-    taken = max((v for v in cell.values("backward_calls") if v is not None), default=0.0)
-    return taken / (number(cell.meta.get("draws")) or 1)
+    """The most gradients that the attack took for one sample; 0 if the rows do not tell."""
+    return max((v for v in cell.values("backward_calls") if v is not None), default=0.0)
 
 
 def unseen(cells: list[CellResult]) -> Evidence:
