@@ -33,10 +33,8 @@ def _found(headline: Headline) -> str:
     size = f" {headline.size}" if headline.size else ""
     sentence = f"{headline.what} of {headline.net} {verb} {change} under {headline.attack}{size}"
     if headline.union and headline.union != headline.worst:
-        sentence += (
-            f", and is {headline.union} under all attacks within this budget together "
-            f"(worst of {headline.union_of})"
-        )
+        together = f"under all attacks within this budget together (worst of {headline.union_of})"
+        sentence += f", and {'is' if verb == 'stays at' else 'to'} {headline.union} {together}"
     return sentence + "."
 
 
