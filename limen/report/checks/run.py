@@ -18,7 +18,7 @@ def run_checks(cells: Sequence[CellResult]) -> list[Check]:
         # success on other nets does not tell how well the search did on its own
         "cells": [c for c in done if not c.victims and not c.diagnostic],
         "transfers": [c for c in done if c.victims],
-        "audits": [c for c in done if c.diagnostic],
+        "audits": [c for c in done if c.diagnostic and "probes" in c.result],
         "cells and audits": [c for c in done if not c.victims],
     }
     checks = []
