@@ -22,7 +22,7 @@ class Block:
 class Section:
     """Blocks under one heading, and their place on the page.
 
-    Sections of the whole run get a heading of level 2 and an entry in the contents; those of a part of the
+    Sections of the run get a heading of level 2 and an entry in the contents; those of a part of the
     run are set inside that part, in order. Without a title there is neither heading nor entry.
     """
 

@@ -1,4 +1,4 @@
-"""Columns of a run as their metrics and tasks declare them: heading, format, and the number that stands for a
+"""Columns of a run as their metrics and tasks declare them: heading, format, and the number that represents a
 set of samples."""
 
 from collections.abc import Sequence

@@ -13,7 +13,7 @@ from limen.report.parts import Part, parts
 from limen.report.run import Run, read_run
 
 PARTS = 100
-"""Order of the parts of the run among the sections of the whole run."""
+"""Order of the parts of the run among the sections of the run."""
 FOOTER = (
     "Every number on this page is computed from the rows of the run folder. Shares have 95\u202f% Wilson "
     "intervals, error rates bootstrap intervals over clips, means Student’s intervals."

@@ -163,7 +163,7 @@ class CellResult:
         return pq.read_table(path).to_pydict()
 
     def values(self, column: str) -> list[float | None]:
-        """A column as numbers; None where it is missing or not finite."""
+        """A column as numbers; None if it is missing or not finite."""
         return [number(v) for v in self.rows.get(column, [])]
 
 

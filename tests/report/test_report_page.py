@@ -229,7 +229,7 @@ def test_ids_and_errors_are_text_never_markup(browser: Browser, tmp_path: Path) 
 
 
 def test_transcripts_show_what_was_misheard_word_by_word(page: Page) -> None:
-    assert page.locator(".heard ins").count() + page.locator(".heard del").count() > 0
+    assert page.locator(".compared ins").count() + page.locator(".compared del").count() > 0
     assert "open the door" in page.locator(".threats").nth(3).inner_text()
 
 

@@ -88,7 +88,7 @@ def test_an_example_shows_what_was_said_wanted_and_heard(browser: Browser, tmp_p
     page, trouble = opened(browser, build(run.close()))
     assert trouble == []
     shown = page.evaluate(
-        """[...document.querySelectorAll('article .heard div')].map(
+        """[...document.querySelectorAll('article .compared div')].map(
       d => [...d.children].map(e => e.textContent.trim().replace(/\\s+/g, ' ')))"""
     )
     assert shown == [
@@ -98,7 +98,7 @@ def test_an_example_shows_what_was_said_wanted_and_heard(browser: Browser, tmp_p
         ["adversarial transcript", "Turn the a light, off now 1 wrong, 1 added"],
         ["against the target", "Turn a open light, the off door now 3 wrong, 2 added"],
     ]
-    marked = page.locator("article .heard dd").nth(3)
+    marked = page.locator("article .compared dd").nth(3)
     assert marked.locator(".swap del").inner_text() == "the"
     assert marked.locator(".swap").get_attribute("title") == "“the” was transcribed as “a”"
     assert marked.locator("ins[title='“now” was added']").inner_text() == "now"

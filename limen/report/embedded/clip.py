@@ -89,9 +89,9 @@ def _spectrogram(power_db: np.ndarray, top: float) -> bytes:
 
     level = np.clip((power_db - top + DYNAMIC_DB) / DYNAMIC_DB, 0, 1) * (LEVELS - 1)
     image = Image.fromarray(level.round().astype(np.uint8), "P")
-    where = np.linspace(0, len(COLOURS) - 1, LEVELS)
+    at = np.linspace(0, len(COLOURS) - 1, LEVELS)
     image.putpalette(
-        np.stack([np.interp(where, range(len(COLOURS)), c) for c in COLOURS.T], 1)
+        np.stack([np.interp(at, range(len(COLOURS)), c) for c in COLOURS.T], 1)
         .round()
         .astype(np.uint8)
         .tobytes()

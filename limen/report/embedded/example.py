@@ -39,7 +39,7 @@ def show(cell: CellResult, example: dict[str, Any]) -> dict[str, Any]:
         goal = cell.goal if cell.targeted and cell.goal["name"] == "transcript" else {}
         target = metrics.get("target") or goal.get("text")
         texts = shown["answers"]
-        shown["heard"] = align_words(cell, shown["label"], texts["clean"], texts["adversarial"], target)
+        shown["compared"] = align_words(cell, shown["label"], texts["clean"], texts["adversarial"], target)
     if not shown["missing"]:
         shown["panels"] = clip_panels(paths) if cell.kind == "clip" else picture_panels(paths)
     return shown
