@@ -150,6 +150,7 @@ def checks_of(result):
     meta = {
         "id": "a",
         "task": "audit",
+        "task_info": {"title": "attack sanity checks", "diagnostic": True},
         "labels": {"net": "greys", "attack": "audit"},
         "status": "done",
         "output": "class",
