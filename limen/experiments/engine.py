@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 
 from limen.attacks.engine.run import Attack, stored_as
+from limen.budgets.families.options import budget_info
 from limen.core.atomic import naming_file
 from limen.core.components import parse
 from limen.core.errors import UserError, check_each
@@ -206,6 +207,7 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "stored_as": cell.store,
         "parameters": sum(p.numel() for p in cell.model.parameters()),
         "universal": bool(cell.attack and cell.attack.universal),
+        "budget_info": budget_info(cell.attack.budget if cell.attack else None),
     }
 
 

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import soundfile
 from PIL import Image
 
+from limen.budgets.families.options import budget_facts, budget_info
+from limen.core.components import load, names, parse
 from limen.core.statistics import wilson
 from limen.metrics.base.metric import Column
 from limen.metrics.base.summary import summarise as summarised
@@ -59,60 +61,18 @@ DECLARED: dict[str, dict[str, Any]] = {
 }
 """What metrics declare about some columns."""
 
-BUDGETS: dict[str, dict[str, Any]] = {
-    "linf": {
-        "option": "eps",
-        "column": "linf",
-        "text": "L∞ ≤ {}",
-        "sentence": "may change each value by at most {}",
-    },
-    "l2": {
-        "option": "eps",
-        "column": "l2",
-        "text": "L2 ≤ {}",
-        "sentence": "may change the sample by at most {}",
-    },
-    "snr": {
-        "option": "snr_db",
-        "column": "snr_db",
-        "larger_is_stronger": False,
-        "text": "SNR ≥ {} dB",
-        "sentence": "must keep the change at least {} dB below the signal",
-        "heading": "SNR, dB (larger is quieter)",
-    },
-    "peak_db": {
-        "option": "peak_db",
-        "column": "peak_db",
-        "text": "peak ≤ {} dB",
-        "sentence": "must keep the peak of the change at {} dB or less",
-    },
-    "dissimilarity": {
-        "option": "eps",
-        "column": "dissimilarity_l2",
-        "text": "dissimilarity ≤ {}",
-        "sentence": "may change the sample by at most {} of its norm",
-        "heading": "dissimilarity",
-    },
-}
-"""What budgets declare."""
-
 CURVES = {"snr_db": "snr"}
 """Constraint of a curve -> its budget, if the names differ."""
 
 
-def budget_facts(name: str) -> dict[str, Any] | None:
-    known = BUDGETS.get(name)
-    return known and {"name": name, "heading": name, "larger_is_stronger": True, "nothing_at": 0.0} | known
+def curve_facts(constraint: str) -> dict[str, Any]:
+    return budget_facts(load("budgets", CURVES.get(constraint, constraint)))
 
 
-def budget_info(budget: dict[str, Any] | None) -> dict[str, Any] | None:
-    facts = budget_facts(str(budget["name"])) if budget else None
-    if not facts or not budget:
-        return None
-    value = float(budget[facts["option"]])
-    words = {f"{key}_template": facts[key] for key in ("text", "sentence")}
-    shown = {key: facts[key].format(f"{value:.3g}") for key in ("text", "sentence")}
-    return facts | {"value": value} | words | shown
+def facts_of(budget: dict[str, Any] | None) -> dict[str, Any] | None:
+    """As the engine writes them; None for a budget that no component has."""
+    known = budget is not None and budget["name"] in names("budgets")
+    return budget_info(parse("budgets", budget)) if known else None
 
 
 POOLED = {"wer": ("word_errors", "words"), "clean_wer": ("clean_word_errors", "words")}
@@ -246,16 +206,14 @@ class Fabricated:
                 "title": TITLES.get(task["name"], task["name"]),
                 "diagnostic": task["name"] == "audit",
             },
-            "budget_info": budget_info(budget),
+            "budget_info": facts_of(budget),
             "attack_info": None
             if attack == "none"
             else self._attack_info(attack_name or attack, budget, goal, own_limit),
             **(facts or {}),
         }
         if result and "constraint" in result:
-            result = result | {
-                "budget_info": budget_facts(CURVES.get(result["constraint"], result["constraint"]))
-            }
+            result = result | {"budget_info": curve_facts(result["constraint"])}
         if rows is None:
             rows = (
                 []

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fabricated_run import Fabricated, budget_info, full_run
+from fabricated_run import Fabricated, facts_of, full_run
 from speech_run import NETS, SPEECH, curve, curve_rows, garbled, language_rows, speech_run, text_rows
 
 from limen.core.components import load, names
@@ -333,7 +333,7 @@ def test_the_title_of_a_part_is_the_one_that_its_task_declares(tmp_path: Path) -
 def test_what_attacks_and_budgets_declare_is_in_the_threat_model(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     mine = {"name": "window", "size": 0.25}
-    facts = budget_info(LINF) or {}
+    facts = facts_of(LINF) or {}
     facts |= {"name": "window", "option": "size", "value": 0.25, "column": None}
     facts |= {"sentence": "may repaint a quarter", "sentence_template": "may repaint {}"}
     run.cell(kind="picture", attack="repaint", budget=mine, examples=0, facts={"budget_info": facts})

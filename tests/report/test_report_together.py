@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fabricated_run import Fabricated, budget_info
+from fabricated_run import Fabricated, facts_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from speech_run import SPEECH
@@ -405,7 +405,7 @@ def test_no_attack_does_worse_to_the_model_than_all_together_in_any_column(
             "output": "transcript",
             "labels": {"net": "n", "attack": f"a{k}"},
             "spec": {"attack": {"name": f"a{k}", "budget": budget}},
-            "budget_info": budget_info(budget),
+            "budget_info": facts_of(budget),
         }
         cell = CellResult(Path("nowhere"), meta, {"n": len(words), "columns": summarise(table_rows, COLUMNS)})
         cell.rows = {name: [row[name] for row in table_rows] for name in table_rows[0]}

@@ -15,8 +15,7 @@ from limen.experiments.file import Experiment, read_experiment
 from limen.experiments.plan import plan
 from limen.models.base.model import Classifier
 from limen.report.checks.run import run_checks
-from limen.report.run import CellResult as Read
-from limen.report.run import read_run
+from limen.report.run import CellResult, read_run
 from limen.tasks.audit import Audit, audit
 from limen.tasks.base.cell import Cell
 
@@ -157,7 +156,7 @@ def checks_of(result):
     }
     found = [
         c
-        for c in run_checks([Read(Path("nowhere"), meta, {"n": result["n"], "result": result})])
+        for c in run_checks([CellResult(Path("nowhere"), meta, {"n": result["n"], "result": result})])
         if c.status == "flag"
     ]
     return [c.name for c in found], " ".join(flag for c in found for flag in c.flags)
@@ -180,7 +179,7 @@ GUESSING, LIVING, STEPS, NOISE, RANDOM, LOSS, UNBOUNDED = (
     ("network", "raised", "words"),
     [
         (Plain(), set(), ""),
-        (Noisy(), {RANDOM}, "asked twice, it answers otherwise on 100.0\u202f% of the samples"),
+        (Noisy(), {RANDOM}, "evaluated twice, its output differs on 100.0\u202f% of the samples"),
         (Told(exploding), {LIVING}, "gradients explode: the largest is"),
         (
             Told(lambda x: -torch.ones(len(x))),

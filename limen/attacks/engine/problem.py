@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from limen.attacks.engine.forward import CleanPass, Doubts, FullPath, ask
-from limen.budgets.families.balls import Ball
+from limen.budgets.families.budget import Budget
 from limen.core.errors import SampleError, UserError
 from limen.core.options import Options
 from limen.core.seeds import Streams
@@ -93,7 +93,7 @@ class Problem:
     x: Tensor
     """(B, ...) clean samples."""
     goal: Goal
-    budget: Ball | None
+    budget: Budget | None
     """None: the attack seeks the smallest change it can."""
     generators: Sequence[torch.Generator]
     """One stream per sample."""
@@ -129,7 +129,7 @@ class Problem:
         return len(self.x)
 
     @property
-    def ball(self) -> Ball:
+    def ball(self) -> Budget:
         """The budget of an attack that cannot do without one."""
         if self.budget is None:
             raise UserError(f"This attack {NO_BUDGET}")
@@ -159,9 +159,11 @@ class Problem:
             or isinstance(self.high, Tensor)
         ):
             return self
-        return replace(self, x=self.x[:, : int(self.lengths.max())])
+        longest = int(self.lengths.max())
+        budget = None if self.budget is None else self.budget.cut(longest)
+        return replace(self, x=self.x[:, :longest], budget=budget)
 
-    def around(self, x: Tensor, budget: Ball | None) -> "Problem":
+    def around(self, x: Tensor, budget: Budget | None) -> "Problem":
         """The same goal asked of other points, with another budget; calls go on the same account."""
         return replace(self, x=x, budget=budget, clean=None)
 

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from limen.attacks.engine.run import Attack, credited
 from limen.attacks.engine.storage import Store, quantise, stored
+from limen.budgets.families.budget import Budget, BudgetContext
+from limen.budgets.families.options import make_budget
 from limen.core import seeds
 from limen.core.atomic import write_atomic
 from limen.core.components import Component
@@ -158,12 +160,23 @@ class Cell:
     ) -> Samples:
         """The same samples with another perturbation, stored inside the budget and judged by a fresh forward
         pass."""
-        around = lambda x: budget[0].function(x, samples.batch.lengths, budget[1]) if budget else None
+        around = lambda x: self.budget_around(x, samples.batch, budget)
         x_adv = stored(x_adv, samples.batch.x, self.store, around)
         adversarial = self.answer(self.victim, x_adv, samples.batch, "judge")
         assert samples.clean is not None
         extra = {} if goal is None else samples.extra | credit(goal, samples.clean, goal.judged(adversarial))
         return replace(samples, x_adv=x_adv, adversarial=adversarial, extra=extra)
+
+    def budget_around(
+        self, x: Tensor, batch: Batch, budget: tuple[Component, Options] | None
+    ) -> Budget | None:
+        """The budget around x: the samples of the batch, or what a file stores of them."""
+        if budget is None:
+            return None
+        streams = seeds.generators(self.seed, batch.ids, "budget")
+        model = self.attacked_model
+        context = BudgetContext(x, batch.kind, batch.lengths, model.rate_hz, batch.ids, streams, model)
+        return make_budget(budget, context)
 
     def answer(self, model: Model, x: Tensor, batch: Batch, purpose: str) -> Outputs:
         """What a model says of these samples; `purpose` names the streams of models that draw at random."""
