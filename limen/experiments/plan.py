@@ -15,6 +15,7 @@ from limen.attacks.engine.run import SHARED
 from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.experiments.file import Beside, Experiment, Net, TaskEntry, checked_attack
+from limen.tasks.base.task import parse_task
 
 MOST_CELLS = 10_000
 """Cells of a run; at ten seconds each they take more than a day."""
@@ -183,7 +184,7 @@ def _cells(point: _Point, entry: TaskEntry) -> Iterator[Laid]:
                 "attack": resolved_attack(here["attack"]),
             }
         task, attack = here["task"], here["attack"]
-        if attack is None and task["name"] in ("constrained_accuracy", "transfer"):
+        if attack is None and parse_task(task)[1].needs_attack:
             raise UserError(f"The task {task['name']} needs an attack; leave null out of `attacks`.")
         _check_budget(attack, task)
         net = {"model": here["model"], "data": here["data"]}
@@ -198,12 +199,8 @@ def _check_budget(attack: dict[str, Any] | None, task: dict[str, Any]) -> None:
     component, options = parse(
         "attacks", {k: v for k, v in attack.items() if k not in (*SHARED, "surrogate")}
     )
-    # that task sets the budget of each point of its curve, but a universal perturbation is crafted before
-    given = (
-        task["name"] == "constrained_accuracy"
-        and task.get("how") == "budget"
-        and not hasattr(component.module, "craft")
-    )
+    # a task may set the budget of each run of the attack, but a universal perturbation is crafted before
+    given = parse_task(task)[1].sets_budget() and not hasattr(component.module, "craft")
     if needs_budget(options) and not given:
         raise UserError(f"The attack {attack['name']} {NO_BUDGET}")
 
@@ -213,7 +210,7 @@ def _audits(entry: TaskEntry, grid: list[Laid], others: "_Others") -> Iterator[L
     attack that has one, those computed on the net itself before others; of a sweep, under the value in the
     middle."""
     groups: dict[str, list[Laid]] = {}
-    for cell in grid if entry.task["name"] in ("accuracy", "constrained_accuracy") else []:
+    for cell in grid if parse_task(entry.task)[1].audited else []:
         attack = cell[0]["attack"]
         if attack and attack["name"] not in NOT_AUDITED:
             who = [cell[1]["net"], cell[1]["data"], cell[0]["net"]["model"], cell[0]["defense"]]
