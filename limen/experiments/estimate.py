@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from limen.attacks.engine.run import SHARED, Attack
+from limen.attacks.engine.run import Attack
+from limen.attacks.engine.spec import AttackSpec
 from limen.attacks.engine.threads import in_threads
 from limen.core.components import Component, parse
 from limen.core.types import Batch
@@ -91,13 +92,10 @@ def gradient_calls(spec: dict[str, Any]) -> float:
     too."""
     work = 1.0
     if spec["attack"] is not None:
-        component, options = parse(
-            "attacks", {k: v for k, v in spec["attack"].items() if k not in (*SHARED, "surrogate")}
-        )
-        cost = getattr(component.module, "cost", None)
-        work += cost(options) if cost else getattr(options, "steps", 1) * getattr(options, "restarts", 1)
-        work *= spec["attack"].get("draws") or max(
-            (t.get("draws", 1) for t in spec["attack"].get("through", [])), default=1
+        attack = AttackSpec.parse(spec["attack"])
+        work += attack.options.cost()
+        work *= attack.draws or max(
+            (getattr(parse("defenses", t)[1], "draws", 1) for t in attack.through), default=1
         )
     return parse_task(spec["task"])[1].cost(work)
 
@@ -196,13 +194,13 @@ class Estimate:
     def _universal(self, planned: Planned, cell: Cell, n: int) -> Span:
         """Crafted once for all cells that share it, then only added."""
         assert cell.attack is not None
-        options = cell.attack.options
+        options = cell.attack.spec.options
         key = json.dumps([planned.spec[k] for k in ("net", "defense", "attack")], sort_keys=True)
         craft = NOTHING
         if key not in self._crafted:
             self._crafted.add(key)
-            wanted = len(cell.training(getattr(options, "samples", None)))
-            steps = getattr(options, "epochs", 1) * getattr(options, "inner_steps", 20)
+            wanted = len(cell.training(options.crafting_samples))
+            steps = options.crafting_cost()
             craft = self._gradient(cell, wanted).times(steps * EARLY, steps)
         return craft + self._gradient(cell, n) + self._plain(cell, n)
 

@@ -14,14 +14,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.physical import Through
-from limen.attacks.engine.precision import Precision
 from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack
 from limen.budgets.families.options import declared, default_budget
 from limen.core.components import parse, spec_of
 from limen.core.errors import UserError
-from limen.core.types import BOUNDS, Batch, Outputs
+from limen.core.types import BOUNDS, Batch, Outputs, answers_of
 from limen.metrics.base.metric import Column
 from limen.models.base.model import Model, check_fits, evaluating
 from limen.tasks.base.cell import Cell, Outcome
@@ -100,7 +98,8 @@ def audit(cell: Cell, options: Audit) -> Outcome:
                 attack(model, batch, seed=cell.seed, victim=cell.victim, store=cell.store) for model in models
             ]
             # a goal relative to a prediction must be relative to that of this net, not of another one
-            fooled = [(goal if attack.goal is plain.goal else a.goal).judged(a.adversarial) for a in attacked]
+            same_goal = attack.spec.goal is plain.spec.goal
+            fooled = [(goal if same_goal else a.goal).judged(a.adversarial) for a in attacked]
             columns[name] = torch.stack(fooled).any(0).tolist()
         columns["differs"] = _differs(clean, again, batch).tolist()
         rows += [{"id": name, **{k: v[i] for k, v in columns.items()}} for i, name in enumerate(batch.ids)]
@@ -111,7 +110,7 @@ def audit(cell: Cell, options: Audit) -> Outcome:
         "differs": share("differs"),
         "others": others,
         "random": cell.victim.random,
-        "draws": plain.through.draws or cell.victim.draws,
+        "draws": plain.spec.draws or cell.victim.draws,
         "n": len(rows),
         **_summary({k: torch.cat([w[k] for w in ascents], 1) for k in ascents[0]}, options.steps),
     }
@@ -121,26 +120,30 @@ def audit(cell: Cell, options: Audit) -> Outcome:
 def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Model]]], list[str]]:
     """Name -> an attack and the models it is computed on, one at a time; and the names of the other nets."""
     assert cell.attack is not None
-    goal, budget = cell.attack.goal, cell.attack.budget or parse("budgets", default_budget(cell.data.kind))
+    budget = cell.attack.spec.budget or parse("budgets", default_budget(cell.data.kind))
+    plain = cell.attack.spec.model_copy(update={"budget": budget, "through": [], "surrogate": None})
     low, high = BOUNDS[cell.data.kind]
-    rest: tuple[Precision, Through] = (cell.attack.precision, Through(draws=cell.attack.through.draws))
-    many = Attack(*parse("attacks", {"name": "pgd", "steps": options.steps}), goal, budget, *rest)
+
+    def probe(search: dict[str, Any], **changes: Any) -> Attack:
+        return Attack(plain.model_copy(update={"search": parse("attacks", search), **changes}))
+
+    pgd = {"name": "pgd", "steps": options.steps}
+    many = probe(pgd)
     # for any goal: without a limit some wrong prediction must be within reach
-    everything = parse("budgets", {"name": "linf", "eps": high - low})
+    everything = {
+        "goal": parse("goals", "untargeted"),
+        "budget": parse("budgets", {"name": "linf", "eps": high - low}),
+    }
     probes = {
-        "noise": (Attack(*parse("attacks", "random_noise"), goal, budget, *rest), [cell.attacked_model]),
-        "one_step": (Attack(*parse("attacks", "fgsm"), goal, budget, *rest), [cell.attacked_model]),
+        "noise": (probe({"name": "random_noise"}), [cell.attacked_model]),
+        "one_step": (probe({"name": "fgsm"}), [cell.attacked_model]),
         "many_steps": (many, [cell.attacked_model]),
-        "anything_allowed": (
-            Attack(many.search, many.options, parse("goals", "untargeted"), everything, *rest),
-            [cell.attacked_model],
-        ),
+        "anything_allowed": (probe(pgd, **everything), [cell.attacked_model]),
     }
     if cell.model.output == "class" and declared(budget[0]).probed_by_queries:
-        square = parse(
-            "attacks", {"name": "square", "queries": options.queries, "give_up": 0}
-        )  # margins may be hidden for long
-        probes["no_gradients"] = (Attack(*square, goal, budget, *rest), [cell.attacked_model])
+        # margins may be hidden for long
+        square = {"name": "square", "queries": options.queries, "give_up": 0}
+        probes["no_gradients"] = (probe(square), [cell.attacked_model])
     if cell.victim is not cell.model and cell.attacked_model is not cell.model:
         probes["undefended"] = (many, [cell.model])
     others = {
@@ -170,6 +173,7 @@ def _fits(cell: Cell, attack: Attack, other: Model) -> bool:
 
 def _differs(clean: Outputs, again: Outputs, batch: Batch) -> Tensor:
     """(B,) bool: whether two evaluations differ, whether or not the model is declared random."""
+    clean, again = answers_of(clean), answers_of(again)
     if isinstance(clean, Tensor) and isinstance(again, Tensor):
         a, b = clean, again
     else:

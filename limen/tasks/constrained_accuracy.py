@@ -94,11 +94,11 @@ def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
         raise UserError("The task constrained_accuracy needs an attack; leave null out of `attacks`.")
     cell.craft()
     again = options.how == "budget" or (
-        options.how == "auto" and cell.attack.budget is not None and not cell.attack.universal
+        options.how == "auto" and cell.attack.spec.budget is not None and not cell.attack.universal
     )
     if not again and not declared(options.component).scalable:
         raise UserError(
-            f"The attack {cell.attack.search.name} has no budget, so its perturbation is scaled to each "
+            f"The attack {cell.attack.spec.name} has no budget, so its perturbation is scaled to each "
             f"value, which the budget {options.component.name} does not allow. Choose another constraint."
         )
     budgets = options.budgets()

@@ -348,7 +348,9 @@ def test_every_value_of_a_swept_defence_is_audited_and_a_swept_budget_once_in_th
         attacks=[None, pgd],
         sweep={"defense.quality": [50, 90], "attack.budget.eps": [0.1, 0.2, 0.3]},
     )
-    assert [(c.variable, c.spec["defense"]["quality"], c.spec["attack"]["budget"]["eps"]) for c in found] == [
+    assert [
+        (c.variable, c.spec["defense"][0]["quality"], c.spec["attack"]["budget"]["eps"]) for c in found
+    ] == [
         ({"defense.quality": 50}, 50, 0.2),
         ({"defense.quality": 90}, 90, 0.2),
     ]

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from limen.core.components import Component, load, names, parse
 from limen.core.errors import UserError
 from limen.core.types import Samples
-from limen.metrics.base.decoded import decoded
+from limen.metrics.base.decoded import answered
 from limen.metrics.base.metric import Column, MetricOptions, Missing
 
 Metric = tuple[Component, MetricOptions]
@@ -77,8 +76,7 @@ def columns_of(*names: str) -> dict[str, Column]:
 
 def measure(samples: Samples, metrics: Sequence[Metric]) -> list[dict[str, Any]]:
     """One row per sample: id, every column (None if there is no number), and `missing`: column -> reason."""
-    if samples.clean is not None and samples.adversarial is not None:
-        samples = replace(samples, clean=decoded(samples.clean), adversarial=decoded(samples.adversarial))
+    samples = answered(samples)
     rows: list[dict[str, Any]] = [{"id": i, "missing": {}} for i in samples.batch.ids]
     for component, options in metrics:
         for name, values in component.function(samples, options).items():

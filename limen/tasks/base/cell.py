@@ -17,7 +17,7 @@ from limen.core import seeds
 from limen.core.atomic import write_atomic
 from limen.core.components import Component
 from limen.core.options import Options
-from limen.core.types import Batch, Outputs, Samples, different, predictions
+from limen.core.types import Batch, Outputs, Samples, different, predictions, refused_by
 from limen.data.base.dataset import Dataset
 from limen.goals.base.goal import Goal
 from limen.metrics.base.apply import Metric, applicable, measure
@@ -63,6 +63,8 @@ class Cell:
     """The training split of the data, at most a number of samples: universal attacks are crafted and nets are
     trained on it."""
     validation: Callable[[int | None], Dataset]
+    defenses: list[dict[str, Any]] = field(default_factory=list)
+    """The victim's defences, as the experiment file names them."""
     stop: Model | None = None
     """A model that the search observes without differentiating it (transfer)."""
     stop_every: int = 1
@@ -106,8 +108,8 @@ class Cell:
         if self.crafted is not None and self.crafted.is_file():
             self.attack.crafted = {k: v.to(self.device) for k, v in load_file(self.crafted).items()}
             return
-        wanted = getattr(self.attack.options, "samples", None)
-        self.say(f"crafting {self.attack.search.name} on {wanted or 'all'} training samples")
+        wanted = self.attack.spec.options.crafting_samples
+        self.say(f"crafting {self.attack.spec.name} on {wanted or 'all'} training samples")
         self.attack.craft(self.attacked_model, self.training(wanted).all().to(self.device), seed=self.seed)
         if self.crafted is not None and self.attack.crafted is not None:
             self.crafted.parent.mkdir(exist_ok=True)
@@ -196,6 +198,9 @@ class Cell:
             isinstance(samples.target, Tensor) and samples.target.dim() > 1
         ):
             columns["target"] = self.names(samples.target)
+        for name, outputs in (("clean_refused", samples.clean), ("refused", samples.adversarial)):
+            if (refused := refused_by(outputs)) is not None:
+                columns[name] = refused.tolist()
         columns |= languages(samples) | samples.extra
         return [
             {"id": name, **{k: v[i] for k, v in columns.items()}} for i, name in enumerate(samples.batch.ids)
@@ -223,12 +228,18 @@ class Cell:
 
     def right(self, samples: Samples) -> Tensor:
         """(B,) bool: whether the prediction for the adversarial sample is right."""
-        return ~_different(samples.batch.y, samples.adversarial, samples)
+        return _answered(samples, ~_different(samples.batch.y, samples.adversarial, samples))
 
     def moved(self, samples: Samples) -> Tensor:
         """(B,) bool: whether the prediction changed, the fooling of Moosavi-Dezfooli et al. 2017."""
         assert samples.clean is not None
-        return _different(predictions(samples.clean), samples.adversarial, samples)
+        return _answered(samples, _different(predictions(samples.clean), samples.adversarial, samples))
+
+
+def _answered(samples: Samples, values: Tensor) -> Tensor:
+    """(B,) bool: the values, False for adversarial samples that a detector refuses."""
+    refused = None if samples.adversarial is None else refused_by(samples.adversarial)
+    return values if refused is None else values & ~refused.to(values.device)
 
 
 def _different(expected: Tensor | list[str], outputs: Outputs | None, samples: Samples) -> Tensor:

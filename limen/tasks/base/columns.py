@@ -61,6 +61,16 @@ TASK_COLUMNS: dict[str, Column] = {
         heading="Air alone",
         share=True,
     ),
+    "clean_refused": Column(
+        "a detector refuses the clean sample", better="lower", heading="Clean refused", binary=True
+    ),
+    "refused": Column(
+        "a detector refuses the adversarial sample",
+        better="higher",
+        heading="Refused",
+        headline=True,
+        binary=True,
+    ),
     "forward_calls": Column("forward passes of the attack", heading="Forward passes", format="n"),
     "backward_calls": Column("gradients of the attack", heading="Gradients", format="n"),
     "dead_gradients": Column(
