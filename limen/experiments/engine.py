@@ -204,26 +204,8 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "draws": (cell.attack and cell.attack.spec.draws) or cell.victim.draws,
         "stored_as": cell.store,
         "parameters": sum(p.numel() for p in cell.model.parameters()),
-<<<<<<< HEAD
-        "budget_info": budget_info(cell.attack.budget if cell.attack else None),
-        "attack_info": cell.attack and _attack_info(cell.attack),
-    }
-
-
-def _attack_info(attack: Attack) -> dict[str, bool]:
-    """What the report must know of an attack."""
-    declared = lambda name: bool(getattr(attack.options, name, False))
-    return {
-        "universal": attack.universal,
-        "minimal": declared("minimal"),
-        "own_limit": declared("own_limit"),
-        "searches": attack.search.name not in ("random_noise", "imported"),
-        "targeted": attack.goal[0].name != "untargeted",
-=======
-        "universal": bool(cell.attack and cell.attack.universal),
         "attack_info": cell.attack and cell.attack.spec.facts(),
         "budget_info": budget_info(cell.attack.spec.budget if cell.attack else None),
->>>>>>> main
     }
 
 
