@@ -18,15 +18,24 @@ def results(part: Part) -> Section | None:
 
 
 def caption(table: Results) -> Markup:
-    """How to read the table of results."""
+    """How to read the table of results; what it does not show is left out."""
+    attacked = any(c.attack != "none" for c in table.cells)
     rate = "Exact transcript" if table.cells[0].output == "transcript" and table.accuracy else "Accuracy"
-    rates = any("rate" in column.stat for column in table.columns)
-    return Markup(
-        "{} is the share of all n samples: one that was wrong before the attack counts as wrong. Success "
-        "counts samples that are at the goal of the attack and were not there before, as a share of those "
-        "that were "
-        'not. {}Distortions are medians over all samples of the cell. <span class="tag">worst</span> marks '
-        "the "
-        "attack that does most harm to a model, alone and behind each defence. An attack without a budget "
-        "always succeeds, so it is judged by its distortion."
-    ).format(rate, "Error rates are all errors over all words of the set. " if rates else "")
+    sentences = [
+        f"{rate} is the share of all n samples: one that was wrong before the attack counts as wrong."
+    ]
+    if table.success:
+        sentences.append(
+            "Success counts samples that are at the goal of the attack and were not there before, as a share "
+            "of those that were not."
+        )
+    if any("rate" in column.stat for column in table.columns):
+        sentences.append("Error rates are all errors over all words of the set.")
+    if any(column.median for column in table.columns):
+        sentences.append("Distortions are medians over all samples of the cell.")
+    worst = Markup(
+        ' <span class="tag">worst</span> marks the attack that does most harm to a model, alone and behind '
+        "each "
+        "defence. An attack without a budget always succeeds, so it is judged by its distortion."
+    )
+    return Markup("{}{}").format(" ".join(sentences), worst if attacked else "")
