@@ -13,8 +13,9 @@ import torch
 from awkward import NORMS, Blind, ClipNet, Hasty, Ill, Recogniser, clips, pictures, rugged, two_classes
 from torch import nn
 
-from limen.attacks.engine.problem import Problem, needs_budget
+from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack, Attacked
+from limen.budgets.families.budget import BudgetContext
 from limen.core.components import load, names
 from limen.core.errors import UserError
 from limen.core.types import Batch, different, predictions
@@ -194,8 +195,8 @@ def attempt(make: Callable[[], Any]) -> tuple[Any, str]:
 
 def changes_everyone(name: str) -> bool:
     """One perturbation for all, or a control."""
-    component = load("attacks", name)
-    return hasattr(component.module, "craft") or getattr(component.options, "everyone", False)
+    options = load("attacks", name).options
+    return options.universal or options.changes_every_sample
 
 
 LINF = {"name": "linf", "eps": 0.1}
@@ -253,7 +254,7 @@ def test_it_declares_whether_it_needs_a_budget(name):
     model, batch = pictures() if name in ON_PICTURES else (ClipNet().double(), clips(ClipNet().double()))
     configured = attack(name, None)
     refusal = attempt(lambda: (configured.craft(model, batch), configured(model, batch)))[1]
-    assert needs_budget(configured.options) == ("needs a budget" in refusal)
+    assert configured.spec.options.needs_budget == ("needs a budget" in refusal)
 
 
 @pytest.mark.parametrize("name", ON_PICTURES)
@@ -386,8 +387,8 @@ def test_the_same_seed_gives_the_same_and_ids_have_streams_of_their_own(name):
     assert torch.equal(first, again)
     draws = not torch.allclose(first, other)
     differ = not torch.allclose(first, first[:1].expand_as(first))
-    assert differ == draws or hasattr(
-        load("attacks", name).module, "craft"
+    assert (
+        differ == draws or load("attacks", name).options.universal
     )  # one perturbation for all may draw and still be one
 
 
@@ -520,9 +521,7 @@ def test_a_saturated_softmax_costs_nothing_or_leaves_dead_gradients(name, option
     lost = quiet.success & ~loud.success
     if compares:
         assert not lost.any()
-    elif not hasattr(
-        load("attacks", name).module, "craft"
-    ):  # the gradients of crafting are on another account
+    elif not load("attacks", name).options.universal:  # the gradients of crafting are on another account
         assert (loud.calls.backward[lost] > 0).all()
         assert torch.equal(loud.calls.dead[lost], loud.calls.backward[lost])
 
@@ -584,7 +583,8 @@ def test_an_attack_on_clips_alone_says_so_and_keeps_every_contract_on_them(name)
         assert torch.equal(first.success, model(first.x_adv, batch.lengths).argmax(1) != batch.y)
     ball = load("budgets", CLIPS_ONLY[name]["name"])
     ball = ball.function(
-        batch.x, batch.lengths, ball.parse({k: v for k, v in CLIPS_ONLY[name].items() if k != "name"})
+        BudgetContext(batch.x, "clip", batch.lengths),
+        ball.parse({k: v for k, v in CLIPS_ONLY[name].items() if k != "name"}),
     )
     assert (ball.norm(first.x_adv - batch.x) <= ball.radius * (1 + 1e-5)).all()
 

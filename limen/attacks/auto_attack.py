@@ -19,17 +19,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.cascade import in_turn
+from limen.attacks.cascade import in_turn, total_cost
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
-from limen.budgets.families.balls import L1Ball
-from limen.core.options import Options
+from limen.attacks.shared.budget_needs import need_norm
 
 DRAWS = 20
 """rand: answers of a random model that are averaged for one gradient, unless the model or the attack's
 `draws` names more than one."""
 
 
-class AutoAttack(Options):
+class AutoAttack(AttackOptions):
     version: Literal["standard", "plus", "rand"] = "standard"
     """Which set."""
     steps: int = Field(default=100, ge=1)
@@ -40,15 +40,20 @@ class AutoAttack(Options):
     """fab and square leave samples that would not get there if each further doubling of their steps gained
     this many times what the last one did; 0: they make all their steps, as published."""
 
+    def cost(self, classes: int | None = None) -> float:
+        return total_cost(published(self), classes)
+
 
 @torch.no_grad()
 def auto_attack(problem: Problem, options: AutoAttack) -> Tensor:
     need_classes(problem, "auto_attack")
+    if options.version != "rand":  # square runs last: refuse its budget now, not after all of apgd
+        need_norm(problem, "auto_attack", "linf", "l2", "l1", "l0", per_value=True)
     if options.version == "rand" and problem.model.random:
         model = copy.copy(problem.model)  # shares the weights
         model.draws = model.draws if model.draws > 1 else DRAWS
         problem = replace(problem, model=model)
-    return in_turn(problem, published(options, l1=isinstance(problem.ball, L1Ball)))
+    return in_turn(problem, published(options, l1=problem.ball.norm_name == "l1"))
 
 
 def published(options: AutoAttack, l1: bool = False) -> list[str | dict[str, Any]]:

@@ -23,6 +23,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.give_up import Hopeless
 from limen.attacks.shared.hyperplane import onto_hyperplane
@@ -35,13 +36,12 @@ from limen.attacks.shared.smallest_change import (
     room,
     sizes,
 )
-from limen.budgets.families.balls import Ball, L1Ball, LinfBall, expand
-from limen.core.options import Options
+from limen.budgets.families.balls import expand
+from limen.budgets.families.budget import Budget
 
 
-class FAB(Options):
+class FAB(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     norm: Literal["l2", "linf", "l1"] | None = None
     """Norm of the change that is kept small; null: the norm of the budget, l2 without one."""
@@ -63,6 +63,9 @@ class FAB(Options):
     """0: never. Otherwise, with a budget, after a quarter and after half of the steps a run of a sample ends
     that would not come inside if its smallest change fell, with each further doubling of the steps, by this
     many times what it fell with the last one."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps * self.restarts * (self.targets or (classes or 2) - 1)
 
 
 @torch.no_grad()
@@ -140,7 +143,7 @@ def _run(
             done = _settled(runs, best, norm, together)[left] if some else torch.zeros_like(success)
             if options.give_up:
                 far = (
-                    size if type(active.ball) is BALLS[norm] else active.ball.norm(delta)
+                    size if active.ball.norm_name == norm else active.ball.norm(delta)
                 ) / active.ball.radius
                 nearest = torch.where(success, nearest.minimum(far), nearest)
                 done = done | hopeless.at(step, nearest - 1)
@@ -212,7 +215,7 @@ def _range(active: Problem) -> tuple[Tensor | float, Tensor | float]:
 
 def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
     radius = torch.where(smallest < torch.inf, smallest, room(active, norm))
-    if active.budget is not None and _norm_of(active.budget) == norm:
+    if active.budget is not None and active.budget.norm_name == norm:
         radius = radius.minimum(active.budget.radius)
     ball = BALLS[norm](radius / 2)
     return active.clip(
@@ -227,11 +230,13 @@ def _settled(problem: Problem, best: Smallest, norm: str, together: int = 1) -> 
     if problem.budget is None or not problem.certain:
         return torch.zeros_like(best.size, dtype=torch.bool)
     size = best.size
-    if type(problem.ball) is not BALLS[norm]:
+    if problem.ball.norm_name != norm:
         size = torch.where(size < torch.inf, problem.ball.norm(best.x - problem.x), torch.inf)
     inside = size <= problem.ball.radius
     return inside if together == 1 else inside.view(together, -1).cumsum(0).flatten() > 0
 
 
-def _norm_of(budget: Ball | None) -> Literal["l2", "linf", "l1"]:
-    return "linf" if isinstance(budget, LinfBall) else "l1" if isinstance(budget, L1Ball) else "l2"
+def _norm_of(budget: Budget | None) -> Literal["l2", "linf", "l1"]:
+    if budget is not None and budget.coordinatewise:
+        return "linf"
+    return "l1" if budget is not None and budget.norm_name == "l1" else "l2"

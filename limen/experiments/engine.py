@@ -13,11 +13,13 @@ from typing import Any, Protocol
 import torch
 
 from limen.attacks.engine.run import Attack, stored_as
+from limen.budgets.families.options import budget_info
 from limen.core.atomic import naming_file
 from limen.core.components import parse
 from limen.core.errors import UserError, raise_all
 from limen.core.interrupts import single_interrupt
 from limen.data.base.dataset import Dataset
+from limen.defenses.base.compose import defended
 from limen.experiments.engines.base.pool import Pool, Watcher
 from limen.experiments.estimate import gradient_calls, samples_of
 from limen.experiments.file import Experiment
@@ -25,7 +27,6 @@ from limen.experiments.folder import close_run, done, drop_unfinished, finish_ce
 from limen.experiments.plan import Planned, plan
 from limen.experiments.sessions import opened
 from limen.metrics.base.apply import Metric, applicable
-from limen.models.base.ensemble import Ensemble
 from limen.models.base.first_answers import check_answers, check_surrogate
 from limen.models.base.load import load_model
 from limen.models.base.model import Model, check_fits
@@ -56,6 +57,7 @@ class CellFactory:
     crafted: Path
     """Where universal perturbations are kept for the next cell that needs the same."""
     _models: dict[str, Model] = field(default_factory=dict)
+    _defended: dict[str, Model] = field(default_factory=dict)
     _data: dict[str, Dataset] = field(default_factory=dict)
     _checked: set[str] = field(default_factory=set)
     """Nets, their defences and surrogates that were tried on their data."""
@@ -65,6 +67,15 @@ class CellFactory:
         if key not in self._models:
             self._models[key] = load_model(spec).to(self.device).eval()
         return self._models[key]
+
+    def defended(self, spec: dict[str, Any], defenses: list[dict[str, Any]] | None) -> Model:
+        """The net behind these defences; the net itself without any."""
+        if not defenses:
+            return self.model(spec)
+        key = json.dumps([spec, defenses], sort_keys=True)
+        if key not in self._defended:
+            self._defended[key] = defended(self.model(spec), defenses)
+        return self._defended[key]
 
     def data(self, spec: dict[str, Any], model: Model) -> Dataset:
         """The data at the model's sample rate."""
@@ -103,24 +114,11 @@ class CellFactory:
         spec = planned.spec
         model = self.model(spec["net"]["model"])
         data = self.data(spec["net"]["data"], model)
-        victim = model
-        if spec["defense"] is not None:
-            component, options = parse("defenses", spec["defense"])
-            victim = component.function(model, options)
+        victim = self.defended(spec["net"]["model"], spec["defense"])
         self._check(planned, model, victim, data)
-        attack, seen, stop, stop_every = None, victim if spec["attack_on_defense"] else model, None, 1
-        other: dict[str, Any] | None = None
-        if spec["attack"] is not None:
-            attack = Attack.parse({k: v for k, v in spec["attack"].items() if k != "surrogate"})
-            other = spec["attack"].get("surrogate")
-            if other is not None:
-                proxies = [self.model(m) for m in other["models"]]
-                seen = (
-                    proxies[0]
-                    if len(proxies) == 1 and not other["dropout"]
-                    else Ensemble(proxies, other["dropout"])
-                )
-                stop, stop_every = other["stop"] and self.model(other["stop"]), other["stop_every"]
+        attack = None if spec["attack"] is None else Attack.parse(spec["attack"])
+        other = attack and attack.spec.surrogate
+        seen = victim if spec["attack_on_defense"] else model
         part = lambda split, limit: self.data({**spec["net"]["data"], "split": split, "limit": limit}, model)
         sees_defense = spec["defense"] if spec["attack_on_defense"] else None
         data_spec = {k: v for k, v in spec["net"]["data"].items() if k not in ("split", "limit")}
@@ -130,15 +128,16 @@ class CellFactory:
         return Cell(
             model=model,
             victim=victim,
-            attacked_model=seen,
-            stop=stop,
-            stop_every=stop_every,
-            proxy=" + ".join(m["name"] for m in other["models"]) if other else planned.labels["net"],
+            attacked_model=other.attacked_model(self.model) if other else seen,
+            stop=self.model(other.stop) if other and other.stop else None,
+            stop_every=other.stop_every if other else 1,
+            proxy=" + ".join(m["name"] for m in other.models) if other else planned.labels["net"],
             open=self.model,
             data=data,
             attack=attack,
             metrics=applicable(spec["metrics"], model.kind, model.output, True),
             folder=folder,
+            defenses=spec["defense"] or [],
             training=partial(part, "train"),
             validation=partial(part, "valid"),
             limit=spec["net"]["data"].get("limit"),
@@ -198,10 +197,12 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "rate_hz": cell.data.rate_hz,
         "skipped": cell.data.skipped,
         "random": cell.victim.random,
-        "draws": (cell.attack and cell.attack.through.draws) or cell.victim.draws,
+        "draws": (cell.attack and cell.attack.spec.draws) or cell.victim.draws,
         "stored_as": cell.store,
         "parameters": sum(p.numel() for p in cell.model.parameters()),
         "universal": bool(cell.attack and cell.attack.universal),
+        "attack_info": cell.attack and cell.attack.spec.facts(),
+        "budget_info": budget_info(cell.attack.spec.budget if cell.attack else None),
     }
 
 

@@ -148,11 +148,11 @@ def test_yaml_words_that_are_commands_stay_words_and_exponents_are_numbers(tmp_p
         ),
         (
             {"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": 0.1}]}]},
-            'A budget is written {name: l0, ...} or "l0:value"; got 0.1',
+            'A budget is written {name: dissimilarity, ...} or "dissimilarity:value"; got 0.1',
         ),
         (
             {"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": [0.1]}]}]},
-            'A budget is written {name: l0, ...} or "l0:value"; got [0.1]',
+            'A budget is written {name: dissimilarity, ...} or "dissimilarity:value"; got [0.1]',
         ),
         ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "goal": 0}]}]}, "A goal is written {name: "),
         (
@@ -200,7 +200,12 @@ def test_the_schema_names_every_component_with_its_options():
     attacks = {choice["properties"]["name"]["const"]: choice for choice in root["$defs"]["attacks"]["oneOf"]}
     assert attacks["pgd"]["properties"]["steps"]["default"] == 40
     assert "budget" in attacks["pgd"]["properties"]
-    assert root["$defs"]["Net"]["properties"]["model"] == {"$ref": "#/$defs/models"}
+    assert root["$defs"]["Net"]["properties"]["model"]["$ref"] == "#/$defs/models"
+    shared = attacks["pgd"]["properties"]
+    assert {"$ref": "#/$defs/goals"} in shared["goal"]["anyOf"]
+    assert shared["surrogate"]["anyOf"][0] == {"$ref": "#/$defs/Surrogate"}
+    assert root["$defs"]["Surrogate"]["properties"]["models"]["items"] == {"$ref": "#/$defs/models"}
+    assert "search" not in shared
 
 
 def test_an_attack_that_has_no_budget_and_needs_one_is_refused_before_the_first_cell():

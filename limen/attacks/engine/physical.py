@@ -16,30 +16,14 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core import seeds
-from limen.core.components import parse, spec_of
+from limen.core.components import spec_of
 from limen.core.options import Options
 from limen.core.types import Batch
+from limen.defenses.base.compose import defended
 from limen.goals.base.goal import Goal
 from limen.models.base.model import Model, evaluating
 
 Transform = Annotated[str | dict[str, Any], spec_of("defenses")]
-
-
-class Through(Options):
-    """What lies between an attack and the model."""
-
-    through: list[Transform] = Field(default=[])
-    """Transforms in the order in which a sample meets them, each {name: room, ...its options}."""
-    draws: int | None = Field(default=None, ge=1)
-    """Random draws that a gradient averages; null: as many as the transforms and the model say."""
-
-    def before(self, model: Model) -> Model:
-        """What the search sees."""
-        seen = behind(model, self.through)
-        if self.draws is not None and seen.draws != self.draws:
-            seen = copy.copy(seen)  # shares the weights
-            seen.draws = self.draws
-        return seen
 
 
 class OverTheAir(Options):
@@ -51,12 +35,13 @@ class OverTheAir(Options):
     """Fresh draws of them under which each sample is judged."""
 
 
-def behind(model: Model, transforms: list[Any]) -> Model:
-    """The model behind these transforms, the first of which a sample meets first."""
-    for spec in reversed(transforms):
-        component, options = parse("defenses", spec)
-        model = component.function(model, options)
-    return model
+def seen_by_search(model: Model, transforms: list[Any], draws: int | None) -> Model:
+    """The model behind the transforms of an attack; a gradient averages `draws` of their draws."""
+    seen = defended(model, transforms)
+    if draws is not None and seen.draws != draws:
+        seen = copy.copy(seen)  # shares the weights
+        seen.draws = draws
+    return seen
 
 
 @torch.no_grad()
@@ -65,7 +50,7 @@ def over_the_air(
 ) -> Tensor:
     """(B,) the share of fresh draws in which x, clean or adversarial, reaches the goal. The same draws
     whatever x is."""
-    heard = behind(model, options.through)
+    heard = defended(model, options.through)
     streams = seeds.generators(seed, batch.ids, "over_the_air")
     with evaluating(heard):
         votes = [goal.judged(heard(x, batch.lengths, streams)).double() for _ in range(options.draws)]
