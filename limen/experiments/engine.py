@@ -266,8 +266,8 @@ def _check_all(cells: Sequence[Planned], pool: Pool, safe_mode: bool) -> float:
         key = [cell.spec["net"], cell.spec["defense"], attack.get("surrogate")]
         groups.setdefault(json.dumps(key, sort_keys=True), []).append(cell)
     samples: dict[str, int | str] = {}
-    for ids, found in pool.map(_check_group, list(groups.values())):
-        samples |= dict(zip(ids, found, strict=True))
+    for ids, results in pool.map(_check_group, list(groups.values())):
+        samples |= dict(zip(ids, results, strict=True))
     if not safe_mode:
         raise_all(str(found) for cell in cells if isinstance(found := samples[cell.id], str))
     return sum(n * gradient_calls(cell.spec) for cell in cells if isinstance(n := samples[cell.id], int))
