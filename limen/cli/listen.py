@@ -201,14 +201,14 @@ def simulate(
 ) -> None:
     """Let simulated listeners take the study, into simulated.db beside it, in place of earlier ones: every
     page, every rule and the results can be tried."""
-    from limen.listening.simulation.simulate import forget
+    from limen.listening.simulation.simulate import remove_simulated
     from limen.listening.simulation.simulate import simulate as run
     from limen.listening.study import read_study
 
     file = _file(place)
     count = listeners or read_study(file).listeners
     if database is None:
-        forget(file)
+        remove_simulated(file)
     took = run(file, count, seed=seed, database_url=database)
     where = f"--database {database}" if database else "--simulated"
     out.print(
@@ -365,7 +365,7 @@ def analyze(
     write_atomic(
         page.with_suffix(".json"), json.dumps(results.as_dict(), indent=1, ensure_ascii=False).encode()
     )
-    for line in sentences(results):
+    for line in sentences(results, rows):
         out.print(line, markup=False, soft_wrap=True)
     out.print(f"results: {page}", markup=False, soft_wrap=True)
 
@@ -441,11 +441,11 @@ def _store(file: Path, database: str | None, simulated: bool = False) -> "Iterat
     _package("sqlalchemy")
     from limen.listening.server.storage_failures import database_errors
     from limen.listening.server.store import Store
-    from limen.listening.simulation.simulate import answers_of
+    from limen.listening.simulation.simulate import simulated_database
     from limen.listening.study import read_study
 
     study = read_study(file)
-    made_up = answers_of(file)
+    made_up = simulated_database(file)
     where = made_up if simulated else _database(file, study, database)
     if isinstance(where, Path) and not where.is_file():
         there = made_up.is_file()

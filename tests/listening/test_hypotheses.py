@@ -160,7 +160,7 @@ def test_power_is_that_of_the_verdict_when_the_correction_of_all_questions_is_at
 
 def test_d_prime_below_chance_is_negative_and_the_truncated_one_stands_beside_it(tmp_path):
     table, results = abx(tmp_path, 0, listeners=8, trials=4, seed=13)
-    share = results.choices[0].shares[0]
+    share = results.of("choices")[0].shares[0]
     assert share.share.value < 0.5
     assert share.d_prime.value < 0
     assert share.d_prime.low < share.d_prime.value < share.d_prime.high

@@ -145,18 +145,18 @@ def test_it_says_who_was_left_out_and_why(built: Built) -> None:
 
 
 def test_the_first_screen_names_each_finding_with_its_number(built: Built) -> None:
-    path, results, _ = built
+    path, results, table = built
     lead = words(path).split("<nav")[0]
-    abx = next(c for c in results.choices if c.kind == "abx").shares[0]
+    abx = next(c for c in results.of("choices") if c.trial == "abx").shares[0]
     assert f"ABX: {abx.right} of {abx.n} answers were right" in lead
-    for axis in results.thresholds[0].axes:
+    for axis in results.of("thresholds")[0].axes:
         assert (
             f"Same or different, {axis.axis}: a difference is heard half the time at a strength of "
             f"{axis.threshold.value:.1f}" in lead
         )
     assert "MUSHRA, mean ratings:" in lead
     assert "was preferred to" in lead
-    for said in sentences(results):  # what the command line prints
+    for said in sentences(results, table):  # what the command line prints
         assert re.sub(r"\s+", " ", said.replace("\u202f", " ").replace("\u2060", "")) in lead
 
 

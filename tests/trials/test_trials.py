@@ -259,7 +259,7 @@ def test_identification_needs_something_to_choose_from():
 def test_a_transcription_keeps_what_was_said():
     screens = made("transcription")
     answers = {i.id: i.answer for i in ITEMS}
-    assert all(s.facts["said"] == answers[s.facts["item"]] and s.truth == {} for s in screens)
+    assert all(s.facts["spoken"] == answers[s.facts["item"]] and s.truth == {} for s in screens)
 
 
 # ---- several clips

@@ -65,7 +65,7 @@ class Sessions:
             if screen.track
         }
         for screen in tracks.values():
-            design.following(self.study, [screen], [], 0)
+            design.next_screen(self.study, [screen], [], 0)
         self.sounds.prepare()
 
     # ---- coming in
@@ -156,7 +156,7 @@ class Sessions:
         return session
 
     def _following(self, session: Session, more: Sequence[StoredAnswer] = ()) -> tuple[int, Screen] | None:
-        return design.following(self.study, session.planned, [*session.answered, *more], session.seed)
+        return design.next_screen(self.study, session.planned, [*session.answered, *more], session.seed)
 
     def _go(self, session: Session, following: tuple[int, Screen] | None) -> None:
         if following is None:
