@@ -1,11 +1,10 @@
-"""The command `limen`, also as `python -m limen`: a Ctrl-C is one message from the beginning, while the rest
-is still being imported."""
+"""Entry point of `limen` and `python -m limen`. Ctrl-C gives one message even during imports."""
 
 from limen.cli.process import STOPPED, end
-from limen.core.interrupts import one_interrupt
+from limen.core.interrupts import single_interrupt
 
 
-@one_interrupt()
+@single_interrupt()
 def main() -> None:
     try:
         from limen.cli.app import main as command

@@ -210,7 +210,7 @@ def test_measuring_other_samples_than_those_attacked_is_refused():
 def test_a_shorthand_sets_the_one_option_that_a_component_needs():
     assert parse("budgets", "snr:30")[1].snr_db == 30
     assert parse("defenses", {"name": "bit_depth:3"})[1].bits == 3
-    with pytest.raises(UserError, match=r'"pgd:40" does not say|"pgd:value" does not say'):
+    with pytest.raises(UserError, match=r'"pgd:40" is ambiguous|"pgd:value" is ambiguous'):
         parse("attacks", "pgd:40")
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import limen
-from limen.core.components import KINDS, SINGULAR, load, named, names, parse
+from limen.core.components import KINDS, load, names, parse, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options, option_rows
 from limen.core.types import BOUNDS
@@ -41,36 +41,8 @@ def test_a_component_is_a_function_named_like_its_file_with_described_options(ki
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_defaults_survive_a_round_trip_through_json(kind, name):
-    required = {
-        "linf": {"eps": 1},
-        "l2": {"eps": 1},
-        "l1": {"eps": 1},
-        "l0": {"count": 1},
-        "snr": {"snr_db": 30},
-        "peak_db": {"peak_db": -30},
-        "bpda": {"transform": "a:b"},
-        "transcript": {"text": "a"},
-        "image_folder": {"path": "x"},
-        "clip_folder": {"path": "x"},
-        "speech_commands": {"path": "x"},
-        "transcripts": {"path": "x"},
-        "torch_module": {"factory": "a:b", "kind": "picture", "classes": 2},
-        "speaker_encoder": {"enrolled": "x"},
-        "imported": {"table": "x"},
-        "huggingface_ctc": {"path": "x"},
-        "huggingface_seq2seq": {"path": "x"},
-        "guide": {"data": {"name": "digits"}},
-        "recorded": {"file": "x"},
-        "instructions": {"text": "x"},
-        "attention": {"file": "x", "word": "a", "others": ["b"]},
-        "same_different": {"axes": ["noise"]},
-    }
     component = load(kind, name)
-    # a budget and a metric share a name; the goal transcript needs one of three options, which no schema
-    # calls required
-    needs = name == "transcript" or any(f.is_required() for f in component.options.model_fields.values())
-    needed = required.get(name, {}) if needs else {}
-    _, options = parse(kind, {"name": name, **needed})
+    _, options = parse(kind, {"name": name, **component.options.example})
     again = component.parse(json.loads(options.model_dump_json()))
     assert again == options
 
@@ -80,7 +52,7 @@ def test_an_unknown_name_gets_a_suggestion_and_the_list(kind):
     real = names(kind)[0]
     with pytest.raises(UserError, match=f'Did you mean "{real}"') as error:
         load(kind, real + "x")
-    assert f"There is no {SINGULAR[kind]}" in str(error.value)
+    assert f"There is no {KINDS[kind].singular}" in str(error.value)
 
 
 @pytest.mark.parametrize("name", EMBEDDED)
@@ -127,7 +99,7 @@ def test_a_task_gives_a_row_per_sample_and_a_result_that_json_can_hold(name, tmp
 
 def test_options_that_name_a_component_are_checked_when_they_are_read():
     class Outer(Options):
-        inner: Annotated[dict[str, Any], named("budgets")]
+        inner: Annotated[dict[str, Any], spec_of("budgets")]
 
     with pytest.raises(ValueError, match='no budget "linff"'):
         Outer(inner={"name": "linff"})

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from limen.core.interrupts import SAME_WISH, held_back, one_interrupt
+from limen.core.interrupts import SAME_WISH, deferred_interrupt, single_interrupt
 
 ROOT = Path(__file__).parents[1]
 STUDIED = """
 import os, signal, sys, time
 from limen.experiments.workers import run_in_workers
-from limen.core.interrupts import one_interrupt
+from limen.core.interrupts import single_interrupt
 
 def nothing(): ...
 
@@ -34,7 +34,7 @@ class Watcher:
 
 if __name__ == "__main__":
     try:
-        with one_interrupt():
+        with single_interrupt():
             for _ in run_in_workers(["a", "b"], ["a", "b"], endless, nothing, 2, Watcher()): ...
     except KeyboardInterrupt:
         print("interrupted", flush=True)
@@ -48,7 +48,7 @@ def press() -> None:
 def test_a_second_ctrl_c_does_not_break_off_the_tidying_of_the_first():
     done = []
 
-    @one_interrupt()
+    @single_interrupt()
     def work() -> None:
         try:
             press()
@@ -64,7 +64,7 @@ def test_a_second_ctrl_c_does_not_break_off_the_tidying_of_the_first():
 
 def test_a_ctrl_c_that_was_lost_can_be_pressed_again(monkeypatch):
     now = time.monotonic()
-    with one_interrupt():
+    with single_interrupt():
         with pytest.raises(KeyboardInterrupt):
             press()
         monkeypatch.setattr(time, "monotonic", lambda: now + 2 * SAME_WISH)
@@ -76,7 +76,7 @@ def test_a_handler_of_the_users_stays():
     pressed = []
     before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
     try:
-        with one_interrupt():
+        with single_interrupt():
             press()
     finally:
         signal.signal(signal.SIGINT, before)
@@ -87,7 +87,7 @@ def test_a_held_back_ctrl_c_is_raised_where_it_is_asked_for():
     reached = []
 
     def work() -> None:
-        with held_back() as check:
+        with deferred_interrupt() as check:
             check()
             press()
             reached.append("after")
@@ -101,7 +101,7 @@ def test_a_held_back_ctrl_c_is_raised_where_it_is_asked_for():
 
 
 def test_a_ctrl_c_held_back_to_the_end_is_raised_there():
-    with pytest.raises(KeyboardInterrupt), held_back():
+    with pytest.raises(KeyboardInterrupt), deferred_interrupt():
         press()
 
 

@@ -70,7 +70,7 @@ def test_a_report_that_cannot_be_written_ends_with_the_command_that_goes_on(file
     (tmp_path / "r" / "report.html").symlink_to("/dev/full")
     done = limen(*run, "--resume", cwd=tmp_path)
     assert done.returncode == 2
-    assert "report.html: the disk is full. Finished cells are kept. Go on with:\n  limen run " in done.stderr
+    assert "report.html: the disk is full. Finished cells are kept. Resume with:\n  limen run " in done.stderr
 
 
 def no_more_than_six_gigabytes() -> None:
@@ -82,7 +82,7 @@ def test_a_model_that_does_not_fit_into_memory_is_one_sentence(tmp_path, command
     wide = {**NET, "model": {"name": "mlp", "weights": "random", "hidden": [60_000, 60_000]}}
     done = limen(command, written(tmp_path, wide, [None]), cwd=tmp_path, prepare=no_more_than_six_gigabytes)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("limen: There is not enough memory. ")
+    assert done.stderr.startswith("limen: Out of memory. ")
     assert "Traceback" not in done.stderr
 
 
@@ -105,7 +105,7 @@ def test_a_folder_that_was_deleted_is_named_as_the_mistake(tmp_path):
     (tmp_path / "gone").mkdir()
     done = limen("version", cwd=tmp_path / "gone", prepare=lambda: os.rmdir(tmp_path / "gone"))
     assert done.returncode == 2
-    assert done.stderr == "limen: The folder you stand in was deleted: cd to another one.\n"
+    assert done.stderr == "limen: The working folder was deleted: cd to another one.\n"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ too: {name: transcripts, path: table.csv, audio_column: clean}.
 """
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -22,6 +22,8 @@ from limen.images.files import read_picture
 
 
 class Imported(Options):
+    example: ClassVar[dict[str, Any]] = {"table": "adversarial/table.csv"}
+
     own_limit: ClassVar[bool] = True
     """The files hold what others allowed themselves."""
     everyone: ClassVar[bool] = True

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.perturbation import Shape, fooled, nothing, shuffled, single
-from limen.core.components import named
+from limen.core.components import spec_of
 from limen.core.options import Options
 
 
 class UAP(Options):
-    inner: Annotated[dict[str, Any], named("attacks")] | None = None
+    inner: Annotated[dict[str, Any], spec_of("attacks")] | None = None
     """The attack on single samples: {name: ..., its options}. One that needs a budget gets this attack's own.
     Null: deepfool, as in the paper, or ddn where the goal names a target, which deepfool cannot take."""
     epochs: int = Field(default=5, ge=1)

@@ -3,6 +3,6 @@
 
 import sys
 
-from limen.core.components import Makers
+from limen.core.components import SpecFactory
 
-sys.modules[__name__].__class__ = Makers
+sys.modules[__name__].__class__ = SpecFactory

@@ -1,5 +1,7 @@
 """At most `count` values of a sample may change, each as far as the range allows."""
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 from torch import Tensor
 
@@ -8,6 +10,8 @@ from limen.core.options import Options
 
 
 class L0(Options):
+    example: ClassVar[dict[str, Any]] = {"count": 10}
+
     count: int = Field(ge=1)
     """How many values (a pixel's channels count one by one) may change."""
 

@@ -1,5 +1,7 @@
 """The sum of the magnitudes of all changes is at most eps."""
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 from torch import Tensor
 
@@ -8,6 +10,8 @@ from limen.core.options import Options
 
 
 class L1(Options):
+    example: ClassVar[dict[str, Any]] = {"eps": 10.0}
+
     eps: float = Field(gt=0)
     """Radius of the ball, in input units."""
 

@@ -1,5 +1,7 @@
 """The Euclidean norm of the change is at most eps."""
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 from torch import Tensor
 
@@ -8,6 +10,8 @@ from limen.core.options import Options
 
 
 class L2(Options):
+    example: ClassVar[dict[str, Any]] = {"eps": 1.0}
+
     eps: float = Field(gt=0)
     """Radius of the ball, in input units."""
 

@@ -1,5 +1,7 @@
 """Every pixel or sample may change by at most eps."""
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 from torch import Tensor
 
@@ -8,6 +10,8 @@ from limen.core.options import Options
 
 
 class Linf(Options):
+    example: ClassVar[dict[str, Any]] = {"eps": 0.03}
+
     eps: float = Field(gt=0)
     """Radius of the ball, in input units (0.031 is 8/255 for pictures in [0, 1])."""
 

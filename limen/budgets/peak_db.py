@@ -5,6 +5,8 @@ Carlini and Wagner 2018, https://arxiv.org/abs/1801.01944; equation 1 of Vadillo
     dB_{x,max}(delta) = 20 log10 max_i |delta_i| - 20 log10 max_i |x_i|
 """
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 from torch import Tensor
 
@@ -13,6 +15,8 @@ from limen.core.options import Options
 
 
 class PeakDb(Options):
+    example: ClassVar[dict[str, Any]] = {"peak_db": -30}
+
     peak_db: float = Field(le=20)
     """20 log10(max|delta| / max|x|) must not exceed this; -32 is what the literature calls acceptable."""
 

@@ -1,5 +1,7 @@
 """The signal stays at least snr_db decibels above the change, in power over the valid samples."""
 
+from typing import Any, ClassVar
+
 from torch import Tensor
 
 from limen.budgets.families.balls import L2Ball, length
@@ -7,6 +9,8 @@ from limen.core.options import Options
 
 
 class Snr(Options):
+    example: ClassVar[dict[str, Any]] = {"snr_db": 30}
+
     snr_db: float
     """20 log10(||x|| / ||delta||) must not fall below this; larger is quieter."""
 

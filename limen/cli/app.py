@@ -14,10 +14,10 @@ from rich.table import Table
 
 from limen import __version__
 from limen.cli.listen import app as listen_app
-from limen.cli.process import going_on_later, run_command
+from limen.cli.process import resume_hint, run_command
 from limen.core.atomic import write_atomic
 from limen.core.errors import UserError
-from limen.core.interrupts import one_interrupt
+from limen.core.interrupts import single_interrupt
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -65,7 +65,7 @@ Exact = Annotated[
 Written = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
 
 
-@one_interrupt()
+@single_interrupt()
 def main() -> None:
     run_command(app)
 
@@ -221,9 +221,7 @@ def report(
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(
-            help="data, models, defenses, goals, budgets, attacks, metrics or tasks; all if left out."
-        ),
+        typer.Argument(help="For example attacks, models or metrics; all kinds if left out."),
     ] = None,
 ) -> None:
     """List the components of a kind."""
@@ -371,7 +369,7 @@ def _run(
 
     content = load_file(file)
     if is_cradv(content):
-        with going_on_later(folder), Bar(out) as bar:
+        with resume_hint(folder), Bar(out) as bar:
             where = run_cradv(
                 content,
                 file,
@@ -390,7 +388,7 @@ def _run(
     where = folder or _folder(experiment.name, resume)
     out.print(f"run folder: {where}", soft_wrap=True)
     begun = time.perf_counter()
-    with going_on_later(where):
+    with resume_hint(where):
         with Bar(out) as bar:
             there = _device(device)
             summary = run_experiment(

@@ -1,5 +1,4 @@
-"""The process of a command: streams that bear what is printed, and an end with one message and an exit
-code."""
+"""Process handling of the command line: robust output streams, one error message and exit codes."""
 
 import atexit
 import io
@@ -11,16 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from limen.core.errors import UserError, refused
+from limen.core.errors import UserError, os_error_message
 
 STOPPED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc")
-"""Words of the RuntimeErrors with which torch says so."""
+"""Texts of torch's RuntimeErrors when memory runs out."""
 
 
 def run_command(app: Callable[..., Any]) -> None:
-    """Run the command; mistakes, and what the system refuses, are one message."""
+    """Run the command; user errors and errors of the operating system become one message."""
     _open_streams()
     try:
         _check_folder()
@@ -29,22 +28,21 @@ def run_command(app: Callable[..., Any]) -> None:
         if (sentence := _sentence(error)) is None:
             raise
         end(sentence, 2)
-    except SystemExit as ending:  # what typer makes of a Ctrl-C
+    except SystemExit as ending:  # typer turns Ctrl-C into this
         if ending.code == STOPPED:
             end("stopped.", STOPPED)
         raise
 
 
 def end(text: str, code: int) -> NoReturn:
-    """One message on standard error, then the exit code."""
+    """Print one message on standard error and exit."""
     from rich.console import Console
 
     Console(stderr=True).print(
         f"limen: {text}", style="red" if code == 2 else None, highlight=False, soft_wrap=True, markup=False
     )
-    if (
-        code == STOPPED
-    ):  # at once: the interpreter would wait for threads that still compute, and may end by the signal itself
+    if code == STOPPED:
+        # exit at once: the interpreter would wait for running threads and might end by the signal itself
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -53,15 +51,15 @@ def end(text: str, code: int) -> NoReturn:
 
 
 @contextmanager
-def going_on_later(where: Path | None) -> Iterator[None]:
-    """A run that is interrupted, or that the system stops, ends with the command that goes on with it.
-    Without a folder, --resume itself finds the newest one."""
+def resume_hint(where: Path | None) -> Iterator[None]:
+    """Add the command that resumes the run to the message of an interrupted or failed run. Without a folder,
+    --resume finds the newest one."""
     words = sys.argv[1:]
     words += (
         [] if where is None or any(word.split("=")[0] == "--out" for word in words) else ["--out", str(where)]
     )
     words += [] if "--resume" in words else ["--resume"]
-    later = f"Finished cells are kept. Go on with:\n  {shlex.join(['limen', *words])}"
+    later = f"Finished cells are kept. Resume with:\n  {shlex.join(['limen', *words])}"
     try:
         yield
     except KeyboardInterrupt:
@@ -74,22 +72,19 @@ def going_on_later(where: Path | None) -> Iterator[None]:
 
 
 def _sentence(error: BaseException) -> str | None:
-    """What went wrong, if it is the user's to mend; None for a mistake of ours."""
+    """The message for an error that the user can fix; None for a bug."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError):
-        return refused(error)
+        return os_error_message(error)
     if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
-        return (
-            "There is not enough memory. Take fewer or smaller samples (--limit, batch_size) or a "
-            "smaller model."
-        )
+        return "Out of memory. Use fewer or smaller samples (--limit, batch_size) or a smaller model."
     return None
 
 
 class _Pipe(io.FileIO):
-    """A standard stream whose reader may leave (`| head`): what is written then is lost, and the command goes
-    on."""
+    """Standard stream whose reader may close early (`| head`): later output is dropped and the command
+    continues."""
 
     def write(self, content: Any, /) -> int:
         try:
@@ -99,17 +94,16 @@ class _Pipe(io.FileIO):
 
 
 def _open_streams() -> None:
-    """Standard streams that take every character, and that no end of their reader breaks. Those of a program
-    that calls us stay."""
+    """Make the standard streams accept every character and survive a closed reader. Streams that a calling
+    program replaced are kept."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed, as in `limen version >&-`
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif stream is getattr(sys, f"__{name}__") and not stream.isatty():
             pipe = _Pipe(stream.fileno(), "w", closefd=False)
-            errors = (
-                "replace" if name == "stdout" else stream.errors
-            )  # in ASCII or Latin-1 an infinity sign becomes a question mark
+            # in ASCII or Latin-1 an infinity sign becomes a question mark
+            errors = "replace" if name == "stdout" else stream.errors
             setattr(
                 sys,
                 name,
@@ -129,4 +123,4 @@ def _check_folder() -> None:
     try:
         os.getcwd()
     except FileNotFoundError:
-        raise UserError("The folder you stand in was deleted: cd to another one.") from None
+        raise UserError("The working folder was deleted: cd to another one.") from None

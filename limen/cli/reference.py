@@ -3,7 +3,7 @@ options classes."""
 
 from pathlib import Path
 
-from limen.core.components import KINDS, SINGULAR, Component, load, names
+from limen.core.components import KINDS, Component, load, names
 from limen.core.errors import UserError
 from limen.core.options import option_rows
 
@@ -29,7 +29,7 @@ def describe(name: str) -> str:
 
 def _plain(component: Component) -> str:
     lines = [
-        f"{component.name} ({SINGULAR[component.kind]})",
+        f"{component.name} ({KINDS[component.kind].singular})",
         "",
         (component.module.__doc__ or "").strip(),
         "",

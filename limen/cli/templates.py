@@ -7,7 +7,7 @@ from pathlib import Path
 
 import limen
 from limen.core.atomic import write_atomic
-from limen.core.components import _modules, names
+from limen.core.components import module_paths, names
 from limen.core.errors import UserError
 
 FOLDERS = {
@@ -238,5 +238,5 @@ def write(kind: str, name: str, into: Path | None = None) -> list[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     class_name = "".join(part.capitalize() for part in name.split("_"))
     write_atomic(path, TEMPLATES[kind].replace("CLASS", class_name).replace("NAME", name).encode())
-    _modules.cache_clear()
+    module_paths.cache_clear()
     return [path]

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside and renamed into place."""
+"""Atomic writes: a file is written under a temporary name in the same folder, then renamed into place."""
 
 import json
 import os
@@ -11,9 +11,10 @@ from limen.core.errors import UserError
 
 
 def write_atomic(path: Path, content: bytes) -> Path:
-    """A reader, and a run that was killed, find the old file or the new one, never half of one. What could
-    not be written is named."""
-    with named(path):
+    """Write a file so that readers, also after a crash, find the old content or the new, never a part of it.
+
+    An OSError carries the path."""
+    with naming_file(path):
         if path.exists() and not path.is_file():  # a pipe or a device is written to, not replaced
             path.write_bytes(content)
         else:
@@ -22,8 +23,8 @@ def write_atomic(path: Path, content: bytes) -> Path:
 
 
 @contextmanager
-def named(path: Path) -> Iterator[None]:
-    """Puts the name of the file into what the system refuses in here: a full disk does not tell it."""
+def naming_file(path: Path) -> Iterator[None]:
+    """Add the path to an OSError raised inside: the system reports a full disk without it."""
     try:
         yield
     except OSError as error:
@@ -31,19 +32,19 @@ def named(path: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
         raise
 
 
 def read_json(path: Path, shape: type = dict) -> Any:
-    """What `write_atomic` wrote as JSON; a UserError that names a file which is missing, cut short or
-    something else."""
+    """Read a JSON file of a run folder; a UserError names a file that is missing, damaged or of another
+    type."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -51,7 +52,7 @@ def read_json(path: Path, shape: type = dict) -> Any:
     except ValueError as error:  # no JSON, or no text
         raise UserError(
             f"{path} is damaged: {error}. Delete it and run the experiment again with --resume: "
-            "what is whole is kept."
+            "finished cells are kept."
         ) from None
     if not isinstance(value, shape):
         raise UserError(

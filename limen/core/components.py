@@ -1,8 +1,8 @@
-"""The file name is the registry: `limen/attacks/pgd.py` holds the function `pgd`, which an experiment file
-calls "pgd".
+"""The registry of components is the file system: `limen/attacks/pgd.py` defines the function `pgd`, which
+experiment files call "pgd".
 
 Other packages add components through entry points: the group "limen.attacks" maps a name to a module that
-holds the function.
+defines the function.
 """
 
 import difflib
@@ -10,49 +10,53 @@ import importlib
 import importlib.metadata
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from pydantic import AfterValidator
 
 from limen.core.errors import UserError
-from limen.core.options import Options, parse_options, shown
+from limen.core.options import Options, parse_options, short_repr
 
-KINDS = (
-    "data",
-    "models",
-    "defenses",
-    "goals",
-    "budgets",
-    "attacks",
-    "metrics",
-    "tasks",
-    "degradations",
-    "trials",
-)
-OF_STUDIES = ("degradations", "trials")
-"""Kinds that stand in study files, not in experiment files."""
-SINGULAR = {
-    "data": "data set",
-    "models": "model",
-    "defenses": "defense",
-    "goals": "goal",
-    "budgets": "budget",
-    "attacks": "attack",
-    "metrics": "metric",
-    "tasks": "task",
-    "degradations": "axis",
-    "trials": "trial type",
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of component. `limen list attacks` lists the kind `attacks`; other packages add to it through
+    the entry-point group `limen.attacks`."""
+
+    singular: str
+    package: str
+    """Import path of the folder that holds one file per component."""
+    used_in: Literal["experiment", "study", "report"] = "experiment"
+    """The file whose entries name components of this kind; `report` if no file names them."""
+
+
+KINDS: dict[str, Kind] = {
+    "data": Kind("data set", "limen.data"),
+    "models": Kind("model", "limen.models"),
+    "defenses": Kind("defense", "limen.defenses"),
+    "goals": Kind("goal", "limen.goals"),
+    "budgets": Kind("budget", "limen.budgets"),
+    "attacks": Kind("attack", "limen.attacks"),
+    "metrics": Kind("metric", "limen.metrics"),
+    "tasks": Kind("task", "limen.tasks"),
+    "degradations": Kind("axis", "limen.degradations", "study"),
+    "trials": Kind("trial type", "limen.trials", "study"),
 }
+
+
+SENTENCE = re.compile(r".+?[.!?](?<!al\.)(?<!e\.g\.)(?<!i\.e\.)(?=\s+[A-Z(])")
+"""A first sentence, if another one follows it."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """A function, the options class it takes, and the module both stand in."""
+    """A function, the options class it takes, and the module that defines both."""
 
     kind: str
     name: str
@@ -63,7 +67,9 @@ class Component:
     @property
     def summary(self) -> str:
         """First sentence of the module's docstring."""
-        return (self.module.__doc__ or "").strip().split("\n")[0].strip()
+        paragraph = " ".join((self.module.__doc__ or "").strip().split("\n\n")[0].split())
+        found = SENTENCE.match(paragraph)
+        return found[0] if found else paragraph
 
     @property
     def main_option(self) -> str:
@@ -73,87 +79,86 @@ class Component:
         if len(main) != 1:
             some = f"{main[0]}: ..." if main else "..."
             raise UserError(
-                f'The {SINGULAR[self.kind]} {self.name} has {len(fields)} options, so "{self.name}:value" '
-                "does not say "
-                f"which one is meant. Write {{name: {self.name}, {some}}}."
+                f"The {KINDS[self.kind].singular} {self.name} has {len(fields)} options, so "
+                f'"{self.name}:value" is ambiguous. Write {{name: {self.name}, {some}}}.'
             )
         return main[0]
 
     def parse(self, values: Mapping[str, Any]) -> Options:
-        return parse_options(self.options, values, f"{SINGULAR[self.kind]} {self.name}")
+        return parse_options(self.options, values, f"{KINDS[self.kind].singular} {self.name}")
 
 
 @cache
-def _modules(kind: str) -> dict[str, str]:
-    """Component name -> module path: our own files, then the entry points of other packages.
+def module_paths(kind: str) -> dict[str, str]:
+    """Component name -> import path of its module: files of this package and entry points of others.
 
-    A component with much machinery has a folder of its own: models/whisper/whisper.py. Other folders hold
-    what components share.
+    A component with much machinery has a folder of its own, models/whisper/whisper.py. Other folders hold
+    code that components share.
     """
-    package = importlib.import_module(f"limen.{kind}")
+    package = importlib.import_module(KINDS[kind].package)
     own = {}
     for found in pkgutil.iter_modules(package.__path__):
         if not found.ispkg:
-            own[found.name] = f"limen.{kind}.{found.name}"
+            own[found.name] = f"{package.__name__}.{found.name}"
         elif os.path.exists(os.path.join(package.__path__[0], found.name, f"{found.name}.py")):
-            own[found.name] = f"limen.{kind}.{found.name}.{found.name}"
+            own[found.name] = f"{package.__name__}.{found.name}.{found.name}"
     others = {e.name: e.value for e in importlib.metadata.entry_points(group=f"limen.{kind}")}
     return {**others, **own}
 
 
 def names(kind: str) -> list[str]:
-    return sorted(_modules(kind))
+    return sorted(module_paths(kind))
 
 
 @cache
 def load(kind: str, name: str) -> Component:
-    if name not in _modules(kind):
+    if name not in module_paths(kind):
         raise UserError(_unknown(kind, name))
-    module = importlib.import_module(_modules(kind)[name])
+    module = importlib.import_module(module_paths(kind)[name])
     function = getattr(module, name)
     return Component(kind, name, function, get_type_hints(function)["options"], module)
 
 
 def _unknown(kind: str, name: str) -> str:
-    """The message for a name that no component has."""
+    """Error message for an unknown name."""
     close = difflib.get_close_matches(str(name), names(kind), n=1)
     hint = f' Did you mean "{close[0]}"?' if close else ""
-    return f'There is no {SINGULAR[kind]} "{name[:80]}".{hint} There are: {", ".join(names(kind))}.'
+    return f'There is no {KINDS[kind].singular} "{name[:80]}".{hint} There are: {", ".join(names(kind))}.'
 
 
 def parse(kind: str, spec: Any) -> tuple[Component, Options]:
     """The component and its validated options, from "pgd", {"name": "pgd", "steps": 10}, "linf:0.03" or an
     options object."""
     if isinstance(spec, Options):
-        return _of_options(kind, spec), spec
+        return _component_of(kind, spec), spec
     if isinstance(spec, str):
         spec = {"name": spec}
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
-        who = f"{'An' if SINGULAR[kind][0] in 'aeiou' else 'A'} {SINGULAR[kind]}"
+        who = f"{'An' if KINDS[kind].singular[0] in 'aeiou' else 'A'} {KINDS[kind].singular}"
         first = load(kind, names(kind)[0])
         needs_value = any(field.is_required() for field in first.options.model_fields.values())
         short = f'"{first.name}:value"' if needs_value else "as its name"
-        raise UserError(f"{who} is written {{name: {first.name}, ...}} or {short}; got {shown(spec)}.")
+        raise UserError(f"{who} is written {{name: {first.name}, ...}} or {short}; got {short_repr(spec)}.")
     name, colon, value = spec["name"].partition(":")
     component = load(kind, name)
     given = {k: v for k, v in spec.items() if k != "name"}
     return component, component.parse({component.main_option: value, **given} if colon else given)
 
 
-def _of_options(kind: str, options: Options) -> Component:
+def _component_of(kind: str, options: Options) -> Component:
     """The component that takes options of this class."""
     for name in names(kind):
         if (component := load(kind, name)).options is type(options):
             return component
     raise UserError(
-        f"{type(options).__name__} holds the options of no {SINGULAR[kind]}. There are: "
+        f"{type(options).__name__} holds the options of no {KINDS[kind].singular}. There are: "
         f"{', '.join(names(kind))}."
     )
 
 
-def named(kind: str) -> AfterValidator:
-    """Checks an option that names a component, when it is read: `inner: Annotated[dict[str, Any],
-    named("attacks")]`."""
+def spec_of(kind: str) -> AfterValidator:
+    """Validator of an option that holds the spec of a component of this kind: `inner: Annotated[dict[str,
+    Any], spec_of("attacks")]`."""
 
     def check(value: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -165,12 +170,11 @@ def named(kind: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def from_path(path: str, who: str) -> Callable[..., Any]:
-    """A function of the user's own, given as "package.module:function"; `who` asks for it."""
+def import_function(path: str, who: str) -> Callable[..., Any]:
+    """Import a function given as "package.module:function"; `who` names the option in the error message."""
     place, _, name = path.partition(":")
-    sys.path.insert(
-        0, os.getcwd()
-    )  # a console command does not look in the working folder, where users keep their code
+    # a console command does not search the working folder, where users keep their code
+    sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(place), name)
     except (ImportError, AttributeError) as error:
@@ -181,18 +185,16 @@ def from_path(path: str, who: str) -> Callable[..., Any]:
         sys.path.remove(os.getcwd())
 
 
-class Makers(ModuleType):
-    """A package whose components make specs: `limen.budgets.snr(snr_db=30)` is {"name": "snr", "snr_db": 30},
-    and so is `snr(30)`."""
+class SpecFactory(ModuleType):
+    """Package whose attributes build specs: `limen.budgets.snr(snr_db=30)` and `limen.budgets.snr(30)` give
+    {"name": "snr", "snr_db": 30}."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # the import system sets an imported file as an attribute of its package: put the maker in its place
-        super().__setattr__(
-            name,
-            partial(_spec, self.__name__.rpartition(".")[2], name)
-            if isinstance(value, ModuleType) and not name.startswith("_")
-            else value,
-        )
+        # importing a file sets the module as an attribute of its package; keep the function that builds specs
+        kind = self.__name__.rpartition(".")[2]
+        if isinstance(value, ModuleType) and name in names(kind):
+            value = partial(_spec, kind, name)
+        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
         kind = self.__name__.rpartition(".")[2]
@@ -204,7 +206,7 @@ class Makers(ModuleType):
 
 
 def _spec(kind: str, component: str, /, *value: Any, **options: Any) -> dict[str, Any]:
-    """{"name": component, ...}; a single value is that of its main option."""
+    """{"name": component, ...}. A positional value sets the main option."""
     if len(value) > 1:
         raise UserError(
             f"limen.{kind}.{component} takes one value, and options by name; got {len(value)} values."

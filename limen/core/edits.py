@@ -1,5 +1,4 @@
-"""Edit distance: the cheapest way to turn a hypothesis into a reference, word by word, and how many errors of
-each kind it holds."""
+"""Edit distance between token sequences, with the alignment and the number of errors of each kind."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,8 +11,8 @@ Costs = Literal["unit", "sclite"]
 Operation = Literal["correct", "substitution", "deletion", "insertion"]
 
 WEIGHTS: dict[str, tuple[int, int, int]] = {"unit": (1, 1, 1), "sclite": (4, 3, 3)}
-"""Cost of a substitution, a deletion, an insertion. With NIST sclite's weights an alignment may hold more
-errors than the fewest."""
+"""Cost of a substitution, a deletion, an insertion. With NIST sclite's weights an alignment may have more
+than the fewest possible errors."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,8 @@ class Edits:
 
 
 class Step(NamedTuple):
-    """One step of an alignment: where it stands in the reference and in the hypothesis; None where it has no
-    place there."""
+    """One step of an alignment, with the index in the reference and in the hypothesis; None for an insertion
+    or a deletion."""
 
     operation: Operation
     reference: int | None
@@ -38,14 +37,14 @@ class Step(NamedTuple):
 
 
 def edits(reference: Sequence[str], hypothesis: Sequence[str], costs: Costs = "unit") -> Edits:
-    """How many errors of each kind one cheapest alignment holds."""
+    """Number of errors of each kind in a cheapest alignment."""
     count = Counter(step.operation for step in alignment(reference, hypothesis, costs))
     return Edits(count["correct"], count["substitution"], count["deletion"], count["insertion"])
 
 
 def alignment(reference: Sequence[str], hypothesis: Sequence[str], costs: Costs = "unit") -> list[Step]:
-    """One cheapest alignment, first token first; ties as sclite breaks them: match or substitution first,
-    then insertion, then deletion."""
+    """A cheapest alignment in order. Ties are broken as in sclite: match or substitution first, then
+    insertion, then deletion."""
     substitute, delete, insert = WEIGHTS[costs]
     number = {token: i for i, token in enumerate({*reference, *hypothesis})}
     ref, hyp = (np.array([number[t] for t in tokens], dtype=np.int64) for tokens in (reference, hypothesis))
@@ -55,7 +54,7 @@ def alignment(reference: Sequence[str], hypothesis: Sequence[str], costs: Costs 
     for i, token in enumerate(ref, start=1):
         row = table[i - 1] + delete
         row[1:] = np.minimum(row[1:], table[i - 1, :-1] + substitute * (hyp != token))
-        # d[j] = min(row[j], d[j-1] + insert): a running minimum once the ramp of insertions is taken off
+        # d[j] = min(row[j], d[j-1] + insert): a running minimum after subtracting the ramp of insertions
         table[i] = np.minimum.accumulate(row - ramp) + ramp
     return _trace(table, ref, hyp, substitute, insert)
 

@@ -1,4 +1,4 @@
-"""Mistakes a user can make. The command line prints the message alone and ends with exit code 2."""
+"""Errors that a user can fix. The command line prints the message alone and exits with code 2."""
 
 import errno
 from collections.abc import Callable, Iterable, Sequence
@@ -8,12 +8,11 @@ T = TypeVar("T")
 
 
 class UserError(Exception):
-    """What came, what was expected, and the way out, in one message."""
+    """One message with the value that was got, what was expected and how to fix it."""
 
 
 class SampleError(UserError):
-    """A mistake in one sample of a batch, told by its row: who knows the ids of the batch names it by
-    `named`."""
+    """A mistake in one sample of a batch, given by its row; `named` replaces the row by the sample's id."""
 
     def __init__(self, row: int, message: str):
         super().__init__(f"sample number {row} of the batch: {message}")
@@ -24,7 +23,7 @@ class SampleError(UserError):
 
 
 def check_each(items: Iterable[T], check: Callable[[T], object]) -> None:
-    """`check` of every item, before anything is run; a UserError lists all that is wrong, each thing once."""
+    """Check every item before anything is run; one UserError lists all distinct problems."""
     troubles: dict[str, None] = {}
     for item in items:
         try:
@@ -33,8 +32,7 @@ def check_each(items: Iterable[T], check: Callable[[T], object]) -> None:
             troubles[str(error)] = None
     if len(troubles) > 1:
         raise UserError(
-            f"Nothing was run, for {len(troubles)} things are missing or do not fit:\n"
-            + "\n".join(f"- {t}" for t in troubles)
+            f"Nothing was run, because of {len(troubles)} problems:\n" + "\n".join(f"- {t}" for t in troubles)
         )
     if troubles:
         raise UserError(next(iter(troubles)))
@@ -46,17 +44,17 @@ def missing_package(who: str, package: str, extra: str) -> UserError:
     )
 
 
-REFUSED = {
+REASONS = {
     errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "your share of the disk is full",
-    errno.EFBIG: "files may not be so large here",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file is larger than this file system allows",
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
 }
 
 
-def refused(error: OSError) -> str:
-    """What the system refused, in a sentence."""
-    why = REFUSED.get(error.errno or 0) or error.strerror or str(error)
+def os_error_message(error: OSError) -> str:
+    """One sentence for an error of the operating system."""
+    why = REASONS.get(error.errno or 0) or error.strerror or str(error)
     return f"{error.filename}: {why}." if error.filename else f"{why[0].upper()}{why[1:]}."

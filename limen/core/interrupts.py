@@ -1,5 +1,4 @@
-"""Ctrl-C pressed twice is one wish to stop: the second one must not break off what the first one tidies
-up."""
+"""Handling of Ctrl-C: a second press within two seconds must not interrupt the clean-up after the first."""
 
 import signal
 import threading
@@ -8,25 +7,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SAME_WISH = 2.0
-"""Seconds after a KeyboardInterrupt in which further ones change nothing."""
+DEBOUNCE_S = 2.0
+"""Seconds after a KeyboardInterrupt during which further ones are ignored."""
 
 
 class _Handler:
     def __init__(self) -> None:
-        self.raised = -SAME_WISH
+        self.raised = -DEBOUNCE_S
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if now - self.raised >= SAME_WISH:
+        if now - self.raised >= DEBOUNCE_S:
             self.raised = now
             raise KeyboardInterrupt
 
 
 @contextmanager
-def one_interrupt() -> Iterator[None]:
-    """Several Ctrl-C within two seconds raise one KeyboardInterrupt. Where Ctrl-C is ignored or handled
-    otherwise, nothing changes."""
+def single_interrupt() -> Iterator[None]:
+    """Raise one KeyboardInterrupt for several Ctrl-C within two seconds. Does nothing if Ctrl-C is ignored or
+    has another handler."""
     ours = (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -42,9 +41,9 @@ def one_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def held_back() -> Iterator[Callable[[], None]]:
-    """A Ctrl-C in here is raised by the function that is yielded, to be called where no lock is held and
-    nothing is half done."""
+def deferred_interrupt() -> Iterator[Callable[[], None]]:
+    """Defer a Ctrl-C: the yielded function raises it, to be called when no lock is held and nothing is half
+    done."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield lambda: None

@@ -1,12 +1,12 @@
-"""Options are declared once, in a frozen class beside the function that takes them.
+"""Options are declared once, in a frozen class next to the function that takes them.
 
 Validation, `limen describe`, the JSON schema, the reference pages and the keys of an experiment file are all
-read from that class. A mistake becomes one sentence with the way out.
+generated from that class. A mistake becomes one sentence that says how to fix it.
 """
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,6 +18,9 @@ T = TypeVar("T", bound=BaseModel)
 class Options(BaseModel):
     """Type, default, bounds and meaning of each option; the string under a field is its meaning."""
 
+    example: ClassVar[dict[str, Any]] = {}
+    """Values for the options without a default, as documentation and contract tests use them."""
+
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -27,22 +30,23 @@ class Options(BaseModel):
     )
 
 
-MOST_TOLD = 10
-"""Mistakes told at once."""
+MAX_REPORTED = 10
+"""Mistakes listed in one error message."""
 
 
 def parse_options(cls: type[T], values: Any, who: str) -> T:
-    """Validated options, or a UserError that names `who`, what came and what was expected."""
+    """Validated options; a UserError names `who`, the value it got and what was expected."""
     try:
         return cls.model_validate(dict(values) if isinstance(values, Mapping) else values)
     except ValidationError as error:
-        told = [f"{who}: {_sentence(cls, e)}" for e in error.errors()]
-        more = [f"{who}: {len(told) - MOST_TOLD} more like these."] if len(told) > MOST_TOLD else []
-        raise UserError("\n".join(told[:MOST_TOLD] + more)) from None
+        mistakes = [f"{who}: {_sentence(cls, e)}" for e in error.errors()]
+        if (more := len(mistakes) - MAX_REPORTED) > 0:
+            mistakes[MAX_REPORTED:] = [f"{who}: {more} more mistakes of this kind."]
+        raise UserError("\n".join(mistakes)) from None
 
 
-def shown(value: Any) -> str:
-    """The value as a message shows it: in a line."""
+def short_repr(value: Any) -> str:
+    """The value's repr, cut to 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -57,18 +61,18 @@ def _sentence(cls: type[BaseModel], error: Any) -> str:
         return f'there is no option "{place}".{hint} Options: {", ".join(known) or "none"}.'
     if error["type"] == "missing":
         return f'the option "{place}" is required: {describe_field(cls, last)}'
-    if error["type"] == "value_error":  # raised by a validator of ours: the message is complete
+    if error["type"] == "value_error":  # raised by one of our validators: the message is complete
         text = str(error["ctx"]["error"])
         return f"{place}: {text}" if place else text
     mapping = error["type"] in ("model_type", "dict_type")
     message = (
         "expected a mapping, {key: value, ...}" if mapping else error["msg"][0].lower() + error["msg"][1:]
     )
-    return f"{f'{place}: ' if place else ''}{message}, got {shown(error['input'])}."
+    return f"{f'{place}: ' if place else ''}{message}, got {short_repr(error['input'])}."
 
 
 def _owner(cls: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
-    """The class, perhaps nested, whose option the error is about."""
+    """The class, possibly nested, that declares the option the error is about."""
     for part in loc[:-1]:
         field = cls.model_fields.get(str(part))
         inside = (
@@ -90,8 +94,8 @@ def describe_field(cls: type[BaseModel], name: str) -> str:
 
 
 def option_rows(cls: type[BaseModel]) -> list[dict[str, str]]:
-    """One row per option: name, type, default, meaning. What `limen describe` prints and the reference pages
-    show."""
+    """One row per option with name, type, default and meaning, for `limen describe` and the reference
+    pages."""
     schema = cls.model_json_schema()
     rows = []
     for name, field in cls.model_fields.items():

@@ -1,7 +1,7 @@
-"""Randomness is an argument: one seed per run, one stream per sample id and purpose.
+"""Random streams: one seed per run, one stream per sample id and purpose.
 
-A stream depends on nothing but the seed and the words that name it, so batch size, order, resuming and device
-cannot change a draw.
+A stream depends only on the seed and the words that name it, so batch size, order, resuming and device cannot
+change a draw.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # a server of listening studies draws numbers without the two seconds that torch takes
+if TYPE_CHECKING:  # the server of listening studies needs `number` without the two seconds of importing torch
     import torch
     from torch import Tensor
 
@@ -27,8 +27,8 @@ def generator(seed: int, *words: object) -> "torch.Generator":
 
 
 class Streams(Sequence["torch.Generator"]):
-    """One stream per sample, seeded when first drawn from: seeding hundreds that nobody draws from costs as
-    much as a forward pass."""
+    """One stream per sample, seeded on first use: seeding hundreds of unused streams takes as long as a
+    forward pass."""
 
     def __init__(self, make: Callable[[int], "torch.Generator"], numbers: Sequence[int]):
         self._make, self._numbers = make, numbers
@@ -40,7 +40,7 @@ class Streams(Sequence["torch.Generator"]):
         return Streams(self._make, self._numbers[i]) if isinstance(i, slice) else self._make(self._numbers[i])
 
     def rows(self, index: Sequence[int]) -> "Streams":
-        """The very streams of some samples: what is drawn from one is drawn from the other."""
+        """The streams of some samples, shared: a draw from one advances the other."""
         return Streams(self._make, [self._numbers[i] for i in index])
 
 
@@ -52,8 +52,8 @@ def generators(seed: int, ids: Sequence[str], *words: object) -> Streams:
 def uniform_like(
     x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None" = None
 ) -> "Tensor":
-    """(B, ...) numbers in [0, 1); row i comes from stream i alone. Of clips with `lengths`, padding draws
-    nothing and stays 0."""
+    """(B, ...) numbers in [0, 1); row i is drawn from stream i. With `lengths`, nothing is drawn for the
+    padding of clips, which stays 0."""
     import torch
 
     return _drawn(torch.rand, x, streams, lengths)
@@ -62,8 +62,8 @@ def uniform_like(
 def normal_like(
     x: "Tensor", streams: "Sequence[torch.Generator]", lengths: "Tensor | None" = None
 ) -> "Tensor":
-    """(B, ...) standard normal numbers; row i comes from stream i alone. Of clips with `lengths`, padding
-    draws nothing and stays 0."""
+    """(B, ...) standard normal numbers; row i is drawn from stream i. With `lengths`, nothing is drawn for
+    the padding of clips, which stays 0."""
     import torch
 
     return _drawn(torch.randn, x, streams, lengths)
@@ -76,7 +76,7 @@ def _drawn(
 
     if lengths is None:
         return torch.stack([draw(x.shape[1:], generator=g, dtype=x.dtype) for g in streams]).to(x.device)
-    # a clip must draw the same numbers, and as many, alone as beside a longer one
+    # a clip must draw the same numbers in any batch, whatever the longest clip
     out = torch.zeros(x.shape, dtype=x.dtype)
     for row, g, n in zip(out, streams, lengths.tolist(), strict=True):
         row[..., :n] = draw((*x.shape[1:-1], n), generator=g, dtype=x.dtype)

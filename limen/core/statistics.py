@@ -1,4 +1,4 @@
-"""Shares, means and rates with their 95 % intervals."""
+"""95 % intervals of shares, means and rates."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> tuple[float, float
     p = successes / n
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    # at 0 of n and n of n the bound is the share itself; rounding must not push it past
+    # at 0 of n and n of n the bound equals the share; rounding must not push it past
     return (
         0.0 if successes == 0 else max(0.0, middle - half),
         1.0 if successes == n else min(1.0, middle + half),

@@ -1,12 +1,12 @@
-"""Texts made comparable. What counts as the same text is an option everywhere, never a habit of one
-metric."""
+"""Text normalisation: what counts as the same text is an option of every metric and goal that compares
+texts."""
 
 import re
 import unicodedata
 from typing import Literal
 
 How = Literal["none", "words", "english"]
-""""none": as it stands, single spaces; "words": lower case, only letters, digits and apostrophes; "english":
+""""none": unchanged, single spaces; "words": lower case, only letters, digits and apostrophes; "english":
 also numbers as words, 14 as fourteen and 3rd as third."""
 
 ONES = (
@@ -60,7 +60,7 @@ def normalised(text: str, how: How) -> str:
 
 
 def _number_words(digits: str) -> str:
-    """Up to 999,999 as one number; longer strings of digits, and those that begin with 0, digit by digit."""
+    """Numbers up to 999,999 in words; longer ones, and those that begin with 0, digit by digit."""
     if len(digits) > 6 or (len(digits) > 1 and digits[0] == "0"):
         return " ".join(ONES[int(d)] for d in digits)
     n = int(digits)

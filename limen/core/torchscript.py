@@ -1,5 +1,5 @@
-"""Loops over frames that Python would be too slow for: compiled by torch, they run without Python's lock, so
-that two batches in two threads do not wait for each other at every step."""
+"""TorchScript compilation of loops over frames. Compiled loops run without Python's global lock, so that two
+batches in two threads do not wait for each other at every step."""
 
 import warnings
 from collections.abc import Callable
@@ -10,14 +10,13 @@ import torch
 
 
 def scripted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as TorchScript, compiled when it is first called."""
+    """Compile the function to TorchScript on its first call."""
 
     @cache
     def compiled() -> Callable[..., Any]:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # torch would have us move on to torch.compile, which needs a C++ compiler
+            # torch recommends torch.compile, which needs a C++ compiler
+            warnings.simplefilter("ignore")
             return torch.jit.script(function)
 
     return wraps(function)(lambda *given: compiled()(*given))

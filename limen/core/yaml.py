@@ -1,7 +1,7 @@
-"""YAML and JSON files as plain data: text, finite numbers, true, false, null, lists and mappings with text as
-keys; within limits.
+"""YAML and JSON files as plain data (text, finite numbers, true, false, null, lists, mappings with text keys)
+within size limits.
 
-A few lines of aliases can stand for gigabytes, so what a file holds is counted with every alias written out
+A few lines of aliases can expand to gigabytes, so the values of a file are counted with every alias expanded
 before anything is built.
 """
 
@@ -18,32 +18,32 @@ from yaml.scanner import ScannerError
 
 from limen.core.errors import UserError
 
-LARGEST_MIB = 2
-"""Size of a file; the largest of ours has 6 KiB, and an item of a study takes 200 bytes."""
-MOST_VALUES = 100_000
-"""Values in a file, each as often as an alias repeats it."""
-DEEPEST = 60
-"""Lists and mappings inside each other."""
-LARGEST_WHOLE = 2**63
-"""Whole numbers lie below this, as in every other program that reads such files."""
+MAX_MIB = 2
+"""Largest file. Ours have up to 6 KiB; an item of a study takes 200 bytes."""
+MAX_VALUES = 100_000
+"""Most values in a file, aliases expanded."""
+MAX_DEPTH = 60
+"""Deepest nesting of lists and mappings."""
+INTEGER_LIMIT = 2**63
+"""Integers must fit in 64 bits, as in other programs that read such files."""
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = {_TAG + name for name in ("str", "int", "float", "bool", "null", "seq", "map")}
 
 
 class _Yaml(yaml.SafeLoader):
-    """YAML as 1.2 has it: only true and false are booleans (the words yes, no, on and off are spoken
-    commands), 1e-3 is a number, a date is text, and a key stands once."""
+    """Loader for YAML 1.2: only true and false are booleans (yes, no, on and off are spoken commands), 1e-3
+    is a number, a date is text, and duplicate keys are errors."""
 
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         self.depth += 1
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             raise ConstructorError(
                 None,
                 None,
-                f"lists and mappings are nested deeper than {DEEPEST}",
+                f"lists and mappings are nested deeper than {MAX_DEPTH}",
                 self.peek_event().start_mark,
             )
         node = super().compose_node(parent, index)
@@ -61,7 +61,7 @@ class _Yaml(yaml.SafeLoader):
                 raise ConstructorError(None, None, f"a key must be {wanted}", key.start_mark)
             if key.value in keys:
                 raise ConstructorError(
-                    None, None, f"the key {key.value!r} stands twice in one mapping", key.start_mark
+                    None, None, f"the key {key.value!r} appears twice in one mapping", key.start_mark
                 )
             keys.add(key.value)
         return node
@@ -93,7 +93,7 @@ class _Yaml(yaml.SafeLoader):
 
 
 _Yaml.yaml_constructors = {
-    tag: made for tag, made in yaml.SafeLoader.yaml_constructors.items() if tag in _PLAIN
+    tag: constructor for tag, constructor in yaml.SafeLoader.yaml_constructors.items() if tag in _PLAIN
 }
 _Yaml.add_constructor(None, _Yaml.refuse)  # type: ignore[type-var]
 _Yaml.yaml_implicit_resolvers = {
@@ -109,11 +109,11 @@ _Yaml.add_implicit_resolver(
 
 
 def read_yaml(path: Path) -> Any:
-    """The file's content; a file named *.json is read as JSON. A UserError says what is wrong and where."""
+    """Content of a YAML file, or of a *.json file. A UserError reports a mistake and its place."""
     json_file = path.suffix.lower() == ".json"
     try:
-        if (size := path.stat().st_size) > LARGEST_MIB * 2**20:
-            raise ValueError(f"it has {size / 2**20:,.1f} MiB, and at most {LARGEST_MIB} are read")
+        if (size := path.stat().st_size) > MAX_MIB * 2**20:
+            raise ValueError(f"it has {size / 2**20:,.1f} MiB, the limit is {MAX_MIB} MiB")
         text = path.read_bytes().decode("utf-8-sig")
         content = _from_json(text) if json_file else _from_yaml(text, path.name)
         _check(content)
@@ -122,9 +122,9 @@ def read_yaml(path: Path) -> Any:
             f"{path} cannot be read: it is not UTF-8 text ({error.reason} at byte {error.start}). Save it "
             "as UTF-8."
         ) from None
-    except RecursionError:  # of the JSON reader, which counts a thousand brackets
+    except RecursionError:  # raised by the JSON reader after a thousand brackets
         raise UserError(
-            f"{path} cannot be read: lists and mappings are nested deeper than {DEEPEST}."
+            f"{path} cannot be read: lists and mappings are nested deeper than {MAX_DEPTH}."
         ) from None
     except (OSError, yaml.YAMLError, ValueError) as error:
         raise UserError(
@@ -138,7 +138,7 @@ def _from_json(text: str) -> Any:
         content = dict(pairs)
         if len(content) < len(pairs):
             twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
-            raise ValueError(f"the key {twice!r} stands twice in one mapping")
+            raise ValueError(f"the key {twice!r} appears twice in one mapping")
         return content
 
     return json.loads(text, object_pairs_hook=once)
@@ -158,12 +158,14 @@ def _from_yaml(text: str, name: str) -> Any:
 
 
 def _weigh(node: Any, depth: int, known: dict[int, tuple[int, int] | None]) -> tuple[int, int]:
-    """Values of a node with every alias written out, and how deep they lie."""
+    """Number of values of a node with every alias expanded, and its depth."""
     if id(node) not in known:
         known[id(node)] = None
         inside = node.value if isinstance(node, yaml.CollectionNode) else ()
-        if depth > DEEPEST:
-            raise ConstructorError(None, None, f"aliases (*name) nest deeper than {DEEPEST}", node.start_mark)
+        if depth > MAX_DEPTH:
+            raise ConstructorError(
+                None, None, f"aliases (*name) nest deeper than {MAX_DEPTH}", node.start_mark
+            )
         weights = [
             _weigh(part, depth + 1, known)
             for one in inside
@@ -172,31 +174,31 @@ def _weigh(node: Any, depth: int, known: dict[int, tuple[int, int] | None]) -> t
         known[id(node)] = 1 + sum(w for w, _ in weights), 1 + max((h for _, h in weights), default=0)
     weight = known[id(node)]
     if weight is None:
-        raise ConstructorError(None, None, "an anchor (&name) holds itself", node.start_mark)
-    if depth + weight[1] > DEEPEST + 1:
-        raise ConstructorError(None, None, f"aliases (*name) nest deeper than {DEEPEST}", node.start_mark)
-    if weight[0] > MOST_VALUES:
+        raise ConstructorError(None, None, "an anchor (&name) contains itself", node.start_mark)
+    if depth + weight[1] > MAX_DEPTH + 1:
+        raise ConstructorError(None, None, f"aliases (*name) nest deeper than {MAX_DEPTH}", node.start_mark)
+    if weight[0] > MAX_VALUES:
         raise ConstructorError(
             None,
             None,
-            f"with its aliases (*name) written out it holds more than {MOST_VALUES:,} values",
+            f"with aliases (*name) expanded it has more than {MAX_VALUES:,} values",
             node.start_mark,
         )
     return weight
 
 
 def _check(content: Any) -> None:
-    """What JSON and YAML escapes let through and no other program can keep."""
+    """Refuse values that JSON and YAML escapes allow but other programs cannot store."""
     waiting: list[tuple[str, Any, int]] = [("", content, 0)]
     count = 0
     while waiting:
         place, value, depth = waiting.pop()
         count += 1
-        if depth > DEEPEST or count > MOST_VALUES:
+        if depth > MAX_DEPTH or count > MAX_VALUES:
             raise ValueError(
-                f"it holds more than {MOST_VALUES:,} values"
-                if count > MOST_VALUES
-                else f"lists and mappings are nested deeper than {DEEPEST}"
+                f"it has more than {MAX_VALUES:,} values"
+                if count > MAX_VALUES
+                else f"lists and mappings are nested deeper than {MAX_DEPTH}"
             )
         if trouble := _trouble(value):
             raise ValueError(f"{place.lstrip('.') or 'the content'}: {trouble}")
@@ -216,13 +218,13 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 def _trouble(value: Any) -> str | None:
     if isinstance(value, str):
         if "\0" in value:
-            return "text must not hold the character NUL"
+            return "text must not contain the character NUL"
         try:
             value.encode()
         except UnicodeEncodeError:
-            return "text must not hold half a character (\\ud800)"
-    if isinstance(value, int) and abs(value) >= LARGEST_WHOLE:
-        return "a whole number must fit in 64 bits"
+            return "text must not contain half a surrogate pair (\\ud800)"
+    if isinstance(value, int) and abs(value) >= INTEGER_LIMIT:
+        return "an integer must fit in 64 bits"
     if isinstance(value, float) and not math.isfinite(value):
         return f"a number must be finite, got {value}"
     return None

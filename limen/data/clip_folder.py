@@ -1,6 +1,7 @@
 """Clip folder: audio files in one folder per class, or in {train,valid,test}/class."""
 
 from pathlib import Path
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -11,6 +12,8 @@ from limen.data.base.folders import ClassFolderOptions, fit, labelled_files
 
 
 class ClipFolder(ClassFolderOptions):
+    example: ClassVar[dict[str, Any]] = {"path": "clips"}
+
     rate_hz: int = Field(default=16000, ge=1)
     """Sample rate that clips are brought to."""
     duration_s: float | None = Field(default=None, gt=0)

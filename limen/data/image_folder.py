@@ -4,7 +4,7 @@ As usual for ImageNet the shorter side is resized and the centre is cut out. Eve
 grey is repeated."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from torch import Tensor
@@ -16,6 +16,8 @@ from limen.images.files import SUFFIXES, open_picture, pixels
 
 
 class ImageFolder(ClassFolderOptions):
+    example: ClassVar[dict[str, Any]] = {"path": "pictures"}
+
     size: int = Field(default=224, ge=1)
     """Side of the square that is cut out of the centre."""
     resize: int = Field(default=256, ge=1)

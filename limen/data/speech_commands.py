@@ -14,6 +14,7 @@ import math
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -32,6 +33,8 @@ MODULUS = 2**27
 
 
 class SpeechCommands(FileOptions):
+    example: ClassVar[dict[str, Any]] = {"path": "speech_commands"}
+
     path: str
     """The unpacked data set: a folder per word and _background_noise_."""
     words: list[str] = WORDS

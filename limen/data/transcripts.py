@@ -9,6 +9,7 @@ the paths. A set of adversarial clips that others made is data too: name the col
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -38,6 +39,8 @@ TEXT_COLUMNS = ("sentence", "text", "transcript", "transcription", "transcripts"
 
 
 class Transcripts(SplitOptions):
+    example: ClassVar[dict[str, Any]] = {"path": "corpus"}
+
     path: str
     """A .csv or .tsv file, or a folder."""
     audio_column: str | None = None

@@ -12,12 +12,13 @@ run: name only modules that you trust.
 """
 
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.core.components import from_path
+from limen.core.components import import_function
 from limen.core.options import Options
 from limen.core.types import valid
 from limen.defenses.base.defended import Defended, straight_through
@@ -27,6 +28,8 @@ PLACE = r"^[\w.]+:\w+$"
 
 
 class Bpda(Options):
+    example: ClassVar[dict[str, Any]] = {"transform": "my_package.my_module:function"}
+
     transform: str = Field(pattern=PLACE)
     """A function from samples (B, C, H, W) or (B, T) to samples of the same shape and range, as
     "package.module:function". It is looked for in the working folder too."""
@@ -38,8 +41,8 @@ class Bpda(Options):
 class Replaced(Defended):
     def __init__(self, model: Model, options: Bpda):
         super().__init__(model)
-        self.value = from_path(options.transform, "defense bpda")
-        self.stand_in = from_path(options.gradient, "defense bpda") if options.gradient else None
+        self.value = import_function(options.transform, "defense bpda")
+        self.stand_in = import_function(options.gradient, "defense bpda") if options.gradient else None
 
     def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         with torch.no_grad():

@@ -1,6 +1,8 @@
 """Recorded noise (applause, crickets, a street, people talking) from a file, from barely there to as loud as
 the clip."""
 
+from typing import Any, ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -12,6 +14,8 @@ from limen.degradations.shared.scale import at_snr, between
 
 
 class Recorded(Options):
+    example: ClassVar[dict[str, Any]] = {"file": "applause.wav"}
+
     file: str = Field(min_length=1)
     """The recording; a path from the study file's folder. Starts anywhere in it, and is repeated if it is
     shorter than the clip."""

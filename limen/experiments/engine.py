@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import torch
 
 from limen.attacks.engine.run import Attack, stored_as
-from limen.core.atomic import named
+from limen.core.atomic import naming_file
 from limen.core.components import parse
 from limen.core.errors import UserError, check_each
-from limen.core.interrupts import one_interrupt
+from limen.core.interrupts import single_interrupt
 from limen.data.base.dataset import Dataset
 from limen.experiments.estimate import gradient_calls, samples_of
 from limen.experiments.file import Experiment
@@ -209,7 +209,7 @@ def _facts(cell: Cell) -> dict[str, Any]:
     }
 
 
-@one_interrupt()
+@single_interrupt()
 def run(
     experiment: Experiment,
     folder: Path,
@@ -256,5 +256,5 @@ def _announced(cells: list[Planned], progress: Progress) -> Iterator[Planned]:
 
 def _log(folder: Path, text: str) -> None:
     path = folder / "log.txt"
-    with named(path), path.open("a", encoding="utf-8") as file:
+    with naming_file(path), path.open("a", encoding="utf-8") as file:
         file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")

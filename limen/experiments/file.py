@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from limen.attacks.engine.precision import Precision
 from limen.attacks.engine.run import Attack
-from limen.core.components import KINDS, OF_STUDIES, load, named, names
+from limen.core.components import KINDS, load, names, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options
 from limen.core.yaml import read_yaml
@@ -18,9 +18,9 @@ from limen.core.yaml import read_yaml
 class Net(Options):
     """A model and the data it is judged on."""
 
-    model: Annotated[dict[str, Any], named("models")]
+    model: Annotated[dict[str, Any], spec_of("models")]
     """The model: {name: keyword_cnn, ...its options}."""
-    data: Annotated[dict[str, Any], named("data")]
+    data: Annotated[dict[str, Any], spec_of("data")]
     """The data set: {name: spoken_words, limit: 100, ...its options}."""
     label: str | None = None
     """What tables and curves call it; null takes the model's name."""
@@ -29,13 +29,13 @@ class Net(Options):
 class Surrogate(Options):
     """Other nets that the attack is computed on (transfer)."""
 
-    models: list[Annotated[dict[str, Any], named("models")]] = Field(min_length=1)
+    models: list[Annotated[dict[str, Any], spec_of("models")]] = Field(min_length=1)
     """The proxies; the losses of several add up, and all must be fooled."""
     label: str | None = None
     """What tables and curves call them; null takes the names of the models."""
     dropout: bool = False
     """Dropout stays on in the proxies, so the attack overfits them less."""
-    stop: Annotated[dict[str, Any], named("models")] | None = None
+    stop: Annotated[dict[str, Any], spec_of("models")] | None = None
     """A third model that looks on during the search: the point it finds best is taken."""
     stop_every: int = Field(default=1, ge=1)
     """Gradients between two looks of the third model."""
@@ -73,11 +73,13 @@ AttackSpec = Annotated[dict[str, Any], AfterValidator(_attack)]
 class TaskEntry(Options):
     """One grid: every net x defence x attack x value of the sweep is a cell."""
 
-    task: Annotated[dict[str, Any], named("tasks")] = Field(default={"name": "accuracy"})
+    task: Annotated[dict[str, Any], spec_of("tasks")] = Field(default={"name": "accuracy"})
     """What to do in each cell."""
     nets: list[Net] = Field(min_length=1)
     """Models with their data."""
-    defenses: list[Annotated[dict[str, Any], named("defenses")] | None] = Field(default=[None], min_length=1)
+    defenses: list[Annotated[dict[str, Any], spec_of("defenses")] | None] = Field(
+        default=[None], min_length=1
+    )
     """Defences to put before each model; null is the bare model."""
     attacks: list[AttackSpec | None] = Field(default=[None], min_length=1)
     """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it;
@@ -85,7 +87,7 @@ class TaskEntry(Options):
     that of the search (auto: double for recognisers); `through: [{name: room}]` lets it search behind random
     transforms, names of defences, and `draws: 8` average that many of their draws (success is judged without
     them)."""
-    metrics: list[Annotated[dict[str, Any], named("metrics")]] | None = None
+    metrics: list[Annotated[dict[str, Any], spec_of("metrics")]] | None = None
     """Metrics of each sample; null takes every one that applies."""
     attack_on_defense: bool = True
     """True: the attacker sees the defence and differentiates it. False: it only knows the bare model."""
@@ -160,7 +162,7 @@ def schema() -> dict[str, Any]:
     root = Experiment.model_json_schema()
     definitions = root.setdefault("$defs", {})
     definitions["Surrogate"] = Surrogate.model_json_schema()
-    for kind in (k for k in KINDS if k not in OF_STUDIES):
+    for kind in (name for name, one in KINDS.items() if one.used_in == "experiment"):
         choices = []
         for name in names(kind):
             one = load(kind, name).options.model_json_schema()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from limen.core.errors import UserError
-from limen.core.interrupts import held_back
+from limen.core.interrupts import deferred_interrupt
 
 
 class Watcher(Protocol):
@@ -101,7 +101,7 @@ def run_in_workers(
     threads = max(1, (os.cpu_count() or 1) // jobs)
     others = set(multiprocessing.active_children())
     with (
-        held_back() as check_interrupt,
+        deferred_interrupt() as check_interrupt,
         ProcessPoolExecutor(jobs, context, _start, (told, threads, prepare)) as pool,
     ):
         try:

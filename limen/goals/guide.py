@@ -13,13 +13,13 @@ which share of the distance was left inside the network, of the paper's measures
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.core.components import named, parse
+from limen.core.components import parse, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.types import Batch, Outputs
@@ -33,7 +33,9 @@ PICTURES = 200
 
 
 class Guide(Options):
-    data: Annotated[dict[str, Any], named("data")]
+    example: ClassVar[dict[str, Any]] = {"data": {"name": "digits"}}
+
+    data: Annotated[dict[str, Any], spec_of("data")]
     """Data set the guides come from, such as {name: digits, split: train}; its first 200 samples unless it
     has a limit."""
     guide: int | Literal["random"] = "random"

@@ -7,7 +7,7 @@ here times n, so that lambda leaves the scale as it is.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -20,6 +20,8 @@ from limen.goals.base.goal import Goal, GoalContext, truths
 
 
 class Transcript(Options):
+    example: ClassVar[dict[str, Any]] = {"text": "open the door"}
+
     text: str | None = Field(default=None, min_length=1)
     """What the model must write, in its own alphabet."""
     among: list[str] | None = Field(default=None, min_length=1)

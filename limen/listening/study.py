@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from limen.core.components import named
+from limen.core.components import spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options
 from limen.core.yaml import read_yaml
@@ -160,7 +160,7 @@ class Hypothesis(Options):
 
 
 Step = Annotated[
-    dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("trials")
+    dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), spec_of("trials")
 ]
 """A spec of a trial type: "consent", or {name: abx, trials: 6}."""
 

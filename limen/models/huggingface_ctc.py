@@ -11,7 +11,7 @@ equal length together.
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -36,6 +36,8 @@ TYPES = ("wav2vec2", "hubert", "data2vec-audio", "wavlm", "unispeech-sat", "sew"
 
 
 class HuggingfaceCtc(RecogniserOptions):
+    example: ClassVar[dict[str, Any]] = {"path": "checkpoint"}
+
     weights: str = "own"
     """"own": the checkpoint's; otherwise the path of a .safetensors or .pth file for the same network, as
     `limen train` writes it."""

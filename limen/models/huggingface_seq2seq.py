@@ -7,7 +7,7 @@ length are encoded together. Whisper: the model whisper.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,8 @@ from limen.models.speech.huggingface import checkpoint, network, reading, transf
 
 
 class HuggingfaceSeq2seq(RecogniserOptions):
+    example: ClassVar[dict[str, Any]] = {"path": "checkpoint"}
+
     weights: str = "own"
     """"own": the checkpoint's; otherwise the path of a .safetensors or .pth file for the same network, as
     `limen train` writes it."""

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +34,8 @@ LEVEL_DB, MOST_GAIN_DB = -30.0, 50.0
 
 
 class SpeakerEncoder(ModelOptions):
+    example: ClassVar[dict[str, Any]] = {"enrolled": "speakers"}
+
     enrolled: str
     """Folder with one folder of clips per speaker; the folders' names are the classes."""
 

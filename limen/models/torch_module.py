@@ -7,15 +7,15 @@ is run: name only modules and files you trust.
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from limen.core.components import from_path
+from limen.core.components import import_function
 from limen.core.errors import UserError
-from limen.core.options import Options, shown
+from limen.core.options import Options, short_repr
 from limen.core.types import BOUNDS, Kind
 from limen.models.base.model import Classes, Classifier, Model, ModelOptions, Normalized, class_names
 
@@ -64,6 +64,12 @@ class Wrapping(Options):
 
 
 class TorchModule(ModelOptions, Wrapping):
+    example: ClassVar[dict[str, Any]] = {
+        "factory": "my_package.my_module:make",
+        "kind": "picture",
+        "classes": 10,
+    }
+
     weights: str = "own"
     """"own": as the function or the file has them; otherwise the path of a .safetensors or .pth file."""
     factory: str | None = None
@@ -137,7 +143,7 @@ def _script(path: str) -> nn.Module:
 
 
 def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:
-    make = from_path(factory, "model torch_module: factory")
+    make = import_function(factory, "model torch_module: factory")
     try:
         network = make(**arguments)
     except UserError:
@@ -145,7 +151,7 @@ def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:
     except Exception as error:  # code of the user's fails in its own ways
         raise UserError(
             f"model torch_module: {factory} failed ({type(error).__name__}: {error}). Its keyword arguments "
-            f"stand under `arguments`, here {shown(arguments)}."
+            f"stand under `arguments`, here {short_repr(arguments)}."
         ) from error
     if not isinstance(network, nn.Module):
         raise UserError(

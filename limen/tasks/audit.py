@@ -18,7 +18,7 @@ from limen.attacks.engine.physical import Through
 from limen.attacks.engine.precision import Precision
 from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack
-from limen.core.components import named, parse
+from limen.core.components import parse, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.types import BOUNDS, Batch, Outputs
@@ -44,7 +44,7 @@ class Audit(Options):
     """Gradient steps of the many-step probes."""
     queries: int = Field(default=1000, ge=2)
     """Queries of the search without gradients (classifiers under linf or l2)."""
-    others: list[Annotated[dict[str, Any], named("models")]] = Field(default=[])
+    others: list[Annotated[dict[str, Any], spec_of("models")]] = Field(default=[])
     """Models whose attack is tried on this one too; an experiment names another net that it judges on the
     same data, if it has one."""
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from limen.core.components import named
+from limen.core.components import spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.types import Batch, Outputs, Samples
@@ -39,7 +39,7 @@ ACCURACIES = {"clean_correct": "clean_accuracy", "correct": "accuracy"}
 class Victim(Options):
     """A model that never took part in the search."""
 
-    model: Annotated[dict[str, Any], named("models")]
+    model: Annotated[dict[str, Any], spec_of("models")]
     """The model: {name: deepspeech2, ...its options}."""
     label: str | None = None
     """What tables call it; null takes the model's name."""

@@ -4,7 +4,6 @@ As in Manocha et al. 2020, https://arxiv.org/abs/2001.04460, section 3.2. The ex
 excludes listeners who fail it.
 """
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -15,7 +14,7 @@ from limen.trials.base.screen import Listener, Role, Screen, Sound, Stimulus, Wi
 
 class Attention(Page):
     role: ClassVar[Role] = "check"
-    example: ClassVar[Mapping[str, Any]] = {
+    example: ClassVar[dict[str, Any]] = {
         "file": "sentence.wav",
         "word": "river",
         "others": ["mountain", "forest"],

@@ -1,6 +1,5 @@
 """Instructions: a page of text."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -11,7 +10,7 @@ from limen.trials.base.screen import Listener, Screen
 
 class Instructions(Page):
     text_only: ClassVar[bool] = True
-    example: ClassVar[Mapping[str, Any]] = {"text": "You will hear short clips."}
+    example: ClassVar[dict[str, Any]] = {"text": "You will hear short clips."}
 
     text: str = Field(min_length=1, max_length=20_000)
     """Text of the page: plain paragraphs, separated by empty lines."""

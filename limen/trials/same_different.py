@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from limen.core.components import named
+from limen.core.components import spec_of
 from limen.core.errors import UserError
 from limen.perception.adaptive import Options as Adaptive
 from limen.trials.base.hearing import SimulatedListener
@@ -25,7 +25,9 @@ from limen.trials.base.screen import Effect, Listener, Role, Screen, Sound, Stim
 from limen.trials.base.trial import HypothesisKind, Signal
 
 Axis = Annotated[
-    dict[str, Any], BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v), named("degradations")
+    dict[str, Any],
+    BeforeValidator(lambda v: {"name": v} if isinstance(v, str) else v),
+    spec_of("degradations"),
 ]
 
 
@@ -35,7 +37,7 @@ class SameDifferent(Trials):
     hypotheses: ClassVar[tuple[HypothesisKind, ...]] = ("above_chance", "equivalent", "different")
     signal: ClassVar[Signal | None] = Signal("different", "same-different", needs_both=True)
     tracks_thresholds: ClassVar[bool] = True
-    example: ClassVar[Mapping[str, Any]] = {"axes": ["noise", "mp3"], "sentinels": 1, "same": 1}
+    example: ClassVar[dict[str, Any]] = {"axes": ["noise", "mp3"], "sentinels": 1, "same": 1}
 
     axes: list[Axis | Annotated[list[Axis], Field(min_length=1)]] = Field(min_length=1)
     """Directions: specs of axes, {name: noise, colour: pink}. A list among them is a category, from which one

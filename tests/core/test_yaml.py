@@ -3,7 +3,7 @@
 import pytest
 
 from limen.core.errors import UserError
-from limen.core.yaml import LARGEST_MIB, MOST_VALUES, read_yaml
+from limen.core.yaml import MAX_MIB, MAX_VALUES, read_yaml
 
 
 def doubled(levels: int, pattern: str) -> str:
@@ -21,18 +21,18 @@ def doubled(levels: int, pattern: str) -> str:
         ("a: !!bool perhaps", "'perhaps' is no !!bool"),
         ("1: 2", 'a key must be text; put it in quotes: "1"'),
         ("? [1, 2]\n: 3", "a key must be text"),
-        ("a: 1\nb: 2\na: 3", "the key 'a' stands twice"),
-        ("a: &a [*a]", "holds itself"),
+        ("a: 1\nb: 2\na: 3", "the key 'a' appears twice"),
+        ("a: &a [*a]", "contains itself"),
         ("[" * 100, "nested deeper than 60"),
         (doubled(80, "[*a{0}]"), "nest deeper than 60"),
-        (doubled(40, "[*a{0}, *a{0}]"), "holds more than 100,000 values"),
-        (doubled(40, "{{<<: [*a{0}, *a{0}]}}"), "holds more than 100,000 values"),
+        (doubled(40, "[*a{0}, *a{0}]"), "has more than 100,000 values"),
+        (doubled(40, "{{<<: [*a{0}, *a{0}]}}"), "has more than 100,000 values"),
         ("a: " + "9" * 5000, "is no !!int"),
-        ("tasks:\n  - steps: " + "9" * 30, r"tasks\[0\].steps: a whole number must fit in 64 bits"),
+        ("tasks:\n  - steps: " + "9" * 30, r"tasks\[0\].steps: an integer must fit in 64 bits"),
         ('a: "\\UFFFFFFFF"', r"goes beyond the last character, \\U0010FFFF"),
         ('a: "\\U00110000"', r"beyond the last character(.|\n)*line 1, column 7"),
         ("a: !!float nan", "a: a number must be finite"),
-        ('a: ["\\0"]', r"a\[0\]: text must not hold the character NUL"),
+        ('a: ["\\0"]', r"a\[0\]: text must not contain the character NUL"),
         ("a: *b", r"undefined alias 'b'(.|\n)*\"bad.yaml\", line 1, column 4"),
     ],
 )
@@ -48,11 +48,11 @@ def test_what_is_no_plain_data_is_refused_with_its_place(text, words, tmp_path):
     [
         ('{"a": 1e999}', "a: a number must be finite, got inf"),
         ('{"a": NaN}', "a: a number must be finite, got nan"),
-        ('{"a": "\\ud800"}', "half a character"),
-        ('{"a": 1, "a": 2}', "the key 'a' stands twice"),
+        ('{"a": "\\ud800"}', "half a surrogate pair"),
+        ('{"a": 1, "a": 2}', "the key 'a' appears twice"),
         ('{"a":' * 100_000, "nested deeper than 60"),
         ("[" * 500 + "]" * 500, "nested deeper than 60"),
-        ("[" + "1," * MOST_VALUES + "1]", "holds more than 100,000 values"),
+        ("[" + "1," * MAX_VALUES + "1]", "has more than 100,000 values"),
     ],
 )
 def test_json_is_held_to_the_same_rules(text, words, tmp_path):
@@ -62,9 +62,9 @@ def test_json_is_held_to_the_same_rules(text, words, tmp_path):
 
 
 def test_a_file_that_is_too_large_or_no_text_is_named(tmp_path):
-    (tmp_path / "large.yaml").write_text("#" * (LARGEST_MIB * 2**20 + 1))
+    (tmp_path / "large.yaml").write_text("#" * (MAX_MIB * 2**20 + 1))
     with pytest.raises(
-        UserError, match=r"large\.yaml cannot be read as YAML: it has 2\.0 MiB, and at most 2 are read"
+        UserError, match=r"large\.yaml cannot be read as YAML: it has 2\.0 MiB, the limit is 2 MiB"
     ):
         read_yaml(tmp_path / "large.yaml")
     (tmp_path / "wide.yaml").write_text("name: x", encoding="utf-16")

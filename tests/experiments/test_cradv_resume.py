@@ -234,7 +234,7 @@ def test_everything_that_is_missing_is_told_before_the_first_cell(at, tmp_path):
     with pytest.raises(UserError) as found:
         at(content, out=Path("mine"))
     told = str(found.value)
-    assert "Nothing was run, for 4 things are missing or do not fit" in told
+    assert "Nothing was run, because of 4 problems" in told
     for part in ("no file lost.png", "net r: ", "net s: ", "/elsewhere"):
         assert part in told
     assert not Path("mine").exists()

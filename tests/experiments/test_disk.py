@@ -110,7 +110,7 @@ def full(request, tmp_path) -> Iterator[tuple[Path, Prepare, str]]:
         yield (
             place,
             lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000)),
-            "files may not be so large here",
+            "the file is larger than this file system allows",
         )
 
 

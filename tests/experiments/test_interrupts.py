@@ -77,7 +77,7 @@ def check_stopped(process: "subprocess.Popen[str]", run: Path) -> list[str]:
     code, said = ended(process)
     assert code == 130, said
     assert "Traceback" not in said
-    assert said.startswith("limen: stopped. Finished cells are kept. Go on with:\n  limen run t.yaml "), said
+    assert said.startswith("limen: stopped. Finished cells are kept. Resume with:\n  limen run t.yaml "), said
     assert not list(run.glob("cells/*.part"))
     assert not (run / ".lock").exists()
     return shlex.split(said.splitlines()[-1])

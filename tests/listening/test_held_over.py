@@ -16,7 +16,7 @@ from limen.listening.statistics import sampled_mean, sampled_share
 from limen.listening.statistics.crossed import Crossing
 from limen.listening.study import Study
 from limen.report.study.page import build_study, sentences
-from limen.report.study.tables import choices, preference, rated, thresholds, transcriptions
+from limen.report.study.section import section_of
 from limen.trials.base.screen import Screen
 
 RNG = np.random.default_rng(0)
@@ -64,7 +64,7 @@ def test_a_table_of_one_item_does_not_speak_of_others(tmp_path):
     _, _, found = results(
         [{"name": "naturalness"}], lambda k, s: {"naturalness": str(int(RNG.integers(1, 6)))}, tmp_path, 6, 1
     )
-    for table in rated(found.of("ratings")[0]):
+    for table in section_of(found.of("ratings")[0], found, []).tables:
         assert "only over listeners: the design tells no more" in table["caption"]
 
 
@@ -72,7 +72,7 @@ def test_a_cell_with_fewer_than_five_items_says_that_its_test_may_find_too_much(
     for n, said in ((4, True), (24, False)):
         (tmp_path / str(n)).mkdir()
         _, _, found = results([{"name": "abx", "trials": n}], guess, tmp_path / str(n), 8, n)
-        (shares, *_) = choices(found.of("choices")[0])
+        (shares, *_) = section_of(found.of("choices")[0], found, []).tables
         assert ("fewer than five items" in shares["caption"]) == said
     few = {"hypotheses": [{"name": "h", "trial": "abx", "effect": 0.9}]}
     notes = [f.text for f in check_study(study_file(tmp_path, few, items=4))]
@@ -108,7 +108,7 @@ def test_the_word_error_rate_is_judged_over_listeners_and_items_and_has_no_inter
     assert "0.0\u202f% of the words" in " ".join(sentences(found))
     assert (
         "hold for other listeners and other items"
-        in transcriptions(found.of("transcriptions")[0])[0]["caption"]
+        in section_of(found.of("transcriptions")[0], found, []).tables[0]["caption"]
     )
     assert "Transcription" in build_study(found, table, tmp_path / "r.html").read_text(encoding="utf-8")
 
@@ -131,8 +131,8 @@ def test_intervals_of_these_items_or_these_listeners_say_so_where_they_are_read(
         == "listeners"
     )
     assert found.of("choices")[0].agreement.over == "items"
-    assert "only for these items" in thresholds(found.of("thresholds")[0])[0]["caption"]
-    assert "only for these items" in preference(found.of("preference")[0])[1]["caption"]
+    assert "only for these items" in section_of(found.of("thresholds")[0], found, []).tables[0]["caption"]
+    assert "only for these items" in section_of(found.of("preference")[0], found, []).tables[1]["caption"]
 
 
 def test_a_preference_of_one_listener_has_no_test_and_says_why(tmp_path):

@@ -148,7 +148,7 @@ def test_a_study_file_cannot_play_files_outside_its_folder(tmp_path):
         (tmp_path / "s" / "link.wav").unlink(missing_ok=True)
         (tmp_path / "s" / "link.wav").symlink_to(tmp_path / "outside.wav")
         with pytest.raises(
-            UserError, match=r"no such file in the folder of the study|must not hold the character NUL"
+            UserError, match=r"no such file in the folder of the study|must not contain the character NUL"
         ):
             app(path)
 

@@ -16,13 +16,13 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core import seeds
-from limen.core.components import named, parse
+from limen.core.components import parse, spec_of
 from limen.core.options import Options
 from limen.core.types import Batch
 from limen.goals.base.goal import Goal
 from limen.models.base.model import Model, evaluating
 
-Transform = Annotated[str | dict[str, Any], named("defenses")]
+Transform = Annotated[str | dict[str, Any], spec_of("defenses")]
 
 
 class Through(Options):

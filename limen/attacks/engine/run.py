@@ -26,7 +26,7 @@ from limen.budgets.families.balls import Ball
 from limen.core import seeds
 from limen.core.components import Component, parse
 from limen.core.errors import UserError
-from limen.core.options import Options, parse_options, shown
+from limen.core.options import Options, parse_options, short_repr
 from limen.core.types import BOUNDS, Batch, Kind, Outputs, select
 from limen.goals.base.goal import Goal, GoalContext
 from limen.models.base.ensemble import Ensemble
@@ -119,7 +119,9 @@ class Attack:
         goal, budget, given_precision = (spec.pop(key, None) for key in ("goal", "budget", "precision"))
         precision: Any = "auto" if given_precision is None else given_precision
         if precision not in get_args(Precision):
-            raise UserError(f"The precision of a search is auto, single or double, got {shown(precision)}.")
+            raise UserError(
+                f"The precision of a search is auto, single or double, got {short_repr(precision)}."
+            )
         given = {key: spec.pop(key) for key in Through.model_fields if key in spec}
         search, options = parse("attacks", spec)
         through = parse_options(

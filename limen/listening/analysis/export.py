@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from limen.core.atomic import write_atomic
-from limen.core.errors import UserError, refused
+from limen.core.errors import UserError, os_error_message
 from limen.listening.analysis.columns import ANSWERS, factor_columns, trial_columns, write_codebook
 from limen.listening.analysis.exclusions import by_listener, exclusions
 from limen.listening.statistics.plausibility import implausible
@@ -191,7 +191,7 @@ def write(
     try:
         write_codebook(path, declared)  # last, so that a full disk leaves no codebook without a table
     except OSError as error:
-        raise UserError(f"{refused(error)} The table itself, {path}, is complete.") from None
+        raise UserError(f"{os_error_message(error)} The table itself, {path}, is complete.") from None
     return path
 
 

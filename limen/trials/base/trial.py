@@ -67,8 +67,6 @@ class TrialOptions(Options):
     exclusion: ClassVar[str] = "{name: checks}"
     """For a check: the exclusion rule that uses it, as a study file writes it. A rule with the name of the
     trial type counts its screens alone."""
-    example: ClassVar[Mapping[str, Any]] = {}
-    """Values of the options that are required, for tests and documentation."""
 
     def chance(self, items: Sequence[Any]) -> float:
         """Share of right answers that guessing gives; `items` are those of the study."""
