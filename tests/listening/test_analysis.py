@@ -271,7 +271,7 @@ def test_thresholds_are_those_of_the_psychometric_fit_and_of_its_pool(tmp_path: 
         return {"answer": "different" if screen.facts["strength"] > truth[k] else "same"}
 
     table = answering.table(plan, tmp_path / "a.db", 6, respond)
-    (part,) = analyse(plan, table).thresholds
+    (part,) = analyse(plan, table).of("thresholds")
     (axis,) = part.axes
     prior, fits = psychometric.Prior(), []
     for one, true in zip(part.listeners, truth, strict=True):
@@ -326,8 +326,8 @@ def test_questions_are_corrected_by_holm_and_those_without_answers_stay_open(tmp
     assert all(0 < h.power < 1 for h in tested[:2])
     open_ = [h for h in results.hypotheses if h.p is None]
     assert [(h.name, h.holds, h.estimate) for h in open_] == [
-        ("typo", None, "no item has a factor loudnes"),
-        ("nothing", None, "no answers to judge by"),
+        ("typo", None, "no item has the factor loudnes"),
+        ("nothing", None, "no answers"),
     ]
 
 
@@ -348,7 +348,7 @@ def test_a_difference_of_right_answers_between_conditions_is_tested_over_listene
     assert first.p > 1000 * first.p_independent
     assert (
         first.estimate
-        == "clean 72 of 72 right, adversarial 48 of 72 right; adversarial less clean: −33.3 (−64.6 to −2.0) "
+        == "clean 72 of 72 right, adversarial 48 of 72 right; adversarial minus clean: −33.3 (−64.6 to −2.0) "
         "points"
     )
     assert first.method == "difference of shares over listeners and items"
@@ -384,7 +384,11 @@ def test_results_are_json_and_the_same_every_time(tmp_path: Path) -> None:
     table = answering.table(plan, tmp_path / "a.db", 4, respond)
     first, second = (json.dumps(analyse(plan, table, seed=3).as_dict(), allow_nan=False) for _ in range(2))
     assert first == second
-    assert json.loads(first)["choices"][0]["kind"] == "abx"
+    assert [(t["analysis"], t["trial"]) for t in json.loads(first)["trials"]] == [
+        ("choices", "abx"),
+        ("ratings", "naturalness"),
+        ("thresholds", "same_different"),
+    ]
 
 
 def test_a_study_without_answers_has_results_too() -> None:

@@ -215,7 +215,7 @@ def test_a_group_without_items_is_told_so():
         "test",
     )
     assert screens(study, "a", 0)
-    with pytest.raises(UserError, match="no item of this study serves it"):
+    with pytest.raises(UserError, match="no item of this study can be used"):
         screens(study, "b", 0)
 
 
@@ -227,5 +227,5 @@ def test_more_screens_than_a_listener_can_go_through_are_refused():
         "test",
     )
     assert len(screens(study(), "", 0)) == 2000
-    with pytest.raises(UserError, match="a listener would meet 2,001 screens, and at most 2,000"):
+    with pytest.raises(UserError, match="a listener would see 2,001 screens; at most 2,000"):
         screens(study("comments"), "", 0)

@@ -57,7 +57,7 @@ def test_estimates_say_what_they_hold_for_and_from_how_many_items(tmp_path):
     assert {r.mean.over for r in part.ratings if r.mean.items == 1} == {"listeners"}
     assert part.ratings[0].mean.items == part.ratings[0].good.items == 3
     assert part.comparisons[0].difference.over == part.comparisons[0].over
-    assert found.as_dict()["rated"][0]["ratings"][0]["mean"]["over"] == "listeners and items"
+    assert found.as_dict()["trials"][0]["ratings"][0]["mean"]["over"] == "listeners and items"
 
 
 def test_a_table_of_one_item_does_not_speak_of_others(tmp_path):
@@ -65,7 +65,7 @@ def test_a_table_of_one_item_does_not_speak_of_others(tmp_path):
         [{"name": "naturalness"}], lambda k, s: {"naturalness": str(int(RNG.integers(1, 6)))}, tmp_path, 6, 1
     )
     for table in section_of(found.of("ratings")[0], found, []).tables:
-        assert "only over listeners: the design tells no more" in table["caption"]
+        assert "only over listeners: the design allows no more" in table["caption"]
 
 
 def test_a_cell_with_fewer_than_five_items_says_that_its_test_may_find_too_much(tmp_path):
@@ -105,9 +105,9 @@ def test_the_word_error_rate_is_judged_over_listeners_and_items_and_has_no_inter
     )
     rate = found.of("transcriptions")[0].cells[0].wer
     assert (rate.value, rate.low, rate.high) == (0.0, None, None)
-    assert "0.0\u202f% of the words" in " ".join(sentences(found))
+    assert "word error rate 0.0\u202f%" in " ".join(sentences(found, []))
     assert (
-        "hold for other listeners and other items"
+        "generalise over listeners and items"
         in section_of(found.of("transcriptions")[0], found, []).tables[0]["caption"]
     )
     assert "Transcription" in build_study(found, table, tmp_path / "r.html").read_text(encoding="utf-8")
@@ -122,9 +122,9 @@ def test_intervals_of_these_items_or_these_listeners_say_so_where_they_are_read(
     jnd = {"name": "same_different", "axes": ["noise"], "adaptive": {"max_trials": 8}, "same": 2}
     _, table, found = results([jnd, {"name": "preference"}, {"name": "abx"}], respond, tmp_path, 5, 6)
     text = build_study(found, table, tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "95 % intervals from drawing listeners, of these items." in text
-    assert "it holds for other items, but only for these listeners" in text
-    assert "95 % credible intervals over listeners, of these items" in " ".join(sentences(found))
+    assert "95 % intervals from resampling listeners, for these items." in text
+    assert "it generalises over items, but only for these listeners" in text
+    assert "95 % credible intervals over listeners, for these items" in " ".join(sentences(found, []))
     assert (
         found.of("thresholds")[0].axes[0].threshold.over
         == found.of("preference")[0].worth[0][1].over
@@ -137,8 +137,8 @@ def test_intervals_of_these_items_or_these_listeners_say_so_where_they_are_read(
 
 def test_a_preference_of_one_listener_has_no_test_and_says_why(tmp_path):
     _, _, found = results([{"name": "preference"}], lambda k, s: {"answer": "A"}, tmp_path, 1, 6)
-    said = " ".join(sentences(found))
-    assert "one listener says nothing about others" in said
+    said = " ".join(sentences(found, []))
+    assert "one listener does not generalise to others" in said
     assert "\u2013." not in said
 
 

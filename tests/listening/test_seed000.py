@@ -161,14 +161,14 @@ def test_the_page_says_all_of_it(taken: Taken, tmp_path: Path) -> None:
     page = build_study(results, table, tmp_path / "results.html").read_text(encoding="utf-8")
     text = html.unescape(page).replace("\u202f", " ").replace("\u2060", "").replace("−", "-")
     for words in (
-        "36 people listened and 36 reached the end; nobody was left out",
+        "36 people took part and 36 reached the end; none were excluded",
         "405 of 432 answers were right, 93.8 %",
         "By loudness: low 97.2 % (",
         ">90.3–99.7<",
         ">71.1–90.0<",
         ">43.4–67.3<",
-        "not reliably better than guessing (one-sided p = 0.",
-        "up to 42 % of listeners may hear it",
+        "not significantly better than guessing (one-sided p = 0.",
+        "up to 42 % of listeners may hear the difference",
         "63.0 % (",
         "39.8 % (",
         "exact multinomial test",

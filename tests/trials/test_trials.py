@@ -206,7 +206,7 @@ def test_sentinel_items_are_mixed_in_and_left_out_of_the_trials():
 def test_a_study_without_fitting_items_is_told_what_is_missing():
     with pytest.raises(
         UserError,
-        match=r"abx: no item of this study serves it\. It needs files of the conditions clean, other",
+        match=r"abx: no item of this study can be used\. It needs files of the conditions clean, other",
     ):
         made("abx", conditions=["clean", "other"])
     with pytest.raises(UserError, match="and the factors"):
@@ -469,5 +469,5 @@ def test_a_category_of_axes_without_an_axis_is_refused(axes):
 def test_more_trials_than_a_listener_can_go_through_are_refused_before_they_are_made():
     with pytest.raises(UserError, match="trials: input should be less than or equal to 1000"):
         made("abx", trials=1001)
-    with pytest.raises(UserError, match="a listener would meet 1,002,000 screens"):
+    with pytest.raises(UserError, match="a listener would see 1,002,000 screens"):
         made("same_different", tracks=1000, adaptive={"max_trials": 1000}, sentinels=1, same=1)

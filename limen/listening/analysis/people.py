@@ -46,11 +46,11 @@ def people(store: Store, study: Study) -> list[dict[str, Any]]:
         }
         if listener in personal:
             screens = design.screens(study, person["group"], person["number"])
-            for stored in personal[listener]:
-                step = screens[stored["position"]].step
+            for one in personal[listener]:
+                step = screens[one["position"]].step
                 row |= {
                     columns[step, name][0]: value
-                    for name, value in stored["data"].items()
+                    for name, value in one["data"].items()
                     if (step, name) in columns
                 }
         out.append(row)
