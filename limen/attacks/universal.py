@@ -18,8 +18,10 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.budget_needs import need_norm
 from limen.attacks.shared.perturbation import CHUNK, shuffled
-from limen.budgets.families.balls import Ball, expand
+from limen.budgets.families.balls import expand
+from limen.budgets.families.budget import Budget
 from limen.core.edits import edits
 from limen.core.errors import UserError
 from limen.core.options import Options
@@ -82,6 +84,7 @@ class _Garbled(Goal):
 
 @torch.no_grad()
 def craft(problem: Problem, options: Universal) -> dict[str, Tensor]:
+    need_norm(problem, "universal", "linf", "l2", "l1", "l0")
     problem = replace(problem, goal=_goal(problem, options.cer))
     v = problem.x.new_zeros(*problem.x.shape[1:-1], _length(problem, options))
     ball = replace(
@@ -113,7 +116,7 @@ def cost(options: Universal) -> float:
     return 1.0
 
 
-def _moved(v: Tensor, active: Problem, ball: Ball, options: Universal) -> Tensor:
+def _moved(v: Tensor, active: Problem, ball: Budget, options: Universal) -> Tensor:
     """v after the steps for one mini-batch; samples that are done leave it."""
     r = torch.zeros_like(v)
     item = replace(ball, radius=options.item_share * ball.radius)

@@ -51,31 +51,39 @@ def NAME(problem: Problem, options: CLASS) -> Tensor:
 
 DEFENSE = '''"""One sentence that says what NAME does. Authors year, link."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.defenses.base.defended import Defended, check_kind
+from limen.core.types import Kind
+from limen.defenses.base.defended import Transform
+from limen.defenses.base.options import DefenseOptions
 from limen.models.base.model import Model
-from limen.core.options import Options
 
 
-class CLASS(Options):
+class CLASS(DefenseOptions):
+    kinds: ClassVar[tuple[Kind, ...]] = ("picture",)
+
     strength: float = Field(default=0.9, gt=0, le=1)
     """The pixels are multiplied by this."""
 
 
-class Dimmed(Defended):
+class Dimmed(Transform):
     def __init__(self, model: Model, options: CLASS):
-        super().__init__(model)
+        super().__init__(model, options)
         self.strength = options.strength
 
-    def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        # differentiable, so the attacker differentiates it; where it is not, return straight_through(x, y) from _defended
+    def transform(
+        self, x: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator] | None
+    ) -> Tensor:
+        # differentiable, so attackers differentiate it; derive from StraightThrough if yours has no gradient
         return x * self.strength
 
 
 def NAME(model: Model, options: CLASS) -> Model:
-    check_kind(model, "picture", "NAME", "quantisation, mp3, low_pass")
     return Dimmed(model, options)
 '''
 

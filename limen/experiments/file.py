@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from limen.attacks.engine.precision import Precision
 from limen.attacks.engine.run import Attack
@@ -70,6 +70,14 @@ def _attack(value: dict[str, Any]) -> dict[str, Any]:
 AttackSpec = Annotated[dict[str, Any], AfterValidator(_attack)]
 
 
+Defense = Annotated[dict[str, Any], spec_of("defenses")]
+Defenses = Annotated[
+    list[Defense],
+    Field(min_length=1),
+    BeforeValidator(lambda value: [value] if isinstance(value, Mapping) else value),
+]
+
+
 class TaskEntry(Options):
     """One grid: every net x defence x attack x value of the sweep is a cell."""
 
@@ -77,10 +85,9 @@ class TaskEntry(Options):
     """What to do in each cell."""
     nets: list[Net] = Field(min_length=1)
     """Models with their data."""
-    defenses: list[Annotated[dict[str, Any], spec_of("defenses")] | None] = Field(
-        default=[None], min_length=1
-    )
-    """Defences to put before each model; null is the bare model."""
+    defenses: list[Defenses | None] = Field(default=[None], min_length=1)
+    """Defences of each model, one entry per cell: null (none), a defence {name: jpeg, ...its options}, or a
+    list of them, [{name: jpeg}, {name: crop_rescale}], in the order in which a sample meets them."""
     attacks: list[AttackSpec | None] = Field(default=[None], min_length=1)
     """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it;
     `surrogate: {models: [...]}` computes it on other nets (transfer); `precision: single | double | auto` is
@@ -93,6 +100,7 @@ class TaskEntry(Options):
     """True: the attacker sees the defence and differentiates it. False: it only knows the bare model."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
     """Options to vary, by dotted name: {"attack.budget.eps": [0.01, 0.02], "defense.quality": [75, 90]}.
+    Of several defences one is chosen by its name, "defense.jpeg.quality", or position, "defense.0.quality".
     Where an option does not exist (no attack, another budget) the cell is run once without it."""
 
 
@@ -188,7 +196,9 @@ def schema() -> dict[str, Any]:
         {"$ref": "#/$defs/tasks"},
     )
     nothing = {"type": "null"}
-    task["defenses"]["items"] = {"anyOf": [{"$ref": "#/$defs/defenses"}, nothing]}
+    defense = {"$ref": "#/$defs/defenses"}
+    several = {"type": "array", "items": defense, "minItems": 1}
+    task["defenses"]["items"] = {"anyOf": [defense, several, nothing]}
     task["attacks"]["items"] = {"anyOf": [{"$ref": "#/$defs/attacks"}, nothing]}
     task["metrics"] = {
         **task["metrics"],

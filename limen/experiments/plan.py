@@ -14,6 +14,7 @@ from limen.attacks.engine.problem import NO_BUDGET, needs_budget
 from limen.attacks.engine.run import SHARED
 from limen.core.components import parse
 from limen.core.errors import UserError
+from limen.defenses.base.compose import label
 from limen.experiments.file import Beside, Experiment, Net, TaskEntry, checked_attack
 
 MOST_CELLS = 10_000
@@ -52,6 +53,12 @@ def resolved(kind: str, spec: Any) -> dict[str, Any] | None:
         return None
     component, options = parse(kind, spec)
     return {"name": component.name, **options.model_dump(mode="json")}
+
+
+def resolved_defenses(specs: Any) -> list[dict[str, Any]] | None:
+    """The specs of one defence or a list of them with every default written out."""
+    several = specs if isinstance(specs, list) else [] if specs is None else [specs]
+    return [resolved("defenses", one) or {} for one in several] or None
 
 
 def resolved_attack(spec: Any) -> dict[str, Any] | None:
@@ -156,10 +163,10 @@ def _points(entry: TaskEntry) -> Iterator[_Point]:
     metrics = None if entry.metrics is None else [resolved("metrics", m) for m in entry.metrics]
     fixed = {"metrics": metrics, "attack_on_defense": entry.attack_on_defense}
     task, nets = resolved("tasks", entry.task), [(net, _net(net)) for net in entry.nets]
-    defenses = [(defense, resolved("defenses", defense)) for defense in entry.defenses]
+    defenses = [resolved_defenses(defense) for defense in entry.defenses]
     attacks = [(attack, resolved_attack(attack)) for attack in entry.attacks]
-    for (net, opened), (defense, before), (attack, against) in itertools.product(nets, defenses, attacks):
-        parts = {"task": task, **opened, "defense": before, "attack": against}
+    for (net, opened), defense, (attack, against) in itertools.product(nets, defenses, attacks):
+        parts = {"task": task, **opened, "defense": defense, "attack": against}
         yield _Point(
             parts, fixed, _labels(net, defense, attack), [path for path in entry.sweep if _has(parts, path)]
         )
@@ -179,7 +186,7 @@ def _cells(point: _Point, entry: TaskEntry) -> Iterator[Laid]:
             }
             here = {
                 **needed,
-                "defense": resolved("defenses", here["defense"]),
+                "defense": resolved_defenses(here["defense"]),
                 "attack": resolved_attack(here["attack"]),
             }
         task, attack = here["task"], here["attack"]
@@ -256,7 +263,7 @@ class _Others:
         return [model for model in known if model != net["model"]][:1]
 
 
-def _labels(net: Net, defense: dict[str, Any] | None, attack: dict[str, Any] | None) -> dict[str, str]:
+def _labels(net: Net, defense: list[dict[str, Any]] | None, attack: dict[str, Any] | None) -> dict[str, str]:
     words = "none"
     if attack is not None:
         words = attack.get("label") or attack["name"]
@@ -268,17 +275,51 @@ def _labels(net: Net, defense: dict[str, Any] | None, attack: dict[str, Any] | N
     return {
         "net": net.label or net.model["name"],
         "data": net.data["name"],
-        "defense": defense["name"] if defense else "none",
+        "defense": label(defense),
         "attack": words,
     }
 
 
 def _walk(parts: dict[str, Any], path: str) -> tuple[Any, str]:
+    """The mapping that holds the option with this dotted name, or None, and the option's key there."""
     *way, last = path.split(".")
     place: Any = parts
-    for step in way:
-        place = place.get(step) if isinstance(place, dict) else None
+    for step, following in zip(way, path.split(".")[1:], strict=True):
+        if isinstance(place, list):
+            place = _member(place, step, path) if step in _members(place) else None
+        else:
+            place = place.get(step) if isinstance(place, dict) else None
+        if isinstance(place, list) and following not in _members(place):
+            place = _holder(place, following, path)
     return place, last
+
+
+def _members(several: list[dict[str, Any]]) -> set[str]:
+    """What a dotted name may call the members of a list: their positions and names."""
+    return {str(i) for i in range(len(several))} | {one["name"] for one in several}
+
+
+def _member(several: list[dict[str, Any]], step: str, path: str) -> dict[str, Any]:
+    """The member with this position or name."""
+    if step.isdigit():
+        return several[int(step)]
+    return _only([i for i, one in enumerate(several) if one["name"] == step], several, path)
+
+
+def _holder(several: list[dict[str, Any]], option: str, path: str) -> dict[str, Any] | None:
+    """The only member that has this option; None if none has it."""
+    found = [i for i, one in enumerate(several) if option in one]
+    return _only(found, several, path) if found else None
+
+
+def _only(found: list[int], several: list[dict[str, Any]], path: str) -> dict[str, Any]:
+    if len(found) > 1:
+        names = [several[i]["name"] for i in found]
+        words = names if len(set(names)) == len(names) else [str(i) for i in found]
+        part, _, option = path.partition(".")
+        ways = " or ".join(f"{part}.{word}.{option.rpartition('.')[2]}" for word in words)
+        raise UserError(f"sweep: {path} is ambiguous: {', '.join(names)} have it. Write {ways}.")
+    return several[found[0]]
 
 
 def _has(parts: dict[str, Any], path: str) -> bool:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from limen.core.text import How
 from limen.core.types import Samples, different, predictions
-from limen.metrics.base.metric import Column, Columns, MetricOptions, both, comparable
+from limen.metrics.base.metric import Column, Columns, MetricOptions, both, comparable, unless_refused
 
 
 class Correct(MetricOptions):
@@ -23,6 +23,10 @@ class Correct(MetricOptions):
 def correct(samples: Samples, options: Correct) -> Columns:
     y, how, device = samples.batch.y, options.normalise, samples.batch.x.device
     truth = comparable(y, how)
-    return both(
+    columns = both(
         samples, "correct", lambda outputs: ~different(comparable(predictions(outputs), how), truth, device)
     )
+    return {
+        "clean_correct": unless_refused(columns["clean_correct"], samples.clean_refused),
+        "correct": unless_refused(columns["correct"], samples.refused),
+    }

@@ -9,7 +9,15 @@ from typing import ClassVar
 
 from limen.core.text import How
 from limen.core.types import Samples, different, predictions
-from limen.metrics.base.metric import NO_ANSWER, Column, Columns, MetricOptions, comparable, unanswered
+from limen.metrics.base.metric import (
+    NO_ANSWER,
+    Column,
+    Columns,
+    MetricOptions,
+    comparable,
+    unanswered,
+    unless_refused,
+)
 
 
 class Fooled(MetricOptions):
@@ -33,4 +41,5 @@ def fooled(samples: Samples, options: Fooled) -> Columns:
     )
     moved = different(before, after).tolist()
     bad = zip(unanswered(samples.clean), unanswered(samples.adversarial), strict=True)
-    return {"fooled": [NO_ANSWER if any(b) else float(m) for m, b in zip(moved, bad, strict=True)]}
+    values = [NO_ANSWER if any(b) else float(m) for m, b in zip(moved, bad, strict=True)]
+    return {"fooled": unless_refused(values, samples.refused)}

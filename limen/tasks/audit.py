@@ -18,20 +18,16 @@ from limen.attacks.engine.physical import Through
 from limen.attacks.engine.precision import Precision
 from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack
+from limen.budgets.families.options import declared, default_budget
 from limen.core.components import parse, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options
-from limen.core.types import BOUNDS, Batch, Outputs
+from limen.core.types import BOUNDS, Batch, Outputs, answers_of
 from limen.models.base.model import Model, check_fits, evaluating
 from limen.tasks.base.cell import Cell, Outcome
 
 MARKS = (0.0, 0.025, 0.05, 0.125, 0.25, 0.5, 0.75, 1.0)
 """Shares of the steps after which the loss is noted."""
-BUDGETS: dict[str, dict[str, Any]] = {
-    "picture": {"name": "linf", "eps": 8 / 255},
-    "clip": {"name": "snr", "snr_db": 30},
-}
-"""Under which an attack without a budget of its own is probed."""
 SAME = 1e-5
 """Two answers that differ by less than this share of the largest logit are the same: sums in another order
 round otherwise."""
@@ -104,7 +100,7 @@ def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Mo
     """Name -> an attack and the models it is computed on, each alone; and what the other nets among them are
     called."""
     assert cell.attack is not None
-    goal, budget = cell.attack.goal, cell.attack.budget or parse("budgets", BUDGETS[cell.data.kind])
+    goal, budget = cell.attack.goal, cell.attack.budget or parse("budgets", default_budget(cell.data.kind))
     low, high = BOUNDS[cell.data.kind]
     rest: tuple[Precision, Through] = (cell.attack.precision, Through(draws=cell.attack.through.draws))
     many = Attack(*parse("attacks", {"name": "pgd", "steps": options.steps}), goal, budget, *rest)
@@ -119,7 +115,7 @@ def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Mo
             [cell.attacked_model],
         ),
     }
-    if cell.model.output == "class" and budget[0].name in ("linf", "l2"):
+    if cell.model.output == "class" and declared(budget[0]).probed_by_queries:
         square = parse(
             "attacks", {"name": "square", "queries": options.queries, "give_up": 0}
         )  # margins may be hidden for long
@@ -153,6 +149,7 @@ def _fits(cell: Cell, attack: Attack, other: Model) -> bool:
 
 def _differs(clean: Outputs, again: Outputs, batch: Batch) -> Tensor:
     """(B,) bool: asked twice, the model answers otherwise, whether it calls itself random or not."""
+    clean, again = answers_of(clean), answers_of(again)
     if isinstance(clean, Tensor) and isinstance(again, Tensor):
         a, b = clean, again
     else:

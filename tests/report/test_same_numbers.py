@@ -32,7 +32,7 @@ TASKS = [
         "metrics": RATES,
     },
     {
-        "task": {"name": "constrained_accuracy", "constraint": "snr_db", "values": [20]},
+        "task": {"name": "constrained_accuracy", "constraint": "snr", "values": [20]},
         "nets": [NET],
         "attacks": [FGSM],
     },

@@ -16,9 +16,10 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core import seeds
-from limen.core.components import parse, spec_of
+from limen.core.components import spec_of
 from limen.core.options import Options
 from limen.core.types import Batch
+from limen.defenses.base.compose import defended
 from limen.goals.base.goal import Goal
 from limen.models.base.model import Model, evaluating
 
@@ -35,7 +36,7 @@ class Through(Options):
 
     def before(self, model: Model) -> Model:
         """What the search sees."""
-        seen = behind(model, self.through)
+        seen = defended(model, self.through)
         if self.draws is not None and seen.draws != self.draws:
             seen = copy.copy(seen)  # shares the weights
             seen.draws = self.draws
@@ -51,21 +52,13 @@ class OverTheAir(Options):
     """Fresh draws of them under which each sample is judged."""
 
 
-def behind(model: Model, transforms: list[Any]) -> Model:
-    """The model behind these transforms, the first of which a sample meets first."""
-    for spec in reversed(transforms):
-        component, options = parse("defenses", spec)
-        model = component.function(model, options)
-    return model
-
-
 @torch.no_grad()
 def over_the_air(
     model: Model, batch: Batch, x: Tensor, goal: Goal, options: OverTheAir, *, seed: int = 0
 ) -> Tensor:
     """(B,) the share of fresh draws in which x, clean or adversarial, reaches the goal. The same draws
     whatever x is."""
-    heard = behind(model, options.through)
+    heard = defended(model, options.through)
     streams = seeds.generators(seed, batch.ids, "over_the_air")
     with evaluating(heard):
         votes = [goal.judged(heard(x, batch.lengths, streams)).double() for _ in range(options.draws)]

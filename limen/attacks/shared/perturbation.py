@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from limen.attacks.engine.problem import Problem, searched
+from limen.attacks.shared.budget_needs import need_norm
 from limen.budgets.families.balls import expand
 from limen.core.components import parse
 from limen.core.errors import UserError
@@ -47,6 +48,7 @@ class Shape:
 
 def nothing(problem: Problem) -> Shape:
     """No perturbation yet, at the mean radius of the samples."""
+    need_norm(problem, "uap", "linf", "l2", "l1", "l0")
     return Shape(torch.zeros_like(problem.x[0]), problem.ball.radius.mean())
 
 

@@ -3,13 +3,12 @@ number."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from limen.core.components import Component, load, names, parse
 from limen.core.errors import UserError
 from limen.core.types import Samples
-from limen.metrics.base.decoded import decoded
+from limen.metrics.base.decoded import answered
 from limen.metrics.base.metric import Column, MetricOptions, Missing
 
 Metric = tuple[Component, MetricOptions]
@@ -72,8 +71,7 @@ def columns(metrics: Sequence[Metric]) -> dict[str, Column]:
 def measure(samples: Samples, metrics: Sequence[Metric]) -> list[dict[str, Any]]:
     """One row per sample: id, every column (None where there is no number), and `missing`: column ->
     reason."""
-    if samples.clean is not None and samples.adversarial is not None:
-        samples = replace(samples, clean=decoded(samples.clean), adversarial=decoded(samples.adversarial))
+    samples = answered(samples)
     rows: list[dict[str, Any]] = [{"id": i, "missing": {}} for i in samples.batch.ids]
     for component, options in metrics:
         for name, values in component.function(samples, options).items():

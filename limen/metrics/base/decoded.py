@@ -2,13 +2,22 @@
 long as the model itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from limen.core.types import EnsembleOutputs, Outputs, Transcripts, select
+from limen.core.types import (
+    EnsembleOutputs,
+    GuardedOutputs,
+    Outputs,
+    Samples,
+    Transcripts,
+    answers_of,
+    refused_by,
+    select,
+)
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,34 @@ class Decoded:
 @torch.no_grad()
 def decoded(outputs: Outputs) -> Outputs:
     """Logits, and answers that are decoded already, stay as they are."""
+    if isinstance(outputs, GuardedOutputs):
+        answers = decoded(outputs.answers)
+        assert not isinstance(answers, GuardedOutputs)
+        return GuardedOutputs(answers, outputs.suspicion)
     return (
         outputs
         if isinstance(outputs, Tensor | EnsembleOutputs | Decoded)
         else Decoded(outputs, outputs.texts())
     )
+
+
+def answered(samples: Samples) -> Samples:
+    """The samples as metrics take them: texts decoded, and refusals of a detector in fields of their own. A
+    refused clip has an empty transcript."""
+    if samples.clean is None or samples.adversarial is None:
+        return samples
+    return replace(
+        samples,
+        clean=_plain(samples.clean),
+        adversarial=_plain(samples.adversarial),
+        clean_refused=refused_by(samples.clean),
+        refused=refused_by(samples.adversarial),
+    )
+
+
+def _plain(outputs: Outputs) -> Outputs:
+    answers, refused = decoded(answers_of(outputs)), refused_by(outputs)
+    if refused is None or not isinstance(answers, Decoded):
+        return answers
+    texts = ["" if r else text for text, r in zip(answers.said, refused.tolist(), strict=True)]
+    return Decoded(answers.answers, texts)

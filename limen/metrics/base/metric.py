@@ -103,6 +103,13 @@ def unanswered(outputs: Outputs) -> list[bool]:
     )
 
 
+def unless_refused(values: list[float | Missing], refused: Tensor | None) -> list[float | Missing]:
+    """The values, 0 where a detector refused the sample: it has no answer that could count."""
+    if refused is None:
+        return values
+    return [0.0 if r else value for value, r in zip(values, refused.tolist(), strict=True)]
+
+
 def comparable(answers: Tensor | list[str], how: How) -> Tensor | list[str]:
     """Texts normalised; classes as they are."""
     return answers if isinstance(answers, Tensor) else [normalised(text, how) for text in answers]

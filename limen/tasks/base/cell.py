@@ -12,11 +12,13 @@ from torch import Tensor
 
 from limen.attacks.engine.run import Attack, credited
 from limen.attacks.engine.storage import Store, quantise, stored
+from limen.budgets.families.budget import Budget, BudgetContext
+from limen.budgets.families.options import make_budget
 from limen.core import seeds
 from limen.core.atomic import write_atomic
 from limen.core.components import Component
 from limen.core.options import Options
-from limen.core.types import Batch, Outputs, Samples, different, predictions
+from limen.core.types import Batch, Outputs, Samples, different, predictions, refused_by
 from limen.data.base.dataset import Dataset
 from limen.goals.base.goal import Goal
 from limen.metrics.base.apply import Metric, applicable, measure
@@ -62,6 +64,8 @@ class Cell:
     """The training part of the data, cut at a number of samples: universal attacks are crafted on it, nets
     trained on it."""
     validation: Callable[[int | None], Dataset]
+    defenses: list[dict[str, Any]] = field(default_factory=list)
+    """The victim's defences, as the experiment file names them."""
     stop: Model | None = None
     """A third model that looks on during the search (transfer)."""
     stop_every: int = 1
@@ -158,12 +162,23 @@ class Cell:
     ) -> Samples:
         """The same samples with another perturbation, stored inside the budget and judged by a fresh forward
         pass."""
-        around = lambda x: budget[0].function(x, samples.batch.lengths, budget[1]) if budget else None
+        around = lambda x: self.budget_around(x, samples.batch, budget)
         x_adv = stored(x_adv, samples.batch.x, self.store, around)
         adversarial = self.answer(self.victim, x_adv, samples.batch, "judge")
         assert samples.clean is not None
         extra = {} if goal is None else samples.extra | credit(goal, samples.clean, goal.judged(adversarial))
         return replace(samples, x_adv=x_adv, adversarial=adversarial, extra=extra)
+
+    def budget_around(
+        self, x: Tensor, batch: Batch, budget: tuple[Component, Options] | None
+    ) -> Budget | None:
+        """The budget around x: the samples of the batch, or what a file stores of them."""
+        if budget is None:
+            return None
+        streams = seeds.generators(self.seed, batch.ids, "budget")
+        model = self.attacked_model
+        context = BudgetContext(x, batch.kind, batch.lengths, model.rate_hz, batch.ids, streams, model)
+        return make_budget(budget, context)
 
     def answer(self, model: Model, x: Tensor, batch: Batch, purpose: str) -> Outputs:
         """What a model says of these samples; `purpose` names the streams of models that draw at random."""
@@ -184,6 +199,9 @@ class Cell:
             isinstance(samples.target, Tensor) and samples.target.dim() > 1
         ):
             columns["target"] = self.names(samples.target)
+        for name, outputs in (("clean_refused", samples.clean), ("refused", samples.adversarial)):
+            if (refused := refused_by(outputs)) is not None:
+                columns[name] = refused.tolist()
         columns |= languages(samples) | samples.extra
         return [
             {"id": name, **{k: v[i] for k, v in columns.items()}} for i, name in enumerate(samples.batch.ids)
@@ -212,12 +230,18 @@ class Cell:
 
     def right(self, samples: Samples) -> Tensor:
         """(B,) bool: the adversarial answer is still the truth."""
-        return ~_different(samples.batch.y, samples.adversarial, samples)
+        return _answered(samples, ~_different(samples.batch.y, samples.adversarial, samples))
 
     def moved(self, samples: Samples) -> Tensor:
         """(B,) bool: the answer changed: fooling, as Moosavi-Dezfooli et al. 2017 count it."""
         assert samples.clean is not None
-        return _different(predictions(samples.clean), samples.adversarial, samples)
+        return _answered(samples, _different(predictions(samples.clean), samples.adversarial, samples))
+
+
+def _answered(samples: Samples, values: Tensor) -> Tensor:
+    """(B,) bool: the values, False for adversarial samples that a detector refuses."""
+    refused = None if samples.adversarial is None else refused_by(samples.adversarial)
+    return values if refused is None else values & ~refused.to(values.device)
 
 
 def _different(expected: Tensor | list[str], outputs: Outputs | None, samples: Samples) -> Tensor:

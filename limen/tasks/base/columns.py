@@ -20,6 +20,8 @@ TASK_COLUMNS = {
     "clean_over_the_air": Column(
         "share of these draws in which the transforms alone reached it", better="lower", share=True
     ),
+    "clean_refused": Column("a detector refuses the clean sample", better="lower", binary=True),
+    "refused": Column("a detector refuses the adversarial sample", better="higher", binary=True),
     "forward_calls": Column("forward passes of the attack"),
     "backward_calls": Column("gradients of the attack"),
     "dead_gradients": Column("gradients that were zero or not finite", better="lower"),
