@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from limen.core.components import spec_of
+from limen.core.components import names, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options
 from limen.core.yaml import read_yaml
@@ -139,6 +139,12 @@ class Rule(Options):
     anchor: str = Field(default="low-pass 7 kHz", min_length=1)
 
 
+def _known_trial(name: str) -> str:
+    if name not in names("trials"):
+        raise ValueError(f"there is no trial type {name!r}. There are: {', '.join(names('trials'))}.")
+    return name
+
+
 class Hypothesis(Options):
     """A hypothesis fixed before the first answer, which the results page answers."""
 
@@ -147,7 +153,7 @@ class Hypothesis(Options):
     """above_chance: more right answers than by guessing. equivalent: the share of right answers is within
     `bound` of chance. different: ratings or shares differ between conditions. All generalise over listeners
     and items."""
-    trial: str
+    trial: Annotated[str, AfterValidator(_known_trial)]
     """The trial type it is about; `limen list trials` shows them."""
     by: str | None = None
     """Test for each value of this factor (or `group`, `condition`); null: over all answers."""
