@@ -55,7 +55,7 @@ def digit_strings(options: DigitStrings) -> Dataset:
             transcript(options.corpus_seed, options.split, key[1], options.longest),
         )
 
-    return Dataset("digit_strings", "clip", keys, load, None, options.rate_hz)
+    return Dataset("digit_strings", "clip", keys, load, rate_hz=options.rate_hz, truth="transcript")
 
 
 def transcript(seed: int, split: str, i: int, longest: int) -> str:

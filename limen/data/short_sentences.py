@@ -149,7 +149,7 @@ def short_sentences(options: ShortSentences) -> Dataset:
             f"{options.split}/{key[1]:05d}", x, transcript(options.corpus_seed, options.split, key[1])
         )
 
-    return Dataset("short_sentences", "clip", keys, load, None, options.rate_hz)
+    return Dataset("short_sentences", "clip", keys, load, rate_hz=options.rate_hz, truth="transcript")
 
 
 @cache  # a clip is loaded once per epoch

@@ -69,4 +69,5 @@ def spoken_languages(options: SpokenLanguages) -> Dataset:
         ordered(keys, [f"{language}/{options.split}-{i}" for language, i in keys], options),
         load,
         rate_hz=options.rate_hz,
+        truth="transcript",
     )

@@ -9,8 +9,9 @@ import copy
 from dataclasses import replace
 from typing import ClassVar
 
-from limen.models.training.loop import TrainOptions
 from limen.models.training.loop import train as fit
+from limen.models.training.options import TrainOptions
+from limen.objectives.base.objective import objective_for
 from limen.tasks.accuracy import Accuracy, accuracy
 from limen.tasks.base.cell import Cell, Outcome
 from limen.tasks.base.task import TaskOptions
@@ -24,15 +25,16 @@ class Train(TrainOptions, TaskOptions):
 
 
 def train(cell: Cell, options: Train) -> Outcome:
-    model, victim = copy.deepcopy(
-        (cell.model, cell.victim)
-    )  # other cells use the net too; the victim holds this copy
+    # the net of the other cells must stay unchanged; the victim holds this copy
+    model, victim = copy.deepcopy((cell.model, cell.victim))
     history = fit(
         model,
         cell.training(cell.limit),
         cell.validation(cell.limit),
         options,
         cell.folder,
+        objective=objective_for(model, options.objective),
+        spec=cell.net,
         seed=cell.seed,
         progress=lambda done, text: cell.say(text),
     )
