@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from limen.listening.analysis.answers import TrialAnswers
 from limen.listening.analysis.breakdowns import estimate, order
 from limen.listening.analysis.result_types import Preference, PreferencePair
-from limen.listening.statistics import bradley_terry, proportion, sampled_share
+from limen.listening.statistics.proportions import proportion
+from limen.listening.statistics.samples import sampled_share
+from limen.listening.statistics.scaling import bradley_terry
 from limen.listening.study import Study
 from limen.trials.base.findings import Estimate, Row
 

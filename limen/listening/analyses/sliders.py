@@ -6,7 +6,8 @@ from dataclasses import replace
 from limen.listening.analysis.answers import TrialAnswers
 from limen.listening.analysis.rating_cells import agreement, cell, comparison
 from limen.listening.analysis.result_types import Comparison, Ratings, Sliders
-from limen.listening.statistics import holm, mushra, mushra_rejected
+from limen.listening.statistics.proportions import holm
+from limen.listening.statistics.ratings import mushra, mushra_rejected
 from limen.trials.base.findings import Row, Where
 
 GOOD_FROM, BAD_TO = 60.0, 40.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from limen.listening.analysis.columns import factor_columns
-from limen.listening.statistics import SampledMean, SampledShare, sampled_mean, sampled_share
+from limen.listening.statistics.samples import SampledMean, SampledShare, sampled_mean, sampled_share
 from limen.listening.study import Hypothesis, Study
 from limen.trials.base.findings import Estimate, Row, Where
 

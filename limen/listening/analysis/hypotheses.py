@@ -15,9 +15,11 @@ from limen.listening.analysis.breakdowns import estimate, key_of, keys, split_by
 from limen.listening.analysis.rating_cells import compare, contrast
 from limen.listening.analysis.result_types import Rated, Sliders, TrialResult
 from limen.listening.analysis.results import HypothesisResult
-from limen.listening.statistics import compare_ratings, equivalence, holm, proportion, sampled_share
 from limen.listening.statistics.hearers import Hearers
 from limen.listening.statistics.power import power_detect, power_equivalence
+from limen.listening.statistics.proportions import equivalence, holm, proportion
+from limen.listening.statistics.ratings import compare_ratings
+from limen.listening.statistics.samples import sampled_share
 from limen.listening.study import Hypothesis, Study
 from limen.trials.base.findings import Estimate, Row, Where
 from limen.trials.base.trial import trial_type

@@ -9,7 +9,9 @@ import numpy as np
 from limen.core.errors import UserError
 from limen.listening.analysis.breakdowns import estimate, mean_of, share_of, split_by, units
 from limen.listening.analysis.result_types import Comparison, Ratings
-from limen.listening.statistics import SampledMean, compare_ratings, krippendorff_alpha, sampled_mean
+from limen.listening.statistics.agreement import krippendorff_alpha
+from limen.listening.statistics.ratings import compare_ratings
+from limen.listening.statistics.samples import SampledMean, sampled_mean
 from limen.listening.study import Study
 from limen.trials.base.findings import Estimate, Row, Where
 

@@ -16,10 +16,11 @@ from typing import Any
 
 from limen.core.errors import UserError
 from limen.core.seeds import number
+from limen.listening.server.answering import store_answer
 from limen.listening.server.sessions import Sessions
 from limen.listening.server.storage_failures import database_errors
 from limen.listening.server.store import Store
-from limen.listening.simulation.load_client import Pace, Visit, visit
+from limen.listening.simulation.load_client import Participation, Timing, take_study
 from limen.listening.stimuli import digest, length_s
 from limen.listening.study import read_study
 from limen.trials.base.hearing import Hearing, SimulatedListener
@@ -36,8 +37,8 @@ class Participant(SimulatedListener):
     group: str = ""
     number: int = 0
     answers: int = 0
-    visit: Visit | None = None
-    """Record of the visit over HTTP."""
+    participation: Participation | None = None
+    """Record of taking part over HTTP."""
 
 
 def simulate(
@@ -51,23 +52,23 @@ def simulate(
     cache: Path | None = None,
     audio: bool = True,
     informed: bool = True,
-    arrive_s: float = 0.0,
+    ramp_up_s: float = 0.0,
     think_s: tuple[float, float] = (0.0, 0.0),
 ) -> list[Participant]:
     """Take the study with this number of simulated listeners.
 
     Without `url`: in this process, into a database of its own (simulated.db, or `database_url`). With `url`:
-    over HTTP; all arrive within `arrive_s` seconds and wait for a time within `think_s` before each answer.
+    over HTTP; all arrive within `ramp_up_s` seconds and wait for a time within `think_s` before each answer.
     `informed` listeners answer by the models, which requires read access to the server's database (NAME.db,
     or `database_url`); others answer at random. `audio`: sounds are fetched, with proof that they were
     played.
     """
     study_path = Path(study_path)
-    study, hearing, pace = read_study(study_path), hearing or Hearing(), Pace(arrive_s, think_s, audio)
+    study, hearing, timing = read_study(study_path), hearing or Hearing(), Timing(ramp_up_s, think_s, audio)
     if url and not informed:
-        visits = asyncio.run(_all_visits(url, listeners, seed, pace, None, hearing))
+        visits = asyncio.run(_all_visits(url, listeners, seed, timing, None, hearing))
         return [
-            Participant(seed, hearing, number=k, answers=len(v.acknowledged), visit=v)
+            Participant(seed, hearing, number=k, answers=len(v.acknowledged), participation=v)
             for k, (v, _) in enumerate(visits)
         ]
     where = database_url or (
@@ -80,7 +81,7 @@ def simulate(
     ):
         sessions = Sessions(study, study_path.parent, store, cache)
         if url:
-            known = asyncio.run(_all_visits(url, listeners, seed, pace, sessions, hearing))
+            known = asyncio.run(_all_visits(url, listeners, seed, timing, sessions, hearing))
             return [person for _, person in known if person is not None]
         keys = [sessions.begin({"participant": f"simulated {seed} {k}"}) for k in range(listeners)]
         people = [_participant(sessions, key, seed, hearing) for key in keys]
@@ -143,8 +144,8 @@ def _participant(sessions: Sessions, key: str, seed: int, hearing: Hearing) -> P
 
 def _take(sessions: Sessions, person: Participant, key: str, audio: bool) -> None:
     """Answer all screens, in this process."""
-    while (place := sessions.find(key).place) is not None:
-        position, screen, shown = place.position, place.screen, place.shown
+    while (current := sessions.find(key).current) is not None:
+        position, screen, shown = current.position, current.screen, current.public
         playback = [
             _played(sound["label"], sessions.audio(key, sound["url"].rpartition("/")[2]))
             for sound in shown["sounds"]
@@ -152,7 +153,8 @@ def _take(sessions: Sessions, person: Participant, key: str, audio: bool) -> Non
         ]
         chance = random.Random(number(person.seed, position))
         answer = respond(person, screen, chance)
-        sessions.answer(
+        store_answer(
+            sessions,
             key,
             shown["id"],
             f"{person.seed}-{position}",
@@ -173,25 +175,27 @@ def _time_s(hearing: Hearing, chance: random.Random) -> float:
 
 
 async def _all_visits(
-    url: str, listeners: int, seed: int, pace: Pace, sessions: Sessions | None, hearing: Hearing
-) -> list[tuple[Visit, Participant | None]]:
+    url: str, listeners: int, seed: int, timing: Timing, sessions: Sessions | None, hearing: Hearing
+) -> list[tuple[Participation, Participant | None]]:
     people: dict[int, Participant] = {}
 
-    async def answer(visitor: Visit, shown: Mapping[str, Any]) -> dict[str, Any]:
-        chance = random.Random(number(seed, "visit", visitor.number, len(visitor.acknowledged)))
+    async def answer(listener: Participation, shown: Mapping[str, Any]) -> dict[str, Any]:
+        chance = random.Random(number(seed, "visit", listener.number, len(listener.acknowledged)))
         if sessions is None:
             return random_answers(shown, chance)
-        session = await asyncio.to_thread(sessions.find, visitor.key, True)
-        if visitor.number not in people:
-            people[visitor.number] = _participant(sessions, visitor.key, seed, hearing)
-        assert session.place is not None
-        people[visitor.number].answers += 1
-        return respond(people[visitor.number], session.place.screen, chance)
+        session = await asyncio.to_thread(sessions.find, listener.key, True)
+        if listener.number not in people:
+            people[listener.number] = _participant(sessions, listener.key, seed, hearing)
+        assert session.current is not None
+        people[listener.number].answers += 1
+        return respond(people[listener.number], session.current.screen, chance)
 
     chances = [random.Random(number(seed, "pace", k)) for k in range(listeners)]
-    visits = await asyncio.gather(*(visit(url, Visit(k), answer, chances[k], pace) for k in range(listeners)))
+    visits = await asyncio.gather(
+        *(take_study(url, Participation(k), answer, chances[k], timing) for k in range(listeners))
+    )
     for k, person in people.items():
-        person.visit = visits[k]
+        person.participation = visits[k]
     return [(v, people.get(v.number)) for v in visits]
 
 
