@@ -57,7 +57,7 @@ def jnd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_a_finished_study_becomes_a_results_page_with_its_numbers_beside_it(jnd):
     folder, database = jnd
     said = listen("analyze", folder, "--database", database)
-    assert "6 simulated listeners answered" in said
+    assert "6 simulated listeners took part" in said
     assert "noise" in (folder / "results_simulated.html").read_text()
     assert json.loads((folder / "results_simulated.json").read_text())["finished"] == 6
 
