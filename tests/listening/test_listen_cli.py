@@ -69,7 +69,7 @@ def test_simulated_answers_are_analysed_straight_after_simulate(tmp_path):
     assert "--simulated" in refused("monitor", folder)
     assert "--simulated" in refused("export", folder, tmp_path / "people.csv")
     assert not (tmp_path / "people.csv").exists()
-    assert "SIMULATED ANSWERS: 4 listeners were made up" in listen("analyze", folder, "--simulated")
+    assert "SIMULATED ANSWERS: 4 listeners are simulated" in listen("analyze", folder, "--simulated")
     assert "SIMULATED ANSWERS" in listen("monitor", folder, "--simulated")
     listen("export", folder, tmp_path / "answers.csv", "--simulated")
     with (tmp_path / "answers.csv").open() as file:
