@@ -8,7 +8,7 @@ from typing import Any
 from limen.listening.analysis.columns import ANSWERS
 from limen.listening.analysis.results import Results
 from limen.report.formatting import duration, fmt, many
-from limen.report.page import HERE, _environment, write_page
+from limen.report.html import assets, environment, write_page
 from limen.report.study import people
 from limen.report.study import sentences as words
 from limen.report.study.methods import OVER_LISTENERS_AND_ITEMS, SEVERAL_HYPOTHESES
@@ -22,9 +22,7 @@ SIMULATED = "SIMULATED ANSWERS"
 
 def build_study(results: Results, rows: Rows, path: str | Path) -> Path:
     """Write the page of `analyse`'s results and return its path; `rows` are the answers they come from."""
-    return write_page(
-        Path(path), _environment().get_template("study.html.j2").render(_context(results, rows))
-    )
+    return write_page(Path(path), environment().get_template("study.html.j2").render(_context(results, rows)))
 
 
 def sentences(results: Results, rows: Rows) -> list[str]:
@@ -43,8 +41,7 @@ def _context(results: Results, rows: Rows) -> dict[str, Any]:
     return {
         "name": results.study,
         "title": results.title,
-        "css": (HERE / "page.css").read_text(encoding="utf-8"),
-        "js": (HERE / "page.js").read_text(encoding="utf-8"),
+        **assets(),
         "dates": " to ".join(dict.fromkeys(d[:10] for d in (results.first, results.last) if d)),
         "participation": words.participation(results),
         "alarm": _alarm(results),

@@ -5,7 +5,7 @@ from typing import Any
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Own
-from limen.report.figures import Figure
+from limen.report.blocks import Figure
 from limen.report.formatting import fmt
 from limen.report.study.charts import point
 from limen.report.study.section import Context, StudySection

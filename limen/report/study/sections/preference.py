@@ -3,7 +3,7 @@
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Preference
-from limen.report.figures import Figure
+from limen.report.blocks import Figure
 from limen.report.formatting import fmt
 from limen.report.study.charts import point
 from limen.report.study.methods import INDEPENDENT

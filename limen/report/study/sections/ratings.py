@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Comparison, Rated
-from limen.report.figures import Figure
+from limen.report.blocks import Figure
 from limen.report.formatting import DASH, THIN, fmt, listed
 from limen.report.study.charts import keys_of
 from limen.report.study.methods import AGREEMENT, INDEPENDENT

@@ -4,7 +4,7 @@ reference."""
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Sliders
-from limen.report.figures import Figure
+from limen.report.blocks import Figure
 from limen.report.formatting import fmt, listed
 from limen.report.study.charts import colour_key, keys_of, rows_and_points
 from limen.report.study.methods import AGREEMENT, INDEPENDENT

@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Axis, Threshold, Thresholds
 from limen.perception.psychometric import probability
-from limen.report.figures import Figure
+from limen.report.blocks import Figure
 from limen.report.formatting import fmt, many
 from limen.report.study.charts import point
 from limen.report.study.section import Context, StudySection

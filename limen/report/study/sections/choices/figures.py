@@ -3,7 +3,7 @@
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Choices, Confusion
-from limen.report.figures import Figure
+from limen.report.blocks import Figure
 from limen.report.study.charts import colour_key, keys_of, point, rows_and_points
 from limen.report.svg.bars import Points, interval_plot, short, stacked_bars, tones
 from limen.report.svg.boxes import heat_map
