@@ -8,6 +8,7 @@ experiment file would get.
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from limen.attacks.engine.physical import OverTheAir
 from limen.attacks.engine.physical import over_the_air as share_over_the_air
 from limen.attacks.engine.run import Attack, Attacked, stored_as
+from limen.attacks.engine.spec import AttackSpec
 from limen.core import seeds
 from limen.core.components import parse
 from limen.core.errors import UserError
@@ -25,7 +27,7 @@ from limen.defenses.base.compose import defended
 from limen.inputs import UNKNOWN, as_batch, listed, whole
 from limen.metrics.base.apply import applicable
 from limen.metrics.base.apply import measure as rows_of
-from limen.models.base.first_answers import check_answers, width
+from limen.models.base.first_answers import check_answers, check_surrogate, width
 from limen.models.base.load import load_model as _load_model
 from limen.models.base.model import Model, check_fits, evaluating, inner
 from limen.models.torch_module import Wrapping, wrap
@@ -85,10 +87,12 @@ def attack(
     `load_data`, a tensor x with the true answers as `y`, or a tuple (x, y) or (x, y, lengths); without y the
     attack moves away from what the model says. `budget`, `goal` and `defense` are written "linf:0.03",
     {"name": "linf", "eps": 0.03} or limen.budgets.linf(0.03); `defense` may be a list. Universal attacks
-    search for their perturbation on `crafting`, or on the samples themselves. Clips are stored with 16 bits
+    search for their perturbation on `crafting`, or on the samples themselves; `surrogate={"models": [...]}`
+    computes the attack on other models (transfer). Clips are stored with 16 bits
     and pictures as they are (`store`: "auto", "float", "int16" or "uint8").
     """
-    configured = Attack.parse({**_spec(name), "goal": goal, "budget": budget, **options})
+    spec = AttackSpec.parse({**_spec(name), "goal": goal, "budget": budget, **options})
+    configured, surrogate = Attack(spec), spec.surrogate
     seed = whole(seed, "seed")
     if not isinstance(attack_on_defense, bool):
         raise UserError(
@@ -100,9 +104,23 @@ def attack(
     if defense is not None:
         victim = defended(seen, listed(defense))
         check_answers(victim, batch, f"{_called(seen)} behind its defence")
-    seen = victim if attack_on_defense else seen
+    stop = None
+    if surrogate is not None:
+        opened = partial(_surrogate, known=seen, batch=batch)
+        seen = surrogate.attacked_model(opened)
+        stop = opened(surrogate.stop) if surrogate.stop else None
+    elif attack_on_defense:
+        seen = victim
     configured.craft(seen, batch if crafting is None else _crafting(seen, crafting, batch, seed), seed=seed)
-    attacked = configured(seen, batch, seed=seed, victim=victim, store=stored_as(store, batch.kind))
+    attacked = configured(
+        seen,
+        batch,
+        seed=seed,
+        victim=victim,
+        store=stored_as(store, batch.kind),
+        stop=stop,
+        stop_every=surrogate.stop_every if surrogate else 1,
+    )
     _warn_if_blind(attacked)
     return attacked
 
@@ -187,6 +205,14 @@ def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch
         batch = replace(batch, y=said)
     check_fits(model, batch)
     return model, batch
+
+
+def _surrogate(spec: dict[str, Any], known: Model, batch: Batch) -> Model:
+    """A model that the attack is computed on in place of `known`, after a check that both fit each other."""
+    model = load_model(spec)
+    rate_hz = known.rate_hz or model.rate_hz
+    check_surrogate(model, known, batch, rate_hz, f"The surrogate {spec['name']}", _called(known))
+    return model
 
 
 def _called(model: Model) -> str:

@@ -217,7 +217,7 @@ def test_a_shorthand_sets_the_one_option_that_a_component_needs():
 def test_an_experiment_file_takes_the_shorthand_too():
     from limen.attacks.engine.run import Attack
 
-    assert Attack.parse({"name": "pgd", "budget": "linf:0.03"}).budget[1].eps == 0.03
+    assert Attack.parse({"name": "pgd", "budget": "linf:0.03"}).spec.budget[1].eps == 0.03
 
 
 def test_arrays_of_double_precision_reach_a_model_of_double_precision():

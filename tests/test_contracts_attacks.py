@@ -13,7 +13,7 @@ import torch
 from awkward import NORMS, Blind, ClipNet, Hasty, Ill, Recogniser, clips, pictures, rugged, two_classes
 from torch import nn
 
-from limen.attacks.engine.problem import Problem, needs_budget
+from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack, Attacked
 from limen.budgets.families.budget import BudgetContext
 from limen.core.components import load, names
@@ -195,8 +195,8 @@ def attempt(make: Callable[[], Any]) -> tuple[Any, str]:
 
 def changes_everyone(name: str) -> bool:
     """One perturbation for all, or a control."""
-    component = load("attacks", name)
-    return hasattr(component.module, "craft") or getattr(component.options, "everyone", False)
+    options = load("attacks", name).options
+    return options.universal or options.changes_every_sample
 
 
 LINF = {"name": "linf", "eps": 0.1}
@@ -254,7 +254,7 @@ def test_it_declares_whether_it_needs_a_budget(name):
     model, batch = pictures() if name in ON_PICTURES else (ClipNet().double(), clips(ClipNet().double()))
     configured = attack(name, None)
     refusal = attempt(lambda: (configured.craft(model, batch), configured(model, batch)))[1]
-    assert needs_budget(configured.options) == ("needs a budget" in refusal)
+    assert configured.spec.options.needs_budget == ("needs a budget" in refusal)
 
 
 @pytest.mark.parametrize("name", ON_PICTURES)
@@ -387,8 +387,8 @@ def test_the_same_seed_gives_the_same_and_ids_have_streams_of_their_own(name):
     assert torch.equal(first, again)
     draws = not torch.allclose(first, other)
     differ = not torch.allclose(first, first[:1].expand_as(first))
-    assert differ == draws or hasattr(
-        load("attacks", name).module, "craft"
+    assert (
+        differ == draws or load("attacks", name).options.universal
     )  # one perturbation for all may draw and still be one
 
 
@@ -521,9 +521,7 @@ def test_a_saturated_softmax_costs_nothing_or_leaves_dead_gradients(name, option
     lost = quiet.success & ~loud.success
     if compares:
         assert not lost.any()
-    elif not hasattr(
-        load("attacks", name).module, "craft"
-    ):  # the gradients of crafting are on another account
+    elif not load("attacks", name).options.universal:  # the gradients of crafting are on another account
         assert (loud.calls.backward[lost] > 0).all()
         assert torch.equal(loud.calls.dead[lost], loud.calls.backward[lost])
 

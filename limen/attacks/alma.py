@@ -32,6 +32,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     BALLS,
@@ -45,14 +46,12 @@ from limen.attacks.shared.smallest_change import (
     temperatures,
 )
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 STEPS = {"l1": 2.0, "l2": 2.0, "linf": 0.3}
 
 
-class ALMA(Options):
+class ALMA(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     norm: Literal["l1", "l2", "linf"] = "l2"
     """Norm of the change that is kept small."""
@@ -64,6 +63,9 @@ class ALMA(Options):
     2 for l1 and l2, 0.3 for linf."""
     rho: float = Field(default=3.0, gt=0)
     """First rho, the weight of the penalty's bend."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps
 
 
 @torch.no_grad()

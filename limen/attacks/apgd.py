@@ -25,16 +25,16 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared import losses
 from limen.attacks.shared.best import Best
 from limen.attacks.shared.sparse_steps import project_l1, steepest
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 from limen.core.types import Outputs
 
 
-class APGD(Options):
+class APGD(AttackOptions):
     loss: Literal["soft", "ce", "dlr"] = "soft"
     """The margin with a softened gradient (of a goal that is not about one class: its own loss); the
     cross-entropy (of any goal: its own loss); or the difference of logits ratio, which `soft` takes too
@@ -54,6 +54,9 @@ class APGD(Options):
     """Share of the steps between two checkpoints in which the loss must rise for the step size to be kept."""
     momentum: float = Field(default=0.75, gt=0, le=1)
     """Share a of the new direction; the rest is the last one's."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps * self.restarts * max(self.targets, 1)
 
 
 @torch.no_grad()

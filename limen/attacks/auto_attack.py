@@ -19,17 +19,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.cascade import in_turn
+from limen.attacks.cascade import in_turn, total_cost
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.budget_needs import need_norm
-from limen.core.options import Options
 
 DRAWS = 20
 """rand: answers of a random model that are averaged for one gradient, unless the model or the attack's
 `draws` names more than one."""
 
 
-class AutoAttack(Options):
+class AutoAttack(AttackOptions):
     version: Literal["standard", "plus", "rand"] = "standard"
     """Which set."""
     steps: int = Field(default=100, ge=1)
@@ -39,6 +39,9 @@ class AutoAttack(Options):
     give_up: float = Field(default=2.0, ge=0)
     """fab and square leave samples that would not get there if each further doubling of their steps gained
     this many times what the last one did; 0: they make all their steps, as published."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return total_cost(published(self), classes)
 
 
 @torch.no_grad()

@@ -17,10 +17,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.decision import distance, on_boundary
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 from limen.core.seeds import normal_like
 
 BLOCK = 10
@@ -31,9 +31,9 @@ SPHERE_RATE, TOWARDS_RATE = 0.5, 0.15
 """How far a look moves the logarithm of a step length."""
 
 
-class Boundary(Options):
+class Boundary(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
+    uses_gradients: ClassVar[bool] = False
 
     queries: int = Field(default=5000, ge=1)
     """Most looks at the model's decision, of each sample."""
@@ -43,6 +43,9 @@ class Boundary(Options):
     """First epsilon, as a share of the distance."""
     start_tries: int = Field(default=100, ge=0)
     """Most noise pictures in which a start is sought."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.queries * FORWARD
 
 
 @torch.no_grad()

@@ -14,27 +14,20 @@ import torch
 from pydantic import AfterValidator, Field
 from torch import Tensor
 
-from limen.attacks.engine.physical import Through
-from limen.attacks.engine.problem import Problem, needs_budget
+from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.problem import Problem
+from limen.attacks.engine.spec import AttackSpec
 from limen.attacks.shared.best import Best
-from limen.core.components import Component, parse
+from limen.core.components import Component
 from limen.core.errors import UserError
-from limen.core.options import Options
 
 Spec = str | dict[str, Any]
 
 
-def alone(spec: Spec) -> tuple[Component, Options]:
+def alone(spec: Spec) -> tuple[Component, AttackOptions]:
     """An attack that can be one of several: a name, or {name, options}."""
-    if not isinstance(spec, str) and (
-        extra := {"goal", "budget", "precision", *Through.model_fields} & set(spec)
-    ):
-        raise UserError(
-            "The attacks of a cascade share its goal, budget, precision, through and draws, but "
-            f"{', '.join(sorted(extra))} came with {spec.get('name')}. Set it on the cascade."
-        )
-    component, options = parse("attacks", spec)
-    if hasattr(component.module, "craft"):
+    component, options = AttackSpec.parse_search(spec, "cascade")
+    if options.universal:
         raise UserError(
             f"The attack {component.name} is universal: it is crafted once, on other samples, and cannot be "
             "one of several. Run it as an attack of its own."
@@ -50,7 +43,7 @@ def _checked(spec: Spec) -> Spec:
     return spec
 
 
-class Cascade(Options):
+class Cascade(AttackOptions):
     attacks: list[Annotated[Spec, AfterValidator(_checked)]] = Field(
         min_length=1,
         default=[
@@ -64,7 +57,19 @@ class Cascade(Options):
 
     @property
     def needs_budget(self) -> bool:
-        return any(needs_budget(options) for _, options in map(alone, self.attacks))
+        return any(options.needs_budget for _, options in map(alone, self.attacks))
+
+    @property
+    def uses_gradients(self) -> bool:
+        return any(options.uses_gradients for _, options in map(alone, self.attacks))
+
+    def cost(self, classes: int | None = None) -> float:
+        return total_cost(self.attacks, classes)
+
+
+def total_cost(attacks: Sequence[Spec], classes: int | None) -> float:
+    """Gradients of a sample that withstands all attacks."""
+    return sum(options.cost(classes) for _, options in map(alone, attacks))
 
 
 @torch.no_grad()

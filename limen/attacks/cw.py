@@ -28,16 +28,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.speech_search import Best, Steps, stored
 from limen.budgets.families.balls import LinfBall, expand, length
-from limen.core.options import Options
 from limen.perception.masking import STEP
 
 
-class CW(Options):
+class CW(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     steps: int = Field(default=500, ge=1)
     """Gradient steps."""
@@ -61,6 +60,9 @@ class CW(Options):
     classifier's loss is no match."""
     check_every: int = Field(default=1, ge=1)
     """Steps between two looks whether the goal is reached."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps
 
 
 @torch.no_grad()

@@ -24,19 +24,18 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Adam, inside, way
 from limen.attacks.shared.smallest_change import clear_margin, first_look, room, sizes
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 MOST = 1e6
 """c grows to this many times its first value at most."""
 
 
-class CWL0(Options):
+class CWL0(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     steps: int = Field(default=300, ge=2)
     """Most gradients of one sample, the first at the clean one."""
@@ -48,6 +47,9 @@ class CWL0(Options):
     """First c of every search, as a multiple of the one that would do if the model were linear."""
     c_growth: float = Field(default=4.0, ge=1)
     """By how much c grows with every step of a search."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps
 
 
 @dataclass

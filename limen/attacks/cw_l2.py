@@ -23,11 +23,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.penalty import Weights
 from limen.attacks.shared.smallest_change import clear_margin
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 RATE_FALLS = 0.75
 """What remains of the rate of a sample after a search step, once it has succeeded: from then on it is about
@@ -37,9 +37,8 @@ LONGEST = 0.5
 rate."""
 
 
-class CWL2(Options):
+class CWL2(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     steps: int = Field(default=100, ge=1)
     """Adam steps of one search step."""
@@ -55,6 +54,13 @@ class CWL2(Options):
     abort_early: bool = True
     """A sample leaves a search step when its objective has not fallen by 1 % in a tenth of the steps (0.01 %
     in the authors' code)."""
+
+    @property
+    def continues_after_success(self) -> bool:
+        return self.confidence > 0
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps * self.search_steps
 
 
 @torch.no_grad()

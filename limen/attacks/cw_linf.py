@@ -25,19 +25,18 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Adam, inside
 from limen.attacks.shared.smallest_change import first_look, room, shares, sizes, smooth_margin, temperatures
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 GROWTH = 1.1
 """By how much tau grows at least, step by step, while nothing has been found."""
 
 
-class CWLinf(Options):
+class CWLinf(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     steps: int = Field(default=150, ge=2)
     """Most gradients of one sample, the first at the clean one."""
@@ -54,6 +53,9 @@ class CWLinf(Options):
     """First c."""
     c_max: float = Field(default=1.0, gt=0)
     """Largest c; the paper's, in units of the logits, is 20."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps
 
 
 @dataclass

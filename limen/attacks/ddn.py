@@ -20,6 +20,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     annealed,
@@ -31,12 +32,10 @@ from limen.attacks.shared.smallest_change import (
     temperatures,
 )
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 
-class DDN(Options):
+class DDN(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     steps: int = Field(default=100, ge=2)
     """Gradients, the first at the clean sample."""
@@ -44,6 +43,9 @@ class DDN(Options):
     """First alpha, as a share of eps; it falls to a hundredth along half a cosine."""
     gamma: float = Field(default=0.1, gt=0, lt=1)
     """First share by which eps shrinks or grows; it falls to a hundredth likewise."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps
 
 
 @torch.no_grad()

@@ -28,6 +28,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.hyperplane import onto_hyperplane
 from limen.attacks.shared.smallest_change import (
@@ -39,15 +40,13 @@ from limen.attacks.shared.smallest_change import (
 )
 from limen.budgets.families.balls import expand
 from limen.core.errors import UserError
-from limen.core.options import Options
 
 LITTLE = 0.01
 """Share of a slope up to which both walks count as one."""
 
 
-class DeepFool(Options):
+class DeepFool(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     norm: Literal["l2", "linf"] = "l2"
     """Norm of the change that is kept small."""
@@ -63,6 +62,9 @@ class DeepFool(Options):
     paper."""
     nearer: int = Field(default=12, ge=0)
     """Gradients spent on coming nearer to the clean sample along the boundary; 0 is the paper."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps * (min(self.k_classes, classes or 2) - 1)
 
 
 @torch.no_grad()

@@ -22,16 +22,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Weights, inside
 from limen.attacks.shared.smallest_change import annealed, clear_margin, first_look, shares, sizes
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 
-class EAD(Options):
+class EAD(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     beta: float = Field(default=2.0, ge=0)
     """Weight of the L1 norm beside the squared L2 norm; 0 leaves the latter alone."""
@@ -48,9 +47,8 @@ class EAD(Options):
     """First c, as a multiple of the one that would do if the model were linear; ten times more after a
     failure, halfway between failure and success afterwards."""
 
-
-def cost(options: EAD) -> float:
-    return options.steps * options.search_steps
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps * self.search_steps
 
 
 @torch.no_grad()

@@ -23,6 +23,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.give_up import Hopeless
 from limen.attacks.shared.hyperplane import onto_hyperplane
@@ -37,12 +38,10 @@ from limen.attacks.shared.smallest_change import (
 )
 from limen.budgets.families.balls import expand
 from limen.budgets.families.budget import Budget
-from limen.core.options import Options
 
 
-class FAB(Options):
+class FAB(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     norm: Literal["l2", "linf", "l1"] | None = None
     """Norm of the change that is kept small; null: the norm of the budget, l2 without one."""
@@ -64,6 +63,9 @@ class FAB(Options):
     """0: never. Otherwise, with a budget, after a quarter and after half of the steps a run of a sample ends
     that would not come inside if its smallest change fell, with each further doubling of the steps, by this
     many times what it fell with the last one."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps * self.restarts * (self.targets or (classes or 2) - 1)
 
 
 @torch.no_grad()

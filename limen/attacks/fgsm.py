@@ -13,14 +13,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
-from limen.core.options import Options
 from limen.core.types import select
 
 
-class FGSM(Options):
+class FGSM(AttackOptions):
     starts_clean: ClassVar[bool] = True
-    """The first gradient is asked at the clean samples."""
 
     search: int = Field(default=1, ge=1)
     """Number of equally spaced radii tried, the budget's being the largest; the smallest that reaches the
@@ -28,6 +27,9 @@ class FGSM(Options):
     search_from: float | None = Field(default=None, gt=0, le=1)
     """Smallest radius tried, as a share of the budget's; null means 1 / search (0.001, 0.002, ... 1 for
     search: 1000)."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return 1 + (self.search if self.search > 1 else 0) * FORWARD
 
 
 @torch.no_grad()

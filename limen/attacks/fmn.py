@@ -34,6 +34,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     BALLS,
@@ -48,14 +49,12 @@ from limen.attacks.shared.smallest_change import (
 )
 from limen.attacks.shared.sparse_steps import project_l1
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 STEPS = {"l0": 10.0, "l1": 1.0, "l2": 4.0, "linf": 1.0}
 
 
-class FMN(Options):
+class FMN(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     norm: Literal["l0", "l1", "l2", "linf"] = "l2"
     """Norm of the change that is kept small."""
@@ -66,6 +65,9 @@ class FMN(Options):
     along half a cosine. 0 means 10 for l0, 1 for l1, 4 for l2, 1 for linf."""
     gamma: float = Field(default=0.1, gt=0, lt=1)
     """First share by which eps shrinks or grows; it falls to a hundredth likewise."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps
 
 
 @torch.no_grad()

@@ -15,16 +15,17 @@ which a clip has thousands.
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.audio.filters import high_pass
 from limen.core.edits import edits
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.seeds import uniform_like
 from limen.core.types import predictions
 
@@ -36,7 +37,9 @@ DECODE_EVERY = 10
 """Generations between two readings of what the model writes."""
 
 
-class Genetic(Options):
+class Genetic(AttackOptions):
+    uses_gradients: ClassVar[bool] = False
+
     generations: int = Field(default=500, ge=1)
     """Most generations; a sample that reaches the goal leaves."""
     population: int = Field(default=20, ge=2)
@@ -73,10 +76,8 @@ class Genetic(Options):
             )
         return self
 
-
-def cost(options: Genetic) -> float:
-    """In gradients: a forward pass is about a third of one."""
-    return options.generations * (options.population - options.elite) / 3
+    def cost(self, classes: int | None = None) -> float:
+        return self.generations * (self.population - self.elite) * FORWARD
 
 
 @dataclass

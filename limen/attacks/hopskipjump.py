@@ -19,10 +19,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.decision import BISECTIONS, Norm, distance, nearer, on_boundary, reached_at
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 from limen.core.seeds import normal_like
 
 BLOCK = 10
@@ -33,9 +33,9 @@ HALVINGS = 20
 """Most halvings of a step; then the sample stays where it is."""
 
 
-class HopSkipJump(Options):
+class HopSkipJump(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
+    uses_gradients: ClassVar[bool] = False
 
     norm: Norm = "l2"
     """What is made small."""
@@ -47,6 +47,9 @@ class HopSkipJump(Options):
     """Share of the last direction that is kept; the paper keeps none."""
     start_tries: int = Field(default=100, ge=0)
     """Most noise pictures in which a start is sought."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.queries * FORWARD
 
 
 @torch.no_grad()

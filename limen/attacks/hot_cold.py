@@ -21,11 +21,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import clearly_reached, room, shares, sizes
 from limen.budgets.families.balls import expand
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.types import Outputs
 from limen.perception.similarity import pass_score
 
@@ -33,9 +33,8 @@ DOUBLINGS = 10
 """From the first step of the line search to a change of some pixel through the whole range."""
 
 
-class HotCold(Options):
+class HotCold(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     hot_classes: int = Field(default=3, ge=1)
     """Classes that are heated, one after the other: the likeliest wrong ones. A targeted goal has one."""
@@ -44,10 +43,8 @@ class HotCold(Options):
     min_pass: float = Field(default=0.99, ge=-1, le=1)
     """PASS that a picture must keep, the paper's tau; -1 takes any."""
 
-
-def cost(options: HotCold) -> float:
-    """In gradients: a forward pass is about a third of one."""
-    return options.hot_classes * (1 + (DOUBLINGS + options.halvings) / 3)
+    def cost(self, classes: int | None = None) -> float:
+        return self.hot_classes * (1 + (DOUBLINGS + self.halvings) * FORWARD)
 
 
 @torch.no_grad()

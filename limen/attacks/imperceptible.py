@@ -53,6 +53,9 @@ class Imperceptible(CW):
     rate_hz: int | None = Field(default=None, ge=1000)
     """Sample rate of the clips; null: the model's."""
 
+    def cost(self, classes: int | None = None) -> float:
+        return super().cost(classes) + self.masking_steps
+
 
 @torch.no_grad()
 def imperceptible(problem: Problem, options: Imperceptible) -> Tensor:

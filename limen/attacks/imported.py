@@ -13,21 +13,23 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.audio.files import clip_header, read_clip
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.data.base.tables import find_column, read_rows
 from limen.images.files import read_picture
 
 
-class Imported(Options):
+class Imported(AttackOptions):
     example: ClassVar[dict[str, Any]] = {"table": "adversarial/table.csv"}
 
     own_limit: ClassVar[bool] = True
     """The files hold what others allowed themselves."""
-    everyone: ClassVar[bool] = True
+    changes_every_sample: ClassVar[bool] = True
     """Samples are taken as they are, whatever the clean ones reach."""
+    uses_gradients: ClassVar[bool] = False
+    searches: ClassVar[bool] = False
 
     table: str
     """A .csv or .tsv file."""
@@ -35,6 +37,9 @@ class Imported(Options):
     """Column with the path of the adversarial file."""
     id_column: str = "id"
     """Column with the ids of the data."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return 0.0
 
 
 def imported(problem: Problem, options: Imported) -> Tensor:

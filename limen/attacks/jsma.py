@@ -27,19 +27,18 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import Smallest, clear_margin, shares, sizes
 from limen.budgets.families.balls import expand
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.goals.base.goal import Goal
 
 MOST = 512
 
 
-class JSMA(Options):
+class JSMA(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     theta: float = Field(default=1.0, gt=0, le=1)
     """How far a value moves in one step, as a share of the range; 1: to its end."""

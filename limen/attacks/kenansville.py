@@ -10,20 +10,23 @@ the authors keeps its last attempt, this one its best.
 """
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.spectrum import Spectrum, decimated, energies, samples, without
-from limen.core.options import Options
 
 QUIETEST_DB = 60.0
 """The search goes down to this far below the budget."""
 
 
-class Kenansville(Options):
+class Kenansville(AttackOptions):
+    uses_gradients: ClassVar[bool] = False
+
     segment: int | None = Field(default=None, ge=1)
     """Samples of a stretch (Armory takes 500): the clip is cut into such stretches, each with its own
     spectrum; null: the whole clip."""
@@ -33,6 +36,9 @@ class Kenansville(Options):
     search: int = Field(default=0, ge=0)
     """Halvings by which the smallest change that reaches the goal is sought (15 is the authors'), asking the
     model; 0: fill the budget."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.search * FORWARD
 
 
 @torch.no_grad()

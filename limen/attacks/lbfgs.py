@@ -26,11 +26,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Weights, inside, way
 from limen.attacks.shared.smallest_change import clear_margin, first_look, shares, sizes
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 from limen.core.types import Outputs
 from limen.goals.base.goal import Goal
 
@@ -41,9 +41,8 @@ CONVERGED = 1e-4
 this."""
 
 
-class LBFGS(Options):
+class LBFGS(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     steps: int = Field(default=20, ge=1)
     """Most gradients of one search step."""
@@ -58,9 +57,8 @@ class LBFGS(Options):
     """First c, as a multiple of the one that would do if the model were linear; ten times more after a
     failure, halfway between failure and success afterwards."""
 
-
-def cost(options: LBFGS) -> float:
-    return options.steps * options.search_steps
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps * self.search_steps
 
 
 @dataclass

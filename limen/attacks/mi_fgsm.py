@@ -12,14 +12,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 
-class MIFGSM(Options):
+class MIFGSM(AttackOptions):
     starts_clean: ClassVar[bool] = True
-    """The first gradient is asked at the clean samples."""
 
     steps: int = Field(default=10, ge=1)
     """Gradient steps T."""
@@ -30,6 +29,13 @@ class MIFGSM(Options):
     early_stop: bool = True
     """A sample leaves the batch as soon as it reaches the goal. If false, every step is made, as in the
     paper."""
+
+    @property
+    def continues_after_success(self) -> bool:
+        return not self.early_stop
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps
 
 
 @torch.no_grad()

@@ -9,17 +9,21 @@ so that one which reaches the goal ends the search; alpha shrinks linearly inste
 look is spent on the point itself.
 """
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.score_estimates import gaussian, planned, probed
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 
-class NES(Options):
+class NES(AttackOptions):
+    uses_gradients: ClassVar[bool] = False
+
     queries: int = Field(default=5000, ge=3)
     """Most looks at the model's scores, of each sample."""
     directions: int = Field(default=5, ge=1)
@@ -32,10 +36,8 @@ class NES(Options):
     momentum: float = Field(default=0.97, ge=0)
     """Share of the last direction that is kept."""
 
-
-def cost(options: NES) -> float:
-    """In gradients: a forward pass is about a third of one."""
-    return options.queries / 3
+    def cost(self, classes: int | None = None) -> float:
+        return self.queries * FORWARD
 
 
 @torch.no_grad()

@@ -15,12 +15,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 
-class NIFGSM(Options):
+class NIFGSM(AttackOptions):
     steps: int = Field(default=10, ge=1)
     """Gradient steps T."""
     step_size: float = Field(default=0.0, ge=0)
@@ -30,6 +30,13 @@ class NIFGSM(Options):
     early_stop: bool = True
     """A sample leaves the batch as soon as it reaches the goal. If false, every step is made, as in the
     paper."""
+
+    @property
+    def continues_after_success(self) -> bool:
+        return not self.early_stop
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps
 
 
 @torch.no_grad()

@@ -18,18 +18,19 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.score_estimates import scored
-from limen.core.options import Options
 from limen.core.seeds import normal_like, uniform_like
 
 DIFFERENTIAL = 0.5
 """Weight of the difference of two members; the paper's F."""
 
 
-class OnePixel(Options):
+class OnePixel(AttackOptions):
     own_limit: ClassVar[bool] = True
     """Changes `pixels` pixels."""
+    uses_gradients: ClassVar[bool] = False
 
     pixels: int = Field(default=1, ge=1)
     """Pixels changed (in all their colours), or samples of a clip."""
@@ -41,10 +42,8 @@ class OnePixel(Options):
     queries: int = Field(default=5000, ge=1)
     """Most looks at the model's scores, of each sample; the paper: 400 members and 100 generations."""
 
-
-def cost(options: OnePixel) -> float:
-    """In gradients: a forward pass is about a third of one."""
-    return options.queries / 3
+    def cost(self, classes: int | None = None) -> float:
+        return self.queries * FORWARD
 
 
 @dataclass

@@ -24,16 +24,17 @@ from PIL.Image import Resampling
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.seeds import uniform_like
 from limen.images.files import open_picture, pixels, write_picture
 
 
-class Patch(Options):
+class Patch(AttackOptions):
     own_limit: ClassVar[bool] = True
     """Changes what the sticker covers."""
+    universal: ClassVar[bool] = True
 
     base_image: str | None = None
     """Picture that the sticker starts from; null starts from black."""
@@ -67,9 +68,30 @@ class Patch(Options):
     """Pictures worked on side by side."""
 
     @property
-    def samples(self) -> int:
-        """Training samples that it is crafted on."""
+    def crafting_samples(self) -> int | None:
         return self.limit_samples
+
+    def crafting_cost(self) -> float:
+        return self.transforms_per_img * self.iter_per_img
+
+    @torch.no_grad()
+    def craft(self, problem: Problem) -> dict[str, Tensor]:
+        _need_pictures(problem)
+        side = self.resolution or problem.x.shape[2]
+        if self.sticker:
+            return {"sticker": _read(self.sticker, problem, side)}
+        black = _in_range(problem.x.new_zeros(problem.x.shape[1], side, side), problem)
+        sticker = _read(self.base_image, problem, side) if self.base_image else black
+        order = torch.arange(min(len(problem), self.limit_samples), device=problem.x.device)
+        for chunk in order.split(self.at_once):
+            rows = problem.rows(chunk)
+            one = _place(rows, self, side)
+            rows = rows.rows(~rows.reached(rows.clip(one.lay(sticker.expand(len(rows), -1, -1, -1), rows.x))))
+            if len(rows):
+                sticker = _improved(rows, sticker, self)
+        if self.save_path:
+            _save(sticker, problem, self.save_path)
+        return {"sticker": sticker}
 
     @model_validator(mode="after")
     def _scales_in_order(self) -> "Patch":
@@ -94,26 +116,6 @@ class _Placement:
     def lay(self, stickers: Tensor, x: Tensor) -> Tensor:
         seen = F.grid_sample(stickers + self.noise, self.grid, padding_mode="border", align_corners=False)
         return torch.where(self.disc, seen, x)
-
-
-@torch.no_grad()
-def craft(problem: Problem, options: Patch) -> dict[str, Tensor]:
-    _need_pictures(problem)
-    side = options.resolution or problem.x.shape[2]
-    if options.sticker:
-        return {"sticker": _read(options.sticker, problem, side)}
-    black = _in_range(problem.x.new_zeros(problem.x.shape[1], side, side), problem)
-    sticker = _read(options.base_image, problem, side) if options.base_image else black
-    order = torch.arange(min(len(problem), options.limit_samples), device=problem.x.device)
-    for chunk in order.split(options.at_once):
-        rows = problem.rows(chunk)
-        one = _place(rows, options, side)
-        rows = rows.rows(~rows.reached(rows.clip(one.lay(sticker.expand(len(rows), -1, -1, -1), rows.x))))
-        if len(rows):
-            sticker = _improved(rows, sticker, options)
-    if options.save_path:
-        _save(sticker, problem, options.save_path)
-    return {"sticker": sticker}
 
 
 @torch.no_grad()

@@ -12,13 +12,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.best import Best
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 
-class PGD(Options):
+class PGD(AttackOptions):
     steps: int = Field(default=40, ge=1)
     """Gradient steps of one run."""
     step_size: float = Field(default=0.0, ge=0)
@@ -35,6 +35,13 @@ class PGD(Options):
     early_stop: bool = True
     """A sample leaves the batch as soon as it reaches the goal (never where the model draws at random). If
     false, every step is made and the highest loss is kept."""
+
+    @property
+    def continues_after_success(self) -> bool:
+        return not self.early_stop
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps * self.restarts
 
 
 @torch.no_grad()

@@ -10,12 +10,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
-from limen.core.options import Options
 from limen.core.seeds import normal_like
 
 
-class RFGSM(Options):
+class RFGSM(AttackOptions):
     alpha: float = Field(default=0.5, gt=0, lt=1)
     """Length of the random step as a share of the budget's radius; the rest is left to the gradient."""
 

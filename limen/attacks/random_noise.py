@@ -10,19 +10,24 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
-from limen.core.options import Options
 from limen.core.seeds import normal_like, uniform_like
 
 
-class RandomNoise(Options):
-    everyone: ClassVar[bool] = True
+class RandomNoise(AttackOptions):
+    changes_every_sample: ClassVar[bool] = True
     """Changes samples that reach the goal already, too: a control must do to all what it does to one."""
+    uses_gradients: ClassVar[bool] = False
+    searches: ClassVar[bool] = False
 
     distribution: Literal["uniform", "gaussian", "sign"] = "uniform"
     """Uniform in [-1, 1], normal, or -1 / +1 with even odds, before scaling."""
     tries: int = Field(default=1, ge=1)
     """Draws; the first that reaches the goal is kept, otherwise the last."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return (self.tries - 1) * FORWARD
 
 
 @torch.no_grad()

@@ -22,6 +22,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     annealed,
@@ -32,12 +33,10 @@ from limen.attacks.shared.smallest_change import (
     temperatures,
 )
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 
-class SigmaZero(Options):
+class SigmaZero(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
 
     steps: int = Field(default=100, ge=2)
     """Gradients, the first at the clean sample."""
@@ -49,6 +48,9 @@ class SigmaZero(Options):
     """First tau, as a share of the largest gain."""
     pace: float = Field(default=0.2, gt=0)
     """By how many eta the threshold rises or falls."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps
 
 
 @torch.no_grad()

@@ -25,18 +25,18 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.best import Best
 from limen.attacks.shared.score_estimates import scored
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.seeds import uniform_like
 
 AT_ONCE = 8
 """Points of one sample that are looked at together, whatever the batch."""
 
 
-class Spatial(Options):
+class Spatial(AttackOptions):
     own_limit: ClassVar[bool] = True
     """Turns and shifts by so much."""
 
@@ -60,15 +60,14 @@ class Spatial(Options):
     outside: Literal["zeros", "border", "reflection"] = "zeros"
     """What comes into the picture from outside: black, the nearest pixel, or the mirrored picture."""
 
+    @property
+    def uses_gradients(self) -> bool:
+        return self.method == "first_order"
 
-def cost(options: Spatial) -> float:
-    """In gradients: a forward pass is about a third of one."""
-    looks = {
-        "grid": options.rotations * options.shifts**2,
-        "worst_of_k": options.k,
-        "first_order": 3 * options.steps * options.restarts,
-    }
-    return looks[options.method] / 3
+    def cost(self, classes: int | None = None) -> float:
+        if self.method == "first_order":
+            return self.steps * self.restarts
+        return (self.rotations * self.shifts**2 if self.method == "grid" else self.k) * FORWARD
 
 
 @torch.no_grad()

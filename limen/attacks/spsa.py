@@ -9,17 +9,21 @@ budget and range, so that one which reaches the goal ends the search; the rate s
 of the budget; no look is spent on the point itself.
 """
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.score_estimates import planned, probed, signs
 from limen.budgets.families.balls import expand
-from limen.core.options import Options
 
 
-class SPSA(Options):
+class SPSA(AttackOptions):
+    uses_gradients: ClassVar[bool] = False
+
     queries: int = Field(default=5000, ge=3)
     """Most looks at the model's scores, of each sample."""
     directions: int = Field(default=5, ge=1)
@@ -31,10 +35,8 @@ class SPSA(Options):
     """Adam's first rate, as a share of the largest change of one pixel or sample that the budget allows when
     it is spread evenly."""
 
-
-def cost(options: SPSA) -> float:
-    """In gradients: a forward pass is about a third of one."""
-    return options.queries / 3
+    def cost(self, classes: int | None = None) -> float:
+        return self.queries * FORWARD
 
 
 @torch.no_grad()

@@ -19,17 +19,18 @@ from the best one so far is not asked about, because the answer is known; hopele
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.budget_needs import need_norm
 from limen.attacks.shared.give_up import Hopeless
 from limen.attacks.shared.windows import Windows, grid, pyramids, widths, windows
 from limen.budgets.families.balls import L0Ball, expand
-from limen.core.options import Options
 from limen.core.seeds import uniform_like
 
 SHRINKS_AT = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
@@ -44,7 +45,9 @@ FEW = 64
 need memory."""
 
 
-class Square(Options):
+class Square(AttackOptions):
+    uses_gradients: ClassVar[bool] = False
+
     queries: int = Field(default=5000, ge=2)
     """Points tried, the clean sample and the first pattern among them. The model is asked at most this
     often."""
@@ -59,6 +62,9 @@ class Square(Options):
     """Whenever the number of points has doubled, from 200 on, a sample leaves whose margin would not be gone
     at the end if each further doubling gained this many times what the last one did; 0: never, as in the
     paper. Classifiers only."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.queries * FORWARD
 
 
 @torch.no_grad()

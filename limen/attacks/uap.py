@@ -9,19 +9,21 @@ sample to one class, f(x_i + v + r) = t. The inner search is any attack. Departs
 of `at_once` samples are found side by side and added together (1 is the paper's order).
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
-from limen.attacks.shared.perturbation import Shape, fooled, nothing, shuffled, single
+from limen.attacks.shared.perturbation import Shape, fooled, inner_attack, nothing, shuffled, single
 from limen.core.components import spec_of
-from limen.core.options import Options
 
 
-class UAP(Options):
+class UAP(AttackOptions):
+    universal: ClassVar[bool] = True
+
     inner: Annotated[dict[str, Any], spec_of("attacks")] | None = None
     """The attack on single samples: {name: ..., its options}. One that needs a budget gets this attack's own.
     Null: deepfool, as in the paper, or ddn where the goal names a target, which deepfool cannot take."""
@@ -34,26 +36,35 @@ class UAP(Options):
     samples: int | None = Field(default=1000, ge=1)
     """Training samples an experiment crafts on; null takes all."""
 
+    @property
+    def crafting_samples(self) -> int | None:
+        return self.samples
 
-@torch.no_grad()
-def craft(problem: Problem, options: UAP) -> dict[str, Tensor]:
-    shape, best, rates = nothing(problem), nothing(problem), []
-    inner = options.inner or ({"name": "ddn"} if problem.goal.targeted else {"name": "deepfool", "nearer": 0})
-    for _ in range(options.epochs):
-        for chunk in shuffled(problem).split(options.at_once):
-            rows = problem.rows(chunk)
-            rows = rows.rows(~rows.reached(shape.on(rows)))
-            if len(rows):
-                delta, useful = single(rows, shape, inner)
-                shape = shape.plus(rows.rows(useful), delta[useful])
-        now = fooled(problem, shape)
-        assert now is not None
-        rates.append(now.float().mean())
-        if rates[-1] >= max(rates):
-            best = shape  # an epoch may also lose ground
-        if rates[-1] >= options.rate:
-            break
-    return {"perturbation": best.v, "radius": best.radius, "fooling_rate": torch.stack(rates)}
+    def crafting_cost(self) -> float:
+        return self.epochs * inner_attack(self._inner(targeted=False))[1].cost()
+
+    @torch.no_grad()
+    def craft(self, problem: Problem) -> dict[str, Tensor]:
+        shape, best, rates = nothing(problem), nothing(problem), []
+        inner = self._inner(problem.goal.targeted)
+        for _ in range(self.epochs):
+            for chunk in shuffled(problem).split(self.at_once):
+                rows = problem.rows(chunk)
+                rows = rows.rows(~rows.reached(shape.on(rows)))
+                if len(rows):
+                    delta, useful = single(rows, shape, inner)
+                    shape = shape.plus(rows.rows(useful), delta[useful])
+            now = fooled(problem, shape)
+            assert now is not None
+            rates.append(now.float().mean())
+            if rates[-1] >= max(rates):
+                best = shape  # an epoch may also lose ground
+            if rates[-1] >= self.rate:
+                break
+        return {"perturbation": best.v, "radius": best.radius, "fooling_rate": torch.stack(rates)}
+
+    def _inner(self, targeted: bool) -> dict[str, Any]:
+        return self.inner or ({"name": "ddn"} if targeted else {"name": "deepfool", "nearer": 0})
 
 
 @torch.no_grad()

@@ -10,17 +10,21 @@ the L2 norm by 0.1 for clips of 1 s. Departs from both: the changes of `at_once`
 side (1 is the paper's order) and then tried one by one.
 """
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.perturbation import Shape, fooled, nothing, shuffled, single
 from limen.core.errors import UserError
-from limen.core.options import Options
 
 
-class UAPHC(Options):
+class UAPHC(AttackOptions):
+    universal: ClassVar[bool] = True
+
     epochs: int = Field(default=5, ge=1)
     """Most passes over the samples of a class."""
     steps: int = Field(default=100, ge=1)
@@ -34,16 +38,22 @@ class UAPHC(Options):
     samples: int | None = Field(default=None, ge=1)
     """Training samples of all classes together that an experiment crafts on; null takes all."""
 
+    @property
+    def crafting_samples(self) -> int | None:
+        return self.samples
 
-@torch.no_grad()
-def craft(problem: Problem, options: UAPHC) -> dict[str, Tensor]:
-    """Perturbation and training fooling rate of every class that the samples hold."""
-    need_classes(problem, "uap_hc")
-    crafted: dict[str, Tensor] = {}
-    for c in torch.as_tensor(problem.y).unique().tolist():
-        shape, rate = _climb(problem.rows(torch.as_tensor(problem.y) == c), options)
-        crafted |= {f"perturbation_{c}": shape.v, f"radius_{c}": shape.radius, f"fooling_rate_{c}": rate}
-    return crafted
+    def crafting_cost(self) -> float:
+        return self.epochs * self.steps
+
+    @torch.no_grad()
+    def craft(self, problem: Problem) -> dict[str, Tensor]:
+        """Perturbation and training fooling rate of every class that the samples hold."""
+        need_classes(problem, "uap_hc")
+        crafted: dict[str, Tensor] = {}
+        for c in torch.as_tensor(problem.y).unique().tolist():
+            shape, rate = _climb(problem.rows(torch.as_tensor(problem.y) == c), self)
+            crafted |= {f"perturbation_{c}": shape.v, f"radius_{c}": shape.radius, f"fooling_rate_{c}": rate}
+        return crafted
 
 
 def _climb(problem: Problem, options: UAPHC) -> tuple[Shape, Tensor]:

@@ -11,12 +11,13 @@ silence after its end; `over_time` lets every sample begin anywhere in it.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.budget_needs import need_norm
 from limen.attacks.shared.perturbation import CHUNK, shuffled
@@ -24,13 +25,14 @@ from limen.budgets.families.balls import expand
 from limen.budgets.families.budget import Budget
 from limen.core.edits import edits
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.seeds import uniform_like
 from limen.core.types import Outputs, Transcripts, predictions
 from limen.goals.base.goal import Goal, members
 
 
-class Universal(Options):
+class Universal(AttackOptions):
+    universal: ClassVar[bool] = True
+
     seconds: float | None = Field(default=None, gt=0)
     """Length of the perturbation; null: that of the longest crafting sample."""
     tile: bool = True
@@ -55,6 +57,35 @@ class Universal(Options):
     """Share of samples done at which crafting stops."""
     samples: int | None = Field(default=200, ge=1)
     """Training samples an experiment crafts on; null takes all."""
+
+    @property
+    def crafting_samples(self) -> int | None:
+        return self.samples
+
+    def crafting_cost(self) -> float:
+        return self.epochs * self.inner_steps
+
+    @torch.no_grad()
+    def craft(self, problem: Problem) -> dict[str, Tensor]:
+        need_norm(problem, "universal", "linf", "l2", "l1", "l0")
+        problem = replace(problem, goal=_goal(problem, self.cer))
+        v = problem.x.new_zeros(*problem.x.shape[1:-1], _length(problem, self))
+        ball = replace(
+            problem.ball, radius=problem.ball.norm(torch.ones_like(v)[None])
+        )  # v is relative: at level 1 it fills each budget
+        best = v
+        reports: list[tuple[float, float]] = []
+        for _ in range(self.epochs):
+            for chunk in shuffled(problem).split(self.at_once):
+                v = _moved(v, problem.rows(chunk), ball, self)
+            reports.append(_success(problem, v, self))
+            if reports[-1] == max(reports):
+                best = v  # an epoch may also lose ground
+            if reports[-1][0] >= self.rate:
+                break
+        level = _level(problem).mean()
+        done, score = torch.tensor(reports).unbind(1)
+        return {"perturbation": best * level, "level": level, "done": done, "score": score}
 
 
 @dataclass(frozen=True)
@@ -83,37 +114,9 @@ class _Garbled(Goal):
 
 
 @torch.no_grad()
-def craft(problem: Problem, options: Universal) -> dict[str, Tensor]:
-    need_norm(problem, "universal", "linf", "l2", "l1", "l0")
-    problem = replace(problem, goal=_goal(problem, options.cer))
-    v = problem.x.new_zeros(*problem.x.shape[1:-1], _length(problem, options))
-    ball = replace(
-        problem.ball, radius=problem.ball.norm(torch.ones_like(v)[None])
-    )  # v is relative: at level 1 it fills each budget
-    best = v
-    reports: list[tuple[float, float]] = []
-    for _ in range(options.epochs):
-        for chunk in shuffled(problem).split(options.at_once):
-            v = _moved(v, problem.rows(chunk), ball, options)
-        reports.append(_success(problem, v, options))
-        if reports[-1] == max(reports):
-            best = v  # an epoch may also lose ground
-        if reports[-1][0] >= options.rate:
-            break
-    level = _level(problem).mean()
-    done, score = torch.tensor(reports).unbind(1)
-    return {"perturbation": best * level, "level": level, "done": done, "score": score}
-
-
-@torch.no_grad()
 def universal(problem: Problem, options: Universal, crafted: dict[str, Tensor]) -> Tensor:
     v, level = (crafted[name].to(problem.x) for name in ("perturbation", "level"))
     return _on(problem, v / level, _places(problem, v.shape[-1], options))
-
-
-def cost(options: Universal) -> float:
-    """Gradients per sample: what is crafted is then only added."""
-    return 1.0
 
 
 def _moved(v: Tensor, active: Problem, ball: Budget, options: Universal) -> Tensor:

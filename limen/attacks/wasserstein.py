@@ -28,11 +28,11 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.best import Best
 from limen.budgets.families.balls import expand
 from limen.core.errors import UserError
-from limen.core.options import Options
 
 HALVINGS = 25
 """Of the interval in which the price lambda lies."""
@@ -42,7 +42,7 @@ ROUNDS = 30
 """Times that brightness is sent back from full pixels, at most; what is sent back may fill another pixel."""
 
 
-class Wasserstein(Options):
+class Wasserstein(AttackOptions):
     own_limit: ClassVar[bool] = True
     """Carries brightness by `eps`."""
 
@@ -60,6 +60,9 @@ class Wasserstein(Options):
                 f"window must be odd, so that a pixel stands in its middle, but {self.window} came."
             )
         return self
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.steps
 
 
 @dataclass

@@ -12,20 +12,26 @@ the power of the difference, and the ratio asked for was missed by up to 14 dB; 
 """
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.spectrum import Spectrum, decimated, energies, samples, solved, without
-from limen.core.options import Options
 
 
-class Yeehaw(Options):
+class Yeehaw(AttackOptions):
+    uses_gradients: ClassVar[bool] = False
+
     decimation_db: float = Field(default=20.0, ge=0)
     """How far below the budget the energy of the dropped frequencies lies; at 0 nothing is left to clip and
     the attack is kenansville."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return 0.0
 
 
 @torch.no_grad()

@@ -21,10 +21,10 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
+from limen.attacks.engine.options import FORWARD, AttackOptions
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.decision import BISECTIONS, nearer
 from limen.attacks.shared.score_estimates import BLOCK, scored
-from limen.core.options import Options
 from limen.core.seeds import uniform_like
 
 HASTE, CARE = 1e4, 1.05
@@ -36,9 +36,9 @@ NEARBY = 3
 """Side of the neighbourhood whose largest change makes a pixel important."""
 
 
-class ZOO(Options):
+class ZOO(AttackOptions):
     minimal: ClassVar[bool] = True
-    """Seeks the smallest change; needs no budget."""
+    uses_gradients: ClassVar[bool] = False
 
     queries: int = Field(default=20000, ge=3)
     """Most looks at the model's scores, of each sample. Eleven of them go to the clean sample and to the way
@@ -56,10 +56,12 @@ class ZOO(Options):
     importance: bool = True
     """Draw half of the pixels where the change is large; if false, all anywhere."""
 
+    @property
+    def continues_after_success(self) -> bool:
+        return self.confidence > 0
 
-def cost(options: ZOO) -> float:
-    """In gradients: a forward pass is about a third of one."""
-    return options.queries / 3
+    def cost(self, classes: int | None = None) -> float:
+        return self.queries * FORWARD
 
 
 @dataclass

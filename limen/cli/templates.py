@@ -31,11 +31,11 @@ Departs from the paper: say where, or delete this line.
 import torch
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
-from limen.core.options import Options
 
 
-class CLASS(Options):
+class CLASS(AttackOptions):
     share: float = 1.0
     """Length of the step as a share of the budget's radius."""
 
@@ -95,7 +95,8 @@ from limen.core.types import Samples
 
 class CLASS(MetricOptions):
     def columns(self) -> dict[str, Column]:
-        return {"NAME": Column("mean magnitude of the change", better="lower")}
+        # heading and format are those of every table; a headline is shown in the short ones
+        return {"NAME": Column("mean magnitude of the change", better="lower", heading="Mean", headline=True)}
 
 
 def NAME(samples: Samples, options: CLASS) -> Columns:
@@ -151,23 +152,27 @@ def NAME(options: CLASS) -> Model:
 
 TASK = '''"""One sentence that says what NAME finds out."""
 
-from limen.core.options import Options
+from typing import ClassVar
+
 from limen.tasks.base.cell import Cell, Outcome
+from limen.tasks.base.task import TaskOptions
 
 
-class CLASS(Options):
+class CLASS(TaskOptions):
+    title: ClassVar[str] = "what NAME finds out"
+    # what planning, estimates and tables must know (needs_attack, audited, cost, columns, ...) is declared here too
     limit_samples: int | None = None
-    """Evaluate only the first so many samples; null evaluates all."""
+    """Evaluate at most this many samples; null evaluates all."""
 
 
 def NAME(cell: Cell, options: CLASS) -> Outcome:
-    cell.craft()  # universal attacks look for their perturbation first
+    cell.craft()  # universal attacks craft their perturbation first
     outcome = Outcome()
     for batch in cell.batches(options.limit_samples):
         samples, _ = cell.samples(batch)  # attacked, stored and judged
         outcome.rows += cell.rows(samples)  # one row per sample, with every metric
         cell.advance(len(batch))
-    outcome.result = {"samples": len(outcome.rows)}  # whatever the report should show beside the rows
+    outcome.result = {"samples": len(outcome.rows)}  # results beyond the rows
     return outcome
 '''
 

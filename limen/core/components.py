@@ -18,7 +18,8 @@ from functools import cache, partial
 from types import ModuleType
 from typing import Any, Literal, get_type_hints
 
-from pydantic import AfterValidator
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options, short_repr
@@ -83,6 +84,10 @@ class Component:
                 f'"{self.name}:value" is ambiguous. Write {{name: {self.name}, {some}}}.'
             )
         return main[0]
+
+    def spec(self, options: Options) -> dict[str, Any]:
+        """The spec {name: ..., option: value, ...} with every default written out."""
+        return {"name": self.name, **options.model_dump(mode="json")}
 
     def parse(self, values: Mapping[str, Any]) -> Options:
         return parse_options(self.options, values, f"{KINDS[self.kind].singular} {self.name}")
@@ -156,18 +161,37 @@ def _component_of(kind: str, options: Options) -> Component:
     )
 
 
-def spec_of(kind: str) -> AfterValidator:
+@dataclass(frozen=True)
+class SpecOf:
+    """Validates an option that holds the spec of a component, and marks it in the JSON schema:
+    {"component": kind}."""
+
+    kind: str
+
+    def check(self, value: Any) -> None:
+        """Raises a UserError if the value is no spec of this kind."""
+        parse(self.kind, value)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def checked(value: Any) -> Any:
+            try:
+                self.check(value)
+            except UserError as error:
+                raise ValueError(str(error)) from None
+            return value
+
+        return core_schema.no_info_after_validator_function(checked, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "component": self.kind}
+
+
+def spec_of(kind: str) -> SpecOf:
     """Validator of an option that holds the spec of a component of this kind: `inner: Annotated[dict[str,
     Any], spec_of("attacks")]`."""
-
-    def check(value: dict[str, Any]) -> dict[str, Any]:
-        try:
-            parse(kind, value)
-        except UserError as error:
-            raise ValueError(str(error)) from None
-        return value
-
-    return AfterValidator(check)
+    return SpecOf(kind)
 
 
 def import_function(path: str, who: str) -> Callable[..., Any]:

@@ -28,7 +28,6 @@ from limen.experiments.plan import Planned, plan
 from limen.experiments.sessions import opened
 from limen.experiments.workers import run_in_workers
 from limen.metrics.base.apply import Metric, applicable
-from limen.models.base.ensemble import Ensemble
 from limen.models.base.first_answers import check_answers, check_surrogate
 from limen.models.base.load import load_model
 from limen.models.base.model import Model, check_fits
@@ -121,19 +120,9 @@ class CellFactory:
         data = self.data(spec["net"]["data"], model)
         victim = self.defended(spec["net"]["model"], spec["defense"])
         self._check(planned, model, victim, data)
-        attack, seen, stop, stop_every = None, victim if spec["attack_on_defense"] else model, None, 1
-        other: dict[str, Any] | None = None
-        if spec["attack"] is not None:
-            attack = Attack.parse({k: v for k, v in spec["attack"].items() if k != "surrogate"})
-            other = spec["attack"].get("surrogate")
-            if other is not None:
-                proxies = [self.model(m) for m in other["models"]]
-                seen = (
-                    proxies[0]
-                    if len(proxies) == 1 and not other["dropout"]
-                    else Ensemble(proxies, other["dropout"])
-                )
-                stop, stop_every = other["stop"] and self.model(other["stop"]), other["stop_every"]
+        attack = None if spec["attack"] is None else Attack.parse(spec["attack"])
+        other = attack and attack.spec.surrogate
+        seen = victim if spec["attack_on_defense"] else model
         part = lambda split, limit: self.data({**spec["net"]["data"], "split": split, "limit": limit}, model)
         sees_defense = spec["defense"] if spec["attack_on_defense"] else None
         data_spec = {k: v for k, v in spec["net"]["data"].items() if k not in ("split", "limit")}
@@ -143,10 +132,10 @@ class CellFactory:
         return Cell(
             model=model,
             victim=victim,
-            attacked_model=seen,
-            stop=stop,
-            stop_every=stop_every,
-            proxy=" + ".join(m["name"] for m in other["models"]) if other else planned.labels["net"],
+            attacked_model=other.attacked_model(self.model) if other else seen,
+            stop=self.model(other.stop) if other and other.stop else None,
+            stop_every=other.stop_every if other else 1,
+            proxy=" + ".join(m["name"] for m in other.models) if other else planned.labels["net"],
             open=self.model,
             data=data,
             attack=attack,
@@ -212,11 +201,12 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "rate_hz": cell.data.rate_hz,
         "skipped": cell.data.skipped,
         "random": cell.victim.random,
-        "draws": (cell.attack and cell.attack.through.draws) or cell.victim.draws,
+        "draws": (cell.attack and cell.attack.spec.draws) or cell.victim.draws,
         "stored_as": cell.store,
         "parameters": sum(p.numel() for p in cell.model.parameters()),
         "universal": bool(cell.attack and cell.attack.universal),
-        "budget_info": budget_info(cell.attack.budget if cell.attack else None),
+        "attack_info": cell.attack and cell.attack.spec.facts(),
+        "budget_info": budget_info(cell.attack.spec.budget if cell.attack else None),
     }
 
 

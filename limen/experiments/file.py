@@ -3,12 +3,11 @@ and its reader."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from limen.attacks.engine.precision import Precision
-from limen.attacks.engine.run import Attack
+from limen.attacks.engine.spec import AttackSpec, SpecOfAttack
 from limen.core.components import KINDS, load, names, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options
@@ -26,55 +25,19 @@ class Net(Options):
     """What tables and curves call it; null takes the model's name."""
 
 
-class Surrogate(Options):
-    """Other nets that the attack is computed on (transfer)."""
-
-    models: list[Annotated[dict[str, Any], spec_of("models")]] = Field(min_length=1)
-    """The proxies; the losses of several add up, and all must be fooled."""
-    label: str | None = None
-    """What tables and curves call them; null takes the names of the models."""
-    dropout: bool = False
-    """Dropout stays on in the proxies, so the attack overfits them less."""
-    stop: Annotated[dict[str, Any], spec_of("models")] | None = None
-    """A third model that looks on during the search: the point it finds best is taken."""
-    stop_every: int = Field(default=1, ge=1)
-    """Gradients between two looks of the third model."""
-
-
-class Beside(Options):
-    """What stands in an attack's spec beside what the attack takes."""
-
-    label: str | None = None
-    """What tables and curves call it; null takes its name."""
-    surrogate: Surrogate | None = None
-    """Other nets that it is computed on."""
-
-
-def checked_attack(spec: Any) -> Beside:
-    """What stands beside the attack in its spec; a UserError if anything in the spec is wrong."""
-    beside = (
-        {key: spec[key] for key in Beside.model_fields if key in spec} if isinstance(spec, Mapping) else {}
-    )
-    attack = Attack.parse({k: v for k, v in spec.items() if k not in beside} if beside else spec)
-    return parse_options(Beside, beside, f"attack {attack.search.name}")
-
-
-def _attack(value: dict[str, Any]) -> dict[str, Any]:
-    try:
-        checked_attack(value)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-    return value
-
-
-AttackSpec = Annotated[dict[str, Any], AfterValidator(_attack)]
-
-
 Defense = Annotated[dict[str, Any], spec_of("defenses")]
 Defenses = Annotated[
     list[Defense],
     Field(min_length=1),
     BeforeValidator(lambda value: [value] if isinstance(value, Mapping) else value),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"component": "defenses"},
+                {"type": "array", "items": {"component": "defenses"}, "minItems": 1},
+            ]
+        }
+    ),
 ]
 
 
@@ -88,7 +51,9 @@ class TaskEntry(Options):
     defenses: list[Defenses | None] = Field(default=[None], min_length=1)
     """Defences of each model, one entry per cell: null (none), a defence {name: jpeg, ...its options}, or a
     list of them, [{name: jpeg}, {name: crop_rescale}], in the order in which a sample meets them."""
-    attacks: list[AttackSpec | None] = Field(default=[None], min_length=1)
+    attacks: list[Annotated[dict[str, Any], SpecOfAttack("attacks")] | None] = Field(
+        default=[None], min_length=1
+    )
     """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it;
     `surrogate: {models: [...]}` computes it on other nets (transfer); `precision: single | double | auto` is
     that of the search (auto: double for recognisers); `through: [{name: room}]` lets it search behind random
@@ -168,8 +133,8 @@ def _limited(task: Any, limit: int) -> Any:
 def schema() -> dict[str, Any]:
     """JSON schema of an experiment file, with every component and its options."""
     root = Experiment.model_json_schema()
-    definitions = root.setdefault("$defs", {})
-    definitions["Surrogate"] = Surrogate.model_json_schema()
+    shared = AttackSpec.model_json_schema()
+    definitions = root.setdefault("$defs", {}) | shared["$defs"]
     for kind in (name for name, one in KINDS.items() if one.used_in == "experiment"):
         choices = []
         for name in names(kind):
@@ -177,31 +142,21 @@ def schema() -> dict[str, Any]:
             definitions.update(one.pop("$defs", {}))
             one["properties"] = {"name": {"const": name}, **one.get("properties", {})}
             if kind == "attacks":
-                one["properties"] |= {
-                    "goal": {"$ref": "#/$defs/goals"},
-                    "budget": {"$ref": "#/$defs/budgets"},
-                    "label": {"type": "string"},
-                    "surrogate": {"$ref": "#/$defs/Surrogate"},
-                    "precision": {"enum": list(get_args(Precision)), "default": "auto"},
-                    "through": {"type": "array", "items": {"$ref": "#/$defs/defenses"}},
-                    "draws": {"type": "integer", "minimum": 1},
-                }
+                one["properties"] |= shared["properties"]
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)
         definitions[kind] = {"oneOf": choices}
-    net, task = definitions["Net"]["properties"], definitions["TaskEntry"]["properties"]
-    net["model"], net["data"], task["task"] = (
-        {"$ref": "#/$defs/models"},
-        {"$ref": "#/$defs/data"},
-        {"$ref": "#/$defs/tasks"},
-    )
-    nothing = {"type": "null"}
-    defense = {"$ref": "#/$defs/defenses"}
-    several = {"type": "array", "items": defense, "minItems": 1}
-    task["defenses"]["items"] = {"anyOf": [defense, several, nothing]}
-    task["attacks"]["items"] = {"anyOf": [{"$ref": "#/$defs/attacks"}, nothing]}
-    task["metrics"] = {
-        **task["metrics"],
-        "anyOf": [{"type": "array", "items": {"$ref": "#/$defs/metrics"}}, nothing],
-    }
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root}
+    root["$defs"] = definitions
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_linked(root)}
+
+
+def _linked(node: Any) -> Any:
+    """The schema with every option that names a component pointing to the components of its kind."""
+    if isinstance(node, list):
+        return [_linked(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    if isinstance(kind := node.get("component"), str):
+        about = {key: node[key] for key in ("title", "description", "default") if key in node}
+        return {"$ref": f"#/$defs/{kind}", **about}
+    return {key: _linked(value) for key, value in node.items()}

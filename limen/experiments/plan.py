@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from limen.attacks.engine.problem import NO_BUDGET, needs_budget
-from limen.attacks.engine.run import SHARED
+from limen.attacks.engine.problem import NO_BUDGET
+from limen.attacks.engine.spec import AttackSpec
 from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.defenses.base.compose import label
-from limen.experiments.file import Beside, Experiment, Net, TaskEntry, checked_attack
+from limen.experiments.file import Experiment, Net, TaskEntry
+from limen.tasks.base.task import parse_task
 
 MOST_CELLS = 10_000
 """Cells of a run; at ten seconds each they take more than a day."""
-NOT_AUDITED = ("random_noise", "imported")
-"""Attacks that search nothing."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def resolved(kind: str, spec: Any) -> dict[str, Any] | None:
     if spec is None:
         return None
     component, options = parse(kind, spec)
-    return {"name": component.name, **options.model_dump(mode="json")}
+    return component.spec(options)
 
 
 def resolved_defenses(specs: Any) -> list[dict[str, Any]] | None:
@@ -61,32 +60,8 @@ def resolved_defenses(specs: Any) -> list[dict[str, Any]] | None:
     return [resolved("defenses", one) or {} for one in several] or None
 
 
-def resolved_attack(spec: Any) -> dict[str, Any] | None:
-    if spec is None:
-        return None
-    given = checked_attack(spec).surrogate
-    spec = _named(spec)
-    own = {k: v for k, v in spec.items() if k not in (*SHARED, *Beside.model_fields)}
-    goal, budget, precision = (spec.get(key) for key in ("goal", "budget", "precision"))
-    full = {
-        **(resolved("attacks", own) or {}),
-        "goal": resolved("goals", "untargeted" if goal is None else goal),
-        "budget": resolved("budgets", budget),
-        "precision": precision or "auto",
-    }
-    # only where given: cells of experiments without them keep their ids
-    if spec.get("through"):
-        full["through"] = [resolved("defenses", one) for one in spec["through"]]
-    if spec.get("draws"):
-        full["draws"] = spec["draws"]
-    if given is not None:
-        models = [resolved("models", m) for m in given.models]
-        full["surrogate"] = {
-            **given.model_dump(mode="json", exclude={"label"}),
-            "models": models,
-            "stop": resolved("models", given.stop),
-        }
-    return full
+def _attack(spec: Any) -> AttackSpec | None:
+    return None if spec is None else AttackSpec.parse(spec)
 
 
 def _named(spec: Any) -> Any:
@@ -164,7 +139,7 @@ def _points(entry: TaskEntry) -> Iterator[_Point]:
     fixed = {"metrics": metrics, "attack_on_defense": entry.attack_on_defense}
     task, nets = resolved("tasks", entry.task), [(net, _net(net)) for net in entry.nets]
     defenses = [resolved_defenses(defense) for defense in entry.defenses]
-    attacks = [(attack, resolved_attack(attack)) for attack in entry.attacks]
+    attacks = [(attack, attack and attack.resolved()) for attack in map(_attack, entry.attacks)]
     for (net, opened), defense, (attack, against) in itertools.product(nets, defenses, attacks):
         parts = {"task": task, **opened, "defense": defense, "attack": against}
         yield _Point(
@@ -187,10 +162,10 @@ def _cells(point: _Point, entry: TaskEntry) -> Iterator[Laid]:
             here = {
                 **needed,
                 "defense": resolved_defenses(here["defense"]),
-                "attack": resolved_attack(here["attack"]),
+                "attack": None if here["attack"] is None else AttackSpec.parse(here["attack"]).resolved(),
             }
         task, attack = here["task"], here["attack"]
-        if attack is None and task["name"] in ("constrained_accuracy", "transfer"):
+        if attack is None and parse_task(task)[1].needs_attack:
             raise UserError(f"The task {task['name']} needs an attack; leave null out of `attacks`.")
         _check_budget(attack, task)
         net = {"model": here["model"], "data": here["data"]}
@@ -202,16 +177,10 @@ def _check_budget(attack: dict[str, Any] | None, task: dict[str, Any]) -> None:
     """Refuses an attack that cannot do without a budget and has none: here, not hours later in its cell."""
     if attack is None or attack["budget"] is not None:
         return
-    component, options = parse(
-        "attacks", {k: v for k, v in attack.items() if k not in (*SHARED, "surrogate")}
-    )
-    # that task sets the budget of each point of its curve, but a universal perturbation is crafted before
-    given = (
-        task["name"] == "constrained_accuracy"
-        and task.get("how") == "budget"
-        and not hasattr(component.module, "craft")
-    )
-    if needs_budget(options) and not given:
+    options = AttackSpec.parse(attack).options
+    # a task may set the budget of each run of the attack, but a universal perturbation is crafted before
+    given = parse_task(task)[1].sets_budget() and not options.universal
+    if options.needs_budget and not given:
         raise UserError(f"The attack {attack['name']} {NO_BUDGET}")
 
 
@@ -220,9 +189,9 @@ def _audits(entry: TaskEntry, grid: list[Laid], others: "_Others") -> Iterator[L
     attack that has one, those computed on the net itself before others; of a sweep, under the value in the
     middle."""
     groups: dict[str, list[Laid]] = {}
-    for cell in grid if entry.task["name"] in ("accuracy", "constrained_accuracy") else []:
+    for cell in grid if parse_task(entry.task)[1].audited else []:
         attack = cell[0]["attack"]
-        if attack and attack["name"] not in NOT_AUDITED:
+        if attack and AttackSpec.parse(attack).options.searches:
             who = [cell[1]["net"], cell[1]["data"], cell[0]["net"]["model"], cell[0]["defense"]]
             groups.setdefault(json.dumps(who, sort_keys=True), []).append(cell)
     for group in groups.values():
@@ -240,8 +209,9 @@ def _audits(entry: TaskEntry, grid: list[Laid], others: "_Others") -> Iterator[L
             for path, value in (variable or {}).items()
             if path.partition(".")[0] in ("model", "defense")
         }
+        probed = AttackSpec.parse(attack).resolved()
         yield (
-            {**spec, "task": resolved("tasks", task), "attack": resolved_attack(attack), "metrics": []},
+            {**spec, "task": resolved("tasks", task), "attack": probed, "metrics": []},
             {**labels, "attack": "audit"},
             varied or None,
         )
@@ -263,20 +233,12 @@ class _Others:
         return [model for model in known if model != net["model"]][:1]
 
 
-def _labels(net: Net, defense: list[dict[str, Any]] | None, attack: dict[str, Any] | None) -> dict[str, str]:
-    words = "none"
-    if attack is not None:
-        words = attack.get("label") or attack["name"]
-        if attack.get("through") and not attack.get("label"):
-            words += f" through {' + '.join(_named(one)['name'] for one in attack['through'])}"
-        if attack.get("surrogate") is not None and not attack.get("label"):
-            surrogate = attack["surrogate"]
-            words += f" on {surrogate.get('label') or ' + '.join(m['name'] for m in surrogate['models'])}"
+def _labels(net: Net, defense: list[dict[str, Any]] | None, attack: AttackSpec | None) -> dict[str, str]:
     return {
         "net": net.label or net.model["name"],
         "data": net.data["name"],
         "defense": label(defense),
-        "attack": words,
+        "attack": attack.title if attack else "none",
     }
 
 

@@ -14,14 +14,14 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.text import How
 from limen.core.types import Outputs
 from limen.goals.base.goal import Goal, GoalContext, members, truths
+from limen.goals.base.options import GoalOptions
 from limen.models.speech.self_supervised import Encoded
 
 
-class Contrastive(Options):
+class Contrastive(GoalOptions):
     hide: bool = True
     """The masked frames are hidden from the encoder, as in pre-training; if false it sees the whole clip."""
     span_starts: float = Field(default=0.065, gt=0, le=1)

@@ -7,6 +7,7 @@ KL(f(x) || y), is infinite: most classes have no share in y.)
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -14,12 +15,14 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.types import Outputs, Transcripts
 from limen.goals.base.goal import Goal, GoalContext
+from limen.goals.base.options import GoalOptions
 
 
-class Distribution(Options):
+class Distribution(GoalOptions):
+    targeted: ClassVar[bool] = True
+
     k: int = Field(default=3, ge=1)
     """Classes that get a share; the larger, the more targeted."""
 

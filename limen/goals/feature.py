@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.text import How
 from limen.core.types import Outputs
 from limen.goals.base.goal import Goal, GoalContext, members, truths
+from limen.goals.base.options import GoalOptions
 
 
-class Feature(Options):
+class Feature(GoalOptions):
     normalise: How = "words"
     """How the victim's text and the truth are compared: see the metric wer."""
 

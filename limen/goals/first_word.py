@@ -5,19 +5,21 @@ The loss is that of the sentence with the word before it; success looks at the f
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.core.options import Options
 from limen.core.text import normalised
 from limen.core.types import Transcripts, predictions
 from limen.goals.base.goal import Goal, GoalContext, truths
+from limen.goals.base.options import GoalOptions
 
 
-class FirstWord(Options):
+class FirstWord(GoalOptions):
+    targeted: ClassVar[bool] = True
+
     word: str = Field(default="but", min_length=1, pattern=r"^\S+$")
     """The word to be heard first, in the model's own alphabet."""
     before: Literal["label", "prediction"] = "label"

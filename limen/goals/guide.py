@@ -21,9 +21,9 @@ from torch import Tensor
 
 from limen.core.components import parse, spec_of
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.types import Batch, Outputs
 from limen.goals.base.goal import Goal, GoalContext
+from limen.goals.base.options import GoalOptions
 from limen.goals.feature import features_of
 from limen.models.base.feature_layers import Shown
 from limen.models.base.model import Model, evaluating
@@ -32,7 +32,8 @@ PICTURES = 200
 """Pictures that guides are drawn from, unless the data has a limit of its own."""
 
 
-class Guide(Options):
+class Guide(GoalOptions):
+    targeted: ClassVar[bool] = True
     example: ClassVar[dict[str, Any]] = {"data": {"name": "digits"}}
 
     data: Annotated[dict[str, Any], spec_of("data")]

@@ -6,6 +6,7 @@ cross-entropy is the loss.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,12 +14,14 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.types import Outputs, Transcripts
 from limen.goals.base.goal import Goal, GoalContext, members
+from limen.goals.base.options import GoalOptions
 
 
-class Language(Options):
+class Language(GoalOptions):
+    targeted: ClassVar[bool] = True
+
     target: str = Field(default="sr", min_length=2)
     """Code of the language, as the model names it: en, sr, tl, ..."""
 

@@ -6,15 +6,19 @@ target is far from the truth (a dog becomes an aeroplane), which makes it the ha
 most telling success.
 """
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.goals.base.goal import Goal, GoalContext
+from limen.goals.base.options import GoalOptions
 
 
-class LeastLikely(Options):
+class LeastLikely(GoalOptions):
     """Nothing to choose."""
+
+    targeted: ClassVar[bool] = True
 
 
 def least_likely(asked: GoalContext, options: LeastLikely) -> Goal:

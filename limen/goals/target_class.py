@@ -1,17 +1,19 @@
 """A chosen class: a given one, one drawn at random among the wrong ones, or the least likely."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.goals.base.goal import Goal, GoalContext
+from limen.goals.base.options import GoalOptions
 
 
-class TargetClass(Options):
+class TargetClass(GoalOptions):
+    targeted: ClassVar[bool] = True
+
     target: int | Literal["random", "least_likely"] = Field(default="random")
     """Index of the class, or "random" (uniform over the classes that are not the true one), or "least_likely"
     (by the clean output)."""

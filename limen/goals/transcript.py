@@ -13,13 +13,14 @@ import torch
 from pydantic import Field, model_validator
 
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.core.text import How
 from limen.data.base.tables import find_column, read_rows
 from limen.goals.base.goal import Goal, GoalContext, truths
+from limen.goals.base.options import GoalOptions
 
 
-class Transcript(Options):
+class Transcript(GoalOptions):
+    targeted: ClassVar[bool] = True
     example: ClassVar[dict[str, Any]] = {"text": "open the door"}
 
     text: str | None = Field(default=None, min_length=1)

@@ -5,13 +5,13 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from limen.core.options import Options
 from limen.core.text import How, normalised
 from limen.core.types import predictions
 from limen.goals.base.goal import Goal, GoalContext
+from limen.goals.base.options import GoalOptions
 
 
-class Untargeted(Options):
+class Untargeted(GoalOptions):
     away_from: Literal["label", "prediction"] = "label"
     """"label": move away from the truth; a sample that is wrong as it is is at the goal already, and no
     success of the attack. "prediction": move away from the model's own clean answer."""

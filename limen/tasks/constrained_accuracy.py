@@ -1,14 +1,13 @@
-"""Accuracy, error rates and fooling rate against the size of the perturbation, one curve per cell, with
-noise of equal energy as a control.
+"""Accuracy, error rates and fooling rate against the size of the perturbation: one curve per cell.
 
-Searches under a budget run again at every size; searches for the smallest change, and universal
-perturbations, run once and are scaled to the size (section 5.3 of the thesis of CrAdv; figure 2 of Vadillo
+Attacks with a budget run again at every size; attacks that search for the smallest change, and universal
+perturbations, run once and are scaled to each size (section 5.3 of the thesis of CrAdv; figure 2 of Vadillo
 and Santana 2021). Recognisers get pooled word and character error rates (total errors over total words). The
-control adds to each sample white Gaussian noise with the L2 norm of the change that the attack made to it.
+control, a second curve, adds white Gaussian noise to each sample, with the L2 norm of the attack's change.
 """
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from torch import Tensor
@@ -20,24 +19,33 @@ from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.statistics import pooled, wilson
 from limen.core.types import BOUNDS, Batch, Samples, valid
-from limen.metrics.base.apply import measure
+from limen.metrics.base.apply import columns_of, measure
+from limen.metrics.base.metric import Column
 from limen.tasks.base.cell import Cell, Outcome
 from limen.tasks.base.noise_control import equal_noise
+from limen.tasks.base.task import TaskOptions
+
+RATES = ("wer", "cer")
+"""Metrics of the curves of recognisers."""
 
 
-class ConstrainedAccuracy(Options):
+class ConstrainedAccuracy(TaskOptions):
+    title: ClassVar[str] = "accuracy under a constraint"
+    needs_attack: ClassVar[bool] = True
+    audited: ClassVar[bool] = True
     constraint: str | dict[str, Any] = "dissimilarity"
     """The budget whose bound takes each of the values: its name, or {name: local_linf, window: 7} without the
     bound."""
     values: list[float] = Field(default=[0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06], min_length=1)
-    """Bounds to try. 0 means no change at all, except for bounds in decibels."""
+    """Bounds to try. 0 means no change, except for bounds in decibels."""
     how: Literal["auto", "budget", "rescale"] = "auto"
-    """"budget": run the attack anew under this constraint at each value; "rescale": run it once and scale its
-    perturbation; "auto": budget for attacks that have one, rescale for the others and for universal ones."""
+    """"budget": run the attack again under this constraint at each value; "rescale": run it once and scale
+    its perturbation; "auto": budget for attacks that have one, rescale for the others and for universal
+    ones."""
     control: bool = True
-    """Judge the same samples with Gaussian noise of the same energy too: a second curve."""
+    """Also judge the same samples with Gaussian noise of the same energy: a second curve."""
     limit_samples: int | None = Field(default=None, ge=1)
-    """Evaluate at most this many samples, the first in the data's order; null evaluates all."""
+    """Evaluate at most this many samples, the first in the order of the data; null evaluates all."""
 
     @model_validator(mode="after")
     def _valid(self) -> "ConstrainedAccuracy":
@@ -65,10 +73,20 @@ class ConstrainedAccuracy(Options):
         """Value -> the budget with this bound; None if nothing may change there."""
         return {value: bounded(self.spec, value) for value in self.values}
 
+    def sets_budget(self) -> bool:
+        return self.how == "budget"
 
-def cost(options: ConstrainedAccuracy, attack: float) -> float:
-    """In gradients."""
-    return attack * len(options.values)
+    def repeats(self) -> int:
+        return len(self.values)
+
+    def columns(self) -> dict[str, Column]:
+        return {
+            "value": Column("value of the constraint", heading="Value"),
+            "control_prediction": Column(
+                "the model's prediction for the sample with noise", heading="Noise", figure="none"
+            ),
+            **columns_of(*RATES),
+        }
 
 
 def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
@@ -76,11 +94,11 @@ def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
         raise UserError("The task constrained_accuracy needs an attack; leave null out of `attacks`.")
     cell.craft()
     again = options.how == "budget" or (
-        options.how == "auto" and cell.attack.budget is not None and not cell.attack.universal
+        options.how == "auto" and cell.attack.spec.budget is not None and not cell.attack.universal
     )
     if not again and not declared(options.component).scalable:
         raise UserError(
-            f"The attack {cell.attack.search.name} has no budget, so its perturbation is scaled to each "
+            f"The attack {cell.attack.spec.name} has no budget, so its perturbation is scaled to each "
             f"value, which the budget {options.component.name} does not allow. Choose another constraint."
         )
     budgets = options.budgets()
@@ -95,18 +113,18 @@ def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
             else:
                 x_adv = _scaled(cell, unscaled, budget)
                 samples = cell.judge(unscaled, x_adv.clamp(*BOUNDS[batch.kind]), goal, budget)
-            found = _rows(cell, samples, value)
+            at_value = _rows(cell, samples, value)
             if options.control:
                 noise = equal_noise(
                     batch, samples.x_adv, seeds.generators(cell.seed, batch.ids, "control"), cell.store
                 )
-                here = _rows(cell, cell.judge(samples, noise, None), value)
-                found = [
+                with_noise = _rows(cell, cell.judge(samples, noise, None), value)
+                at_value = [
                     row | {"control_prediction": other["adversarial_prediction"]}
-                    for row, other in zip(found, here, strict=True)
+                    for row, other in zip(at_value, with_noise, strict=True)
                 ]
-                controls += here
-            rows += found
+                controls += with_noise
+            rows += at_value
         cell.advance(len(batch))
     curve: dict[str, Any] = {
         "constraint": declared(options.component).column or options.component.name,
@@ -124,19 +142,17 @@ def constrained_accuracy(cell: Cell, options: ConstrainedAccuracy) -> Outcome:
 def _rows(cell: Cell, samples: Samples, value: float) -> list[dict[str, Any]]:
     """The predictions at this size, and their errors."""
     right, moved = cell.right(samples).tolist(), cell.moved(samples).tolist()
-    counted = (
-        measure(samples, cell.rates("wer", "cer"))
-        if cell.model.output == "transcript"
-        else [{} for _ in right]
+    error_rates = (
+        measure(samples, cell.rates(*RATES)) if cell.model.output == "transcript" else [{} for _ in right]
     )
     return [
         row | errors | {"value": value, "correct": right[i], "fooled": moved[i]}
-        for i, (row, errors) in enumerate(zip(cell.answers(samples), counted, strict=True))
+        for i, (row, errors) in enumerate(zip(cell.answers(samples), error_rates, strict=True))
     ]
 
 
 def _attacked(cell: Cell, batch: Batch, budget: tuple[Component, Options] | None) -> Samples:
-    """The attack run anew under this budget; None leaves the samples as they are."""
+    """The attack run again under this budget; None leaves the samples unchanged."""
     assert cell.attack is not None
     if budget is None:
         return replace(cell, attack=None).samples(batch)[0]
@@ -172,8 +188,8 @@ def _curve(values: list[float], rows: list[dict[str, Any]]) -> dict[str, list[fl
         }
         for rate, unit in (("wer", "word"), ("cer", "character")):
             if f"{unit}_errors" in here[0]:
-                whole = pooled([row[f"{unit}_errors"] for row in here], [row[f"{unit}s"] for row in here])
-                point |= {rate: whole["mean"], f"{rate}_low": whole["low"], f"{rate}_high": whole["high"]}
+                of_set = pooled([row[f"{unit}_errors"] for row in here], [row[f"{unit}s"] for row in here])
+                point |= {rate: of_set["mean"], f"{rate}_low": of_set["low"], f"{rate}_high": of_set["high"]}
         for key, number in point.items():
             curve.setdefault(key, []).append(number)
     return curve

@@ -68,7 +68,7 @@ def test_fgsm_has_its_gradient_from_the_clean_pass():
     assert (result.calls.forward == 0).all()
     assert (result.calls.backward == 1).all()
     with torch.no_grad():
-        fresh = attack.search.function(attack.pose(model, batch), attack.options)
+        fresh = attack.spec.search[0].function(attack.pose(model, batch), attack.spec.options)
     torch.testing.assert_close(result.x_adv, fresh)
 
 

@@ -178,7 +178,7 @@ def test_what_reaches_the_goal_already_is_left_alone_after_one_look(name, option
     batch.y.copy_((batch.y + 1) % 4)
     attack = Attack.parse({"name": name, **options})
     problem = attack.pose(model, batch)
-    assert torch.equal(attack.search.function(problem, attack.options), batch.x)
+    assert torch.equal(attack.spec.search[0].function(problem, attack.spec.options), batch.x)
     assert (problem.calls.forward == 1).all()
 
 

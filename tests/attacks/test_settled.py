@@ -29,7 +29,7 @@ def test_only_a_clip_whose_beam_search_reaches_the_goal_leaves_the_search(name, 
         "data", {"name": "digit_strings" if name == "ctc_small" else "short_sentences", "limit": 8}
     )
     found = attack(model, component.function(options).all(), store="int16")
-    left = found.calls.backward < attack.options.steps
+    left = found.calls.backward < attack.spec.options.steps
     assert left.sum() >= 2
     assert found.reached[left].all()
 

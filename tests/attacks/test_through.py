@@ -12,12 +12,12 @@ from torch import Tensor, nn
 import limen
 from limen.attacks.engine.physical import OverTheAir, over_the_air
 from limen.attacks.engine.run import Attack
+from limen.attacks.engine.spec import AttackSpec
 from limen.core.errors import UserError
 from limen.core.types import Batch
 from limen.defenses.base.compose import defended
 from limen.experiments.engine import run
 from limen.experiments.file import read_experiment, schema
-from limen.experiments.plan import resolved_attack
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Classifier, Model
 
@@ -177,14 +177,16 @@ def test_a_mistake_in_what_lies_between_is_said_when_the_attack_is_read(spec, wo
 
 
 def test_experiment_files_know_the_keys_and_cells_without_them_keep_their_ids():
-    plain = resolved_attack({"name": "pgd"})
+    plain = AttackSpec.parse({"name": "pgd"}).resolved()
     assert "through" not in plain
     assert "draws" not in plain
-    full = resolved_attack({"name": "pgd", "through": ["room", {"name": "jitter", "shift": 0.1}], "draws": 4})
+    full = AttackSpec.parse(
+        {"name": "pgd", "through": ["room", {"name": "jitter", "shift": 0.1}], "draws": 4}
+    ).resolved()
     assert [one["name"] for one in full["through"]] == ["room", "jitter"]
     assert full["through"][0]["distance_m"] == [0.5, 3.0]
     assert full["draws"] == 4
-    Attack.parse({k: v for k, v in full.items() if k != "surrogate"})
+    assert AttackSpec.parse(full).resolved() == full
     assert all(
         {"through", "draws"} <= set(one["properties"]) for one in schema()["$defs"]["attacks"]["oneOf"]
     )

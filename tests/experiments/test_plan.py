@@ -200,7 +200,12 @@ def test_the_schema_names_every_component_with_its_options():
     attacks = {choice["properties"]["name"]["const"]: choice for choice in root["$defs"]["attacks"]["oneOf"]}
     assert attacks["pgd"]["properties"]["steps"]["default"] == 40
     assert "budget" in attacks["pgd"]["properties"]
-    assert root["$defs"]["Net"]["properties"]["model"] == {"$ref": "#/$defs/models"}
+    assert root["$defs"]["Net"]["properties"]["model"]["$ref"] == "#/$defs/models"
+    shared = attacks["pgd"]["properties"]
+    assert {"$ref": "#/$defs/goals"} in shared["goal"]["anyOf"]
+    assert shared["surrogate"]["anyOf"][0] == {"$ref": "#/$defs/Surrogate"}
+    assert root["$defs"]["Surrogate"]["properties"]["models"]["items"] == {"$ref": "#/$defs/models"}
+    assert "search" not in shared
 
 
 def test_an_attack_that_has_no_budget_and_needs_one_is_refused_before_the_first_cell():

@@ -26,23 +26,6 @@ from limen.models.base.model import Model, evaluating
 Transform = Annotated[str | dict[str, Any], spec_of("defenses")]
 
 
-class Through(Options):
-    """What lies between an attack and the model."""
-
-    through: list[Transform] = Field(default=[])
-    """Transforms in the order in which a sample meets them, each {name: room, ...its options}."""
-    draws: int | None = Field(default=None, ge=1)
-    """Random draws that a gradient averages; null: as many as the transforms and the model say."""
-
-    def before(self, model: Model) -> Model:
-        """What the search sees."""
-        seen = defended(model, self.through)
-        if self.draws is not None and seen.draws != self.draws:
-            seen = copy.copy(seen)  # shares the weights
-            seen.draws = self.draws
-        return seen
-
-
 class OverTheAir(Options):
     """Judging under draws that no search has seen."""
 
@@ -50,6 +33,15 @@ class OverTheAir(Options):
     """Transforms in the order in which a sample meets them, each {name: room, ...its options}."""
     draws: int = Field(default=20, ge=1)
     """Fresh draws of them under which each sample is judged."""
+
+
+def seen_by_search(model: Model, transforms: list[Any], draws: int | None) -> Model:
+    """The model behind the transforms of an attack; a gradient averages `draws` of their draws."""
+    seen = defended(model, transforms)
+    if draws is not None and seen.draws != draws:
+        seen = copy.copy(seen)  # shares the weights
+        seen.draws = draws
+    return seen
 
 
 @torch.no_grad()

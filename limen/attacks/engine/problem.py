@@ -17,7 +17,6 @@ from torch import Tensor
 from limen.attacks.engine.forward import CleanPass, Doubts, FullPath, ask
 from limen.budgets.families.budget import Budget
 from limen.core.errors import SampleError, UserError
-from limen.core.options import Options
 from limen.core.seeds import Streams
 from limen.core.types import GuardedOutputs, Outputs, answers_of, refused_by, select, valid
 from limen.goals.base.goal import Goal
@@ -34,16 +33,6 @@ DETECTOR_WEIGHT = 10.0
 """Weight in the loss of a detector's score above its threshold (He et al. 2017,
 https://arxiv.org/abs/1706.04701). Scores lie between 0 and 2 or so, and losses of confident answers near 10:
 evading the detector must not be worth less than a better answer."""
-
-
-def needs_budget(options: Options) -> bool:
-    """True unless a search seeks the smallest change (`minimal`) or keeps a limit of its own
-    (`own_limit`)."""
-    return getattr(
-        options,
-        "needs_budget",
-        not (getattr(options, "minimal", False) or getattr(options, "own_limit", False)),
-    )
 
 
 @dataclass

@@ -17,24 +17,21 @@ import torch
 from torch import Tensor
 
 from limen.attacks.engine.forward import CleanPass, FullPath, ask
-from limen.attacks.engine.physical import Through
-from limen.attacks.engine.precision import Precision, prepared
+from limen.attacks.engine.physical import seen_by_search
+from limen.attacks.engine.precision import prepared
 from limen.attacks.engine.problem import Calls, Problem, Watch, searched
+from limen.attacks.engine.spec import AttackSpec
 from limen.attacks.engine.storage import Store, stored
 from limen.attacks.engine.threads import in_threads
 from limen.budgets.families.budget import Budget, BudgetContext
 from limen.budgets.families.options import make_budget
 from limen.core import seeds
-from limen.core.components import Component, parse
+from limen.core.components import parse
 from limen.core.errors import UserError
-from limen.core.options import Options, parse_options, short_repr
 from limen.core.types import BOUNDS, Batch, Kind, Outputs, answers_of, select
 from limen.goals.base.goal import Goal, GoalContext
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model, check_samples, evaluating
-
-SHARED = ("goal", "budget", "precision", *Through.model_fields)
-"""Keys of an attack's spec that every attack takes; the others are options of its search."""
 
 
 @dataclass
@@ -92,58 +89,25 @@ def credited(reached: Tensor, already: Tensor) -> Tensor:
 class Attack:
     """A configured attack. Universal attacks keep what they crafted."""
 
-    def __init__(
-        self,
-        search: Component,
-        options: Options,
-        goal: tuple[Component, Options],
-        budget: tuple[Component, Options] | None,
-        precision: Precision = "auto",
-        through: Through = Through(),  # noqa: B008
-    ):
-        self.search, self.options, self.goal, self.budget, self.precision, self.through = (
-            search,
-            options,
-            goal,
-            budget,
-            precision,
-            through,
-        )
-        self.crafted: Any = None
+    def __init__(self, spec: AttackSpec):
+        self.spec = spec
+        self.crafted: dict[str, Tensor] | None = None
         """What a universal attack found: tensors by name; None before."""
 
     @classmethod
     def parse(cls, spec: Any) -> "Attack":
         """{"name": "pgd", "steps": 40, "goal": {"name": "untargeted"}, "budget": {"name": "linf", "eps":
         0.03}}."""
-        spec = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
-        goal, budget, given_precision = (spec.pop(key, None) for key in ("goal", "budget", "precision"))
-        precision: Any = "auto" if given_precision is None else given_precision
-        if precision not in get_args(Precision):
-            raise UserError(
-                f"The precision of a search is auto, single or double, got {short_repr(precision)}."
-            )
-        given = {key: spec.pop(key) for key in Through.model_fields if key in spec}
-        search, options = parse("attacks", spec)
-        through = parse_options(
-            Through, {k: v for k, v in given.items() if v is not None}, f"attack {search.name}"
-        )
-        wanted, allowed = (
-            parse("goals", "untargeted" if goal is None else goal),
-            None if budget is None else parse("budgets", budget),
-        )
-        return cls(search, options, wanted, allowed, precision, through)
+        return cls(AttackSpec.parse(spec))
 
     def under(self, budget: str | Mapping[str, Any]) -> "Attack":
         """The same search for the same goal under another budget."""
-        return Attack(
-            self.search, self.options, self.goal, parse("budgets", budget), self.precision, self.through
-        )
+        return Attack(self.spec.model_copy(update={"budget": parse("budgets", budget)}))
 
     @property
     def universal(self) -> bool:
         """True if the attack must first be crafted on other samples."""
-        return hasattr(self.search.module, "craft")
+        return self.spec.options.universal
 
     def pose(
         self,
@@ -160,8 +124,8 @@ class Attack:
             with torch.no_grad(), evaluating(model):
                 clean = ask(model, batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
         fast = model.for_attack
-        seen, x = prepared(fast, batch.x, self.precision)
-        make_goal, goal_options = self.goal[0].function, self.goal[1]
+        seen, x = prepared(fast, batch.x, self.spec.precision)
+        make_goal, goal_options = self.spec.goal[0].function, self.spec.goal[1]
         goal = make_goal(
             GoalContext(
                 batch.y, answers_of(clean), seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen
@@ -170,15 +134,16 @@ class Attack:
         )
         low, high = bounds or BOUNDS[batch.kind]
         around = partial(self.budget_around, model=model, batch=batch, seed=seed, bounds=bounds)
-        asks = goal.view(self.through.before(seen))
+        through = partial(seen_by_search, transforms=self.spec.through, draws=self.spec.draws)
+        asks = goal.view(through(seen))
         rows_as_stored = partial(self._stored_rows, batch, store, around)
-        full = None if fast is model else FullPath(goal.view(self.through.before(model)), rows_as_stored)
+        full = None if fast is model else FullPath(goal.view(through(model)), rows_as_stored)
         return Problem(
             asks,
             x,
             goal,
             around(x),
-            seeds.generators(seed, batch.ids, "attack", self.search.name),
+            seeds.generators(seed, batch.ids, "attack", self.spec.name),
             low,
             high,
             y=batch.y,
@@ -196,11 +161,11 @@ class Attack:
         bounds: tuple[Tensor | float, Tensor | float] | None = None,
     ) -> Budget | None:
         """The budget around x: the samples of the batch, in another precision or as a file stores them."""
-        if self.budget is None:
+        if self.spec.budget is None:
             return None
         streams = seeds.generators(seed, batch.ids, "budget")
         return make_budget(
-            self.budget,
+            self.spec.budget,
             BudgetContext(x, batch.kind, batch.lengths, model.rate_hz, batch.ids, streams, model, bounds),
         )
 
@@ -229,9 +194,7 @@ class Attack:
         """Universal attacks: find the one perturbation on these samples; other attacks have nothing to do."""
         if self.universal:
             with torch.no_grad(), evaluating(model):
-                self.crafted = self.search.module.craft(
-                    self.pose(model, batch, seed=seed, bounds=bounds), self.options
-                )
+                self.crafted = self.spec.options.craft(self.pose(model, batch, seed=seed, bounds=bounds))
 
     def __call__(
         self,
@@ -255,7 +218,7 @@ class Attack:
         check_range(batch, bounds)
         if self.universal and self.crafted is None:
             raise UserError(
-                f"The attack {self.search.name} is universal: craft its perturbation first, with "
+                f"The attack {self.spec.name} is universal: craft its perturbation first, with "
                 "craft(model, batch) on other samples."
             )
         with torch.no_grad(), evaluating(model), evaluating(victim), evaluating(stop or victim):
@@ -279,7 +242,7 @@ class Attack:
             if stop is not None:
                 problem.watch = Watch.over(stop, problem.x, batch.x.dtype, stop_every)
             x_adv = self._searched(
-                problem, clean if victim is model and stop is None and not self.through.through else None
+                problem, clean if victim is model and stop is None and not self.spec.through else None
             )
             if problem.watch is not None:
                 problem.watch.observe(problem, x_adv, last=True)
@@ -305,7 +268,7 @@ class Attack:
         """True if the pass over the clean samples may also give the search its first gradient."""
         alone = model.output == "class" and not any(isinstance(m, Ensemble) for m in model.modules())
         return (
-            getattr(self.options, "starts_clean", False)
+            self.spec.options.starts_clean
             and victim is model
             and alone
             and not (model.random or model.refuses)
@@ -314,23 +277,20 @@ class Attack:
     def _searched(self, problem: Problem, clean: Outputs | None) -> Tensor:
         """What the search finds. Samples that reach the goal as they are, by the `clean` answers of a
         classifier, are not searched: that saves the passes, and a random start could lose what is there."""
-        extra = (self.crafted,) if self.universal else ()
+        component, options = self.spec.search
+        extra = (self.crafted,) if options.universal else ()
 
         def alone(part: Problem) -> Tensor:
-            return self.search.function(part, self.options, *extra)
+            return component.function(part, options, *extra)
 
         def search(part: Problem) -> Tensor:
-            return (
-                alone(part)
-                if self.universal or getattr(self.options, "everyone", False)
-                else searched(part, alone)
-            )
+            return alone(part) if options.universal or options.changes_every_sample else searched(part, alone)
 
         if (
             not isinstance(clean, Tensor)
             or not problem.certain
-            or self.universal
-            or _goes_beyond(self.options)
+            or options.universal
+            or options.continues_after_success
         ):
             return in_threads(problem, search)
         x_adv, left = (
@@ -363,16 +323,6 @@ def _answers(victim: Model, batch: Batch, x_adv: Tensor, clean: Outputs, streams
     answers = ask(victim, select(x_adv, changed), lengths, streams.rows(changed.tolist()))
     assert isinstance(answers, Tensor)
     return clean.index_copy(0, changed.to(clean.device), answers)
-
-
-def _goes_beyond(options: Options) -> bool:
-    """True if a search has work to do on samples that reach the goal as they are: it changes everyone, or
-    seeks more than the goal."""
-    return (
-        getattr(options, "everyone", False)
-        or not getattr(options, "early_stop", True)
-        or getattr(options, "confidence", 0.0) > 0
-    )
 
 
 def check_range(batch: Batch, bounds: tuple[Tensor | float, Tensor | float] | None) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, searched
+from limen.attacks.engine.spec import AttackSpec
 from limen.attacks.shared.budget_needs import need_norm
 from limen.budgets.families.balls import expand
-from limen.core.components import parse
+from limen.core.components import Component
 from limen.core.errors import UserError
 from limen.core.seeds import uniform_like
 
@@ -72,19 +74,25 @@ def fooled(problem: Problem, shape: Shape, more_than: int = -1) -> Tensor | None
     return torch.cat(parts)
 
 
-def single(problem: Problem, shape: Shape, inner: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    """The changes that the inner attack adds to the perturbed samples, and which of them are worth adding."""
-    component, options = parse("attacks", inner)
-    if hasattr(component.module, "craft"):
+def inner_attack(spec: dict[str, Any]) -> tuple[Component, AttackOptions]:
+    """An attack on single samples and its options."""
+    component, options = AttackSpec.parse_search(spec, "universal attack")
+    if options.universal:
         raise UserError(
             f"The inner attack must work on single samples, but {component.name} is universal itself. Use "
             "deepfool, cw_l2 or pgd."
         )
+    return component, options
+
+
+def single(problem: Problem, shape: Shape, inner: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """The changes that the inner attack adds to the perturbed samples, and which of them are worth adding."""
+    component, options = inner_attack(inner)
     x = shape.on(problem)
     # an attack that seeks the smallest change does so, and is of no use where it fails; any other gets the
     # same budget around the perturbed sample, and what it changed points the right way even where it did not
     # arrive
-    minimal = getattr(options, "minimal", False)
+    minimal = options.minimal
     posed = problem.around(x, None if minimal else problem.budget)
     x_adv = searched(posed, lambda part: component.function(part, options))
     return x_adv - x, posed.reached(x_adv) if minimal else torch.ones(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from limen.attacks.engine.problem import Problem
+from limen.attacks.engine.spec import AttackSpec
 from limen.budgets.families.balls import LinfBall, expand
 from limen.core import seeds
 from limen.core.components import parse
@@ -167,9 +168,9 @@ SEARCHES: dict[str, Callable[[Any], Search]] = {
 def craft(attack: plan.Attack, seen: View, space: Space, batch: Batch, seed: int) -> dict[str, Tensor]:
     """What a universal attack finds on the batch, for `adversarial` to use on others."""
     search = SEARCHES[attack.name](attack.params)
-    component, options = parse("attacks", {"name": search.name, **search.options})
+    options = AttackSpec.parse({"name": search.name, **search.options}).options
     with torch.no_grad(), evaluating(seen):
-        return component.module.craft(_problem(attack, search, seen, space, batch, seed), options)
+        return options.craft(_problem(attack, search, seen, space, batch, seed))
 
 
 def adversarial(

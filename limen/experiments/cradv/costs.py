@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from limen.attacks.engine.problem import Problem
+from limen.attacks.engine.spec import AttackSpec
 from limen.core import seeds
-from limen.core.components import parse
 from limen.experiments.cradv import plan, schema
 from limen.experiments.cradv.attacks import SEARCHES
 from limen.experiments.cradv.check import check
@@ -109,15 +109,7 @@ def _search(attack: plan.Attack | None, classes: int) -> float:
     if attack is None:
         return 0.0
     search = SEARCHES[attack.name](attack.params)
-    component, options = parse("attacks", {"name": search.name, **search.options})
-    cost = getattr(component.module, "cost", None)
-    each = min(getattr(options, "k_classes", 2), classes) - 1  # deepfool asks for a gradient per class
-    tried = getattr(options, "search", 1) / 3  # sizes of fgsm: a forward pass is a third of both
-    return (
-        cost(options)
-        if cost
-        else getattr(options, "steps", 1) * each * getattr(options, "search_steps", 1) + tried
-    )
+    return AttackSpec.parse({"name": search.name, **search.options}).options.cost(classes)
 
 
 def _seconds_per_pass(net: Opened) -> float:

@@ -1,5 +1,4 @@
-"""One cell of an experiment: a net, a defence, an attack and what to do with them. Tasks ask it for attacked
-batches."""
+"""One cell of an experiment: a net, its defence and an attack; tasks take attacked batches from it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,7 @@ from limen.models.base.model import Model, check_fits, evaluating
 
 @dataclass
 class Example:
-    """One sample to look at or listen to."""
+    """One sample to inspect."""
 
     id: str
     clean: Tensor
@@ -40,7 +39,7 @@ class Example:
 
 @dataclass
 class Outcome:
-    """What a task leaves: per-sample rows, what it found beyond them, samples to look at."""
+    """Result of a task: rows per sample, results beyond them, and samples to inspect."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
@@ -59,28 +58,28 @@ class Cell:
     attack: Attack | None
     metrics: list[Metric]
     folder: Path
-    """Where the task may leave files; appears in the run folder when the cell is done."""
+    """Folder for files of the task; appears in the run folder when the cell is done."""
     training: Callable[[int | None], Dataset]
-    """The training part of the data, cut at a number of samples: universal attacks are crafted on it, nets
+    """The training split of the data, at most a number of samples: universal attacks are crafted and nets are
     trained on it."""
     validation: Callable[[int | None], Dataset]
     defenses: list[dict[str, Any]] = field(default_factory=list)
     """The victim's defences, as the experiment file names them."""
     stop: Model | None = None
-    """A third model that looks on during the search (transfer)."""
+    """A model that the search observes without differentiating it (transfer)."""
     stop_every: int = 1
     proxy: str = ""
-    """What the nets that the attacker differentiates are called."""
+    """Names of the nets that the attacker differentiates."""
     open: Callable[[dict[str, Any]], Model] = load_model
-    """Other nets by their spec; the engine's keeps them for the next cell."""
+    """Opens other nets by their spec; the engine keeps them for the next cell."""
     limit: int | None = None
-    """Samples the experiment allows of each part of the data."""
+    """Samples of each split of the data at most."""
     seed: int = 0
     store: Store = "float"
     batch_size: int = 64
     crafted: Path | None = None
-    """File of the universal perturbation, named by all it depends on; made by the first cell that needs
-    it."""
+    """File of the universal perturbation, named by everything it depends on; written by the first cell that
+    needs it."""
     examples: int = 4
     device: torch.device | str = "cpu"
     advance: Callable[[int], None] = lambda n: None
@@ -88,8 +87,8 @@ class Cell:
     say: Callable[[str], None] = lambda text: None
 
     def batches(self, limit: int | None = None) -> Iterator[Batch]:
-        """The samples as the files of the run hold them: what a listener hears is what was attacked and
-        measured."""
+        """The samples, quantised as the files of the run: the attacked and measured samples are those
+        stored."""
         left = limit
         for batch in self.data.batches(self.batch_size):
             check_fits(self.model, batch)
@@ -102,15 +101,15 @@ class Cell:
                     return
 
     def craft(self) -> None:
-        """Universal attacks look for their perturbation on the training part first; the next cell that needs
-        the same one finds it."""
+        """Craft the perturbation of a universal attack on the training split, or read it if a cell before
+        did."""
         if self.attack is None or not self.attack.universal:
             return
         if self.crafted is not None and self.crafted.is_file():
             self.attack.crafted = {k: v.to(self.device) for k, v in load_file(self.crafted).items()}
             return
-        wanted = getattr(self.attack.options, "samples", None)
-        self.say(f"crafting {self.attack.search.name} on {wanted or 'all'} training samples")
+        wanted = self.attack.spec.options.crafting_samples
+        self.say(f"crafting {self.attack.spec.name} on {wanted or 'all'} training samples")
         self.attack.craft(self.attacked_model, self.training(wanted).all().to(self.device), seed=self.seed)
         if self.crafted is not None and self.attack.crafted is not None:
             self.crafted.parent.mkdir(exist_ok=True)
@@ -119,7 +118,7 @@ class Cell:
             )
 
     def samples(self, batch: Batch, attack: Attack | None = None) -> tuple[Samples, Goal | None]:
-        """Attack one batch and judge it. Without an attack the samples are judged as they are."""
+        """Attack one batch and judge it; without an attack, judge the clean samples."""
         attack = attack or self.attack
         extra: dict[str, Any] = {}
         if attack is None:
@@ -181,13 +180,13 @@ class Cell:
         return make_budget(budget, context)
 
     def answer(self, model: Model, x: Tensor, batch: Batch, purpose: str) -> Outputs:
-        """What a model says of these samples; `purpose` names the streams of models that draw at random."""
+        """The model's outputs for these samples; `purpose` names the streams of models that draw at
+        random."""
         with torch.no_grad(), evaluating(model):
             return decoded(model(x, batch.lengths, seeds.generators(self.seed, batch.ids, purpose)))
 
     def answers(self, samples: Samples) -> list[dict[str, Any]]:
-        """One row per sample: who it is, what the attacker wanted, what the model said, what the attack
-        cost."""
+        """One row per sample: its id and label, the target, the predictions, and the cost of the attack."""
         assert samples.clean is not None
         assert samples.adversarial is not None
         columns: dict[str, list[Any]] = {
@@ -208,7 +207,7 @@ class Cell:
         ]
 
     def rows(self, samples: Samples) -> list[dict[str, Any]]:
-        """The answers and every metric."""
+        """The rows of `answers` with every metric."""
         return [
             answer | measured
             for answer, measured in zip(self.answers(samples), measure(samples, self.metrics), strict=True)
@@ -221,19 +220,18 @@ class Cell:
         return [classes[i] if 0 <= i < len(classes) else str(i) for i in answers.tolist()]
 
     def rates(self, *names: str) -> list[Metric]:
-        """Metrics that a task cannot do without: as the experiment asks for them, else with their
-        defaults."""
+        """Metrics that a task needs, with the options of the experiment or else with their defaults."""
         own = {component.name: (component, options) for component, options in self.metrics}
         return [
             own.get(name) or applicable([name], self.data.kind, self.model.output, True)[0] for name in names
         ]
 
     def right(self, samples: Samples) -> Tensor:
-        """(B,) bool: the adversarial answer is still the truth."""
+        """(B,) bool: whether the prediction for the adversarial sample is right."""
         return _answered(samples, ~_different(samples.batch.y, samples.adversarial, samples))
 
     def moved(self, samples: Samples) -> Tensor:
-        """(B,) bool: the answer changed: fooling, as Moosavi-Dezfooli et al. 2017 count it."""
+        """(B,) bool: whether the prediction changed, the fooling of Moosavi-Dezfooli et al. 2017."""
         assert samples.clean is not None
         return _answered(samples, _different(predictions(samples.clean), samples.adversarial, samples))
 
@@ -245,7 +243,7 @@ def _answered(samples: Samples, values: Tensor) -> Tensor:
 
 
 def _different(expected: Tensor | list[str], outputs: Outputs | None, samples: Samples) -> Tensor:
-    """Where the answers are not what was expected; of texts only the words count."""
+    """(B,) bool: whether the predictions differ from the expected ones; of texts only the words count."""
     assert outputs is not None
     return different(
         comparable(expected, "words"), comparable(predictions(outputs), "words"), samples.batch.x.device
@@ -253,23 +251,24 @@ def _different(expected: Tensor | list[str], outputs: Outputs | None, samples: S
 
 
 def credit(goal: Goal, clean: Outputs, reached: Tensor) -> dict[str, list[bool]]:
-    """The columns `success` and `already` of samples for which the goal holds where `reached` says so."""
+    """The columns `success` and `already`; `reached` is whether the goal holds for the adversarial
+    samples."""
     already = goal.judged(clean)
     return {"success": credited(reached, already).tolist(), "already": already.tolist()}
 
 
 def languages(samples: Samples) -> dict[str, list[Any]]:
-    """Of a model that detects languages: which one it took each sample for, and the true one where the ids
-    begin with it ("it/...")."""
+    """Columns of a model that detects languages: the detected ones, and the true one if ids begin with it
+    ("it/...")."""
     known = getattr(samples.clean, "languages", None)
     if not known:
         return {}
-    spoken = [name.partition("/")[0] if "/" in name else "" for name in samples.batch.ids]
+    prefixes = [name.partition("/")[0] if "/" in name else "" for name in samples.batch.ids]
     true = (
-        {"language": [code if code in known else None for code in spoken]}
-        if any(code in known for code in spoken)
+        {"language": [code if code in known else None for code in prefixes]}
+        if any(code in known for code in prefixes)
         else {}
     )
-    pairs = (("clean_language", samples.clean), ("adversarial_language", samples.adversarial))
-    of = lambda outputs: [known[i] for i in outputs.language_logits.argmax(1).tolist()]
-    return true | {column: of(outputs) for column, outputs in pairs}
+    both = (("clean_language", samples.clean), ("adversarial_language", samples.adversarial))
+    detected = lambda outputs: [known[i] for i in outputs.language_logits.argmax(1).tolist()]
+    return true | {column: detected(outputs) for column, outputs in both}
