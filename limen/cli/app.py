@@ -9,7 +9,7 @@ import typer
 from limen import __version__
 from limen.cli.components import app as components_app
 from limen.cli.data import app as data_app
-from limen.cli.listen import app as listen_app
+from limen.cli.listen.app import app as listen_app
 from limen.cli.options import (
     Device,
     Exact,

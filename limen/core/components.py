@@ -44,6 +44,7 @@ KINDS: dict[str, Kind] = {
     "goals": Kind("goal", "limen.goals"),
     "budgets": Kind("budget", "limen.budgets"),
     "attacks": Kind("attack", "limen.attacks"),
+    "objectives": Kind("training objective", "limen.objectives"),
     "metrics": Kind("metric", "limen.metrics"),
     "tasks": Kind("task", "limen.tasks"),
     "degradations": Kind("axis", "limen.degradations", "study"),

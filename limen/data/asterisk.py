@@ -69,7 +69,13 @@ def asterisk(options: Asterisk) -> Dataset:
 
     keys = ordered(prompts, [identity for _, _, identity in prompts], options)
     return Dataset(
-        "asterisk", "clip", keys, load, rate_hz=options.rate_hz, skip_bad=options.bad_files == "skip"
+        "asterisk",
+        "clip",
+        keys,
+        load,
+        rate_hz=options.rate_hz,
+        skip_bad=options.bad_files == "skip",
+        truth="transcript",
     )
 
 

@@ -107,6 +107,7 @@ def transcripts(options: Transcripts) -> Dataset:
         load,
         rate_hz=options.rate_hz,
         skip_bad=options.bad_files == "skip",
+        truth="transcript",
     )
 
 

@@ -136,6 +136,7 @@ class CellFactory:
             stop=self.model(other.stop) if other and other.stop else None,
             stop_every=other.stop_every if other else 1,
             proxy=" + ".join(m["name"] for m in other.models) if other else planned.labels["net"],
+            net=spec["net"],
             open=self.model,
             data=data,
             attack=attack,

@@ -75,6 +75,11 @@ class Transfer(TaskOptions):
 def transfer(cell: Cell, options: Transfer) -> Outcome:
     if cell.attack is None:
         raise UserError("The task transfer needs an attack; leave null out of `attacks`.")
+    if cell.model.output not in MEASURED:
+        raise UserError(
+            f"The task transfer compares {' or '.join(MEASURED)} outputs, but this net gives a "
+            f"{cell.model.output}. Judge on a classifier or a recogniser."
+        )
     cell.craft()
     victims = {victim.name: cell.open(victim.model) for victim in options.victims} or {
         cell.proxy: cell.victim

@@ -9,7 +9,8 @@ from limen.listening import design
 from limen.listening.analysis.export import rows
 from limen.listening.design import StoredAnswer
 from limen.listening.server.answers import checked
-from limen.listening.server.store import Record, Store
+from limen.listening.server.store import Store
+from limen.listening.server.tables import Record
 from limen.listening.study import Study
 from limen.trials.base.screen import Screen
 

@@ -12,8 +12,8 @@ from test_check import study as study_file
 
 from limen.listening.analysis.analyse import analyse
 from limen.listening.checks.check import check_study
-from limen.listening.statistics import sampled_mean, sampled_share
 from limen.listening.statistics.crossed import Crossing
+from limen.listening.statistics.samples import sampled_mean, sampled_share
 from limen.listening.study import Study
 from limen.report.study.page import build_study, sentences
 from limen.report.study.tables import choices, preference, rated, thresholds, transcriptions

@@ -10,10 +10,10 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 import answering
+import httpx2
 import pytest
 from studies import JND, write
 from typer.testing import CliRunner
@@ -193,17 +193,17 @@ def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
     try:
         for _ in range(600):
             try:
-                page = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).read().decode()
+                page = httpx2.get(f"http://127.0.0.1:{port}/").text
                 break
-            except OSError:
+            except httpx2.TransportError:
                 assert server.poll() is None, "the server ended by itself"
                 time.sleep(0.1)
         assert "<html" in page
-        asked = urllib.request.Request(
+        progress = httpx2.get(
             f"http://127.0.0.1:{port}/api/admin/progress",
             headers={"Authorization": "Bearer open sesame, open"},
         )
-        assert json.load(urllib.request.urlopen(asked, timeout=5))["finished"] == 0
+        assert progress.json()["finished"] == 0
     finally:
         server.send_signal(signal.SIGINT)
         said = server.communicate(timeout=30)[0]

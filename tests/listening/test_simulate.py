@@ -15,7 +15,7 @@ from scipy import stats
 
 from limen.core.errors import UserError
 from limen.listening.server.app import app
-from limen.listening.server.guard import Limits
+from limen.listening.server.limits import Limits
 from limen.listening.server.store import Store
 from limen.listening.simulation.simulate import Hearing, Simulated, at_random, respond, simulate
 from limen.perception.psychometric import probability
@@ -220,13 +220,13 @@ def test_over_http_all_come_at_once_and_every_acknowledged_answer_is_in_the_data
         people = simulate(study, 6, url=url, informed=informed, think_s=(0.0, 0.05))
     store = Store(tmp_path / "s" / "small.db")
     rows = {(r["attempt"], r["position"]) for r in store.answers()}
-    told = {(a["attempt"], a["position"]) for p in people for a in p.visit.acknowledged}
+    told = {(a["attempt"], a["position"]) for p in people for a in p.participation.acknowledged}
     assert told == rows
     assert len(told) == sum(p.answers for p in people)
     assert store.progress()["finished"] == 6
-    assert len({p.visit.code for p in people}) == 1
-    assert all(p.visit.code for p in people)
-    assert all(len(p.visit.latency_s) == p.answers for p in people)
+    assert len({p.participation.code for p in people}) == 1
+    assert all(p.participation.code for p in people)
+    assert all(len(p.participation.latency_s) == p.answers for p in people)
     if informed:
         assert all(p.thresholds for p in people)
         checks = [r["correct"] for r in store.answers() if r["role"] == "check"]

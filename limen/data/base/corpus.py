@@ -22,7 +22,7 @@ from torch import Tensor
 
 from limen.audio.codecs import quantise
 from limen.audio.resample import resample
-from limen.core.types import Sample
+from limen.core.types import Sample, TruthKind
 from limen.data.base.dataset import DataOptions, Dataset, ordered
 from limen.data.base.voices import RATE_HZ
 from limen.data.fetch.cache import cache_folder
@@ -67,7 +67,8 @@ def corpus(
     def load(key: Key) -> Sample:
         return Sample(ids[key], waveform(clips.get(key), options.rate_hz), truth(key))
 
-    return Dataset(name, "clip", keys, load, classes, options.rate_hz, shape)
+    kind_of_truth: TruthKind = "class" if classes else "transcript"
+    return Dataset(name, "clip", keys, load, classes, options.rate_hz, shape, truth=kind_of_truth)
 
 
 def waveform(samples: np.ndarray, rate_hz: int) -> Tensor:

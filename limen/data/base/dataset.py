@@ -10,7 +10,7 @@ from pydantic import Field
 from limen.core import seeds
 from limen.core.errors import UserError
 from limen.core.options import Options
-from limen.core.types import Batch, Kind, Sample, collate
+from limen.core.types import Batch, Kind, Sample, TruthKind, collate
 
 
 class DataOptions(Options):
@@ -36,21 +36,28 @@ class FileOptions(DataOptions):
 
 @dataclass
 class Dataset:
-    """Samples by number. `load(key)` reads the sample with this key; nothing is read before that."""
+    """Samples by number. `load(key)` reads the sample with this key; no sample is read before it is
+    needed."""
 
     name: str
     kind: Kind
     keys: Sequence[Any]
-    """One key per sample, of a type that `load` takes."""
+    """One key per sample; only `load` interprets them."""
     load: Callable[[Any], Sample]
     classes: list[str] | None = None
-    """Names of the classes; None if the truth is a transcript."""
+    """Names of the classes, if the truth is a class."""
     rate_hz: int | None = None
     shape: tuple[int, ...] | None = None
     """Shape of one sample if all have the same."""
+    truth: TruthKind = "class"
+    """What is known of a sample: its class, its transcript, or a signal."""
     skip_bad: bool = False
     skipped: list[str] = field(default_factory=list)
     """Files left out, each with the reason."""
+
+    def __post_init__(self) -> None:
+        if (self.classes is None) == (self.truth == "class"):
+            raise ValueError(f"{self.name}: classes are named if and only if the truth is a class")
 
     def __len__(self) -> int:
         return len(self.keys)

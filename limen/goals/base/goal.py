@@ -16,6 +16,7 @@ from limen.core.types import (
     EnsembleOutputs,
     Outputs,
     Transcripts,
+    Values,
     answers_of,
     predictions,
     refused_by,
@@ -167,8 +168,17 @@ class GoalContext:
 
 
 def members(outputs: Outputs) -> Sequence[Tensor | Transcripts]:
+    """The outputs of each attacked model."""
     answers = answers_of(outputs)
-    return answers.members if isinstance(answers, EnsembleOutputs) else [answers]
+    single: list[Tensor | Transcripts] = []
+    for one in answers.members if isinstance(answers, EnsembleOutputs) else [answers]:
+        if isinstance(one, Values):
+            raise UserError(
+                f"Goals are about classes and transcripts, but this model gives a {one.output}. Attack a "
+                "classifier or a recogniser."
+            )
+        single.append(one)
+    return single
 
 
 def _across(

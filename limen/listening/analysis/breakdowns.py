@@ -7,7 +7,7 @@ from typing import Any
 
 from limen.listening.analysis.columns import factor_columns
 from limen.listening.analysis.result_types import Estimate, Where
-from limen.listening.statistics import SampledMean, SampledShare, sampled_mean, sampled_share
+from limen.listening.statistics.samples import SampledMean, SampledShare, sampled_mean, sampled_share
 from limen.listening.study import Hypothesis, Study
 
 Row = Mapping[str, Any]

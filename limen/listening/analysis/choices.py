@@ -19,16 +19,12 @@ from limen.listening.analysis.result_types import (
     Sure,
     Where,
 )
-from limen.listening.statistics import (
-    Hearers,
-    equivalence,
-    hearers,
-    krippendorff_alpha,
-    mixed_logistic,
-    proportion,
-    sampled_share,
-    sensitivity,
-)
+from limen.listening.statistics.agreement import krippendorff_alpha
+from limen.listening.statistics.detection import sensitivity
+from limen.listening.statistics.hearers import Hearers, hearers
+from limen.listening.statistics.mixed_models import mixed_logistic
+from limen.listening.statistics.proportions import equivalence, proportion
+from limen.listening.statistics.samples import sampled_share
 from limen.listening.study import Study
 
 Row = Mapping[str, Any]

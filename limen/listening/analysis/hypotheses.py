@@ -16,9 +16,11 @@ from limen.listening.analysis.ratings import compare, contrast
 from limen.listening.analysis.result_types import Estimate, Rated, Where
 from limen.listening.analysis.results import HypothesisResult
 from limen.listening.analysis.words import rivals
-from limen.listening.statistics import compare_ratings, equivalence, holm, proportion, sampled_share
 from limen.listening.statistics.hearers import Hearers
 from limen.listening.statistics.power import power_detect, power_equivalence
+from limen.listening.statistics.proportions import equivalence, holm, proportion
+from limen.listening.statistics.ratings import compare_ratings
+from limen.listening.statistics.samples import sampled_share
 from limen.listening.study import Hypothesis, Study
 
 Row = Mapping[str, Any]

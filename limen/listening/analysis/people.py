@@ -8,14 +8,14 @@ from typing import Any
 from limen.listening import design
 from limen.listening.analysis.columns import PEOPLE, people_columns, questions
 from limen.listening.analysis.export import rows
-from limen.listening.server.keys import Keys
+from limen.listening.server.identifiers import Identifiers
 from limen.listening.server.store import Store
 from limen.listening.study import Study
 
 
 def people(store: Store, study: Study) -> list[dict[str, Any]]:
     """One row for each listener, with the columns of `people_columns`."""
-    answers, listeners, keys = store.answers(), store.listeners(), Keys(store.secret, study)
+    answers, listeners, identifiers = store.answers(), store.listeners(), Identifiers(store.secret, study)
     excluded = {row["listener"]: row for row in rows(answers, listeners, study)}
     recruited = {row["listener"]: row["data"] for row in store.recruits()}
     told: dict[int, list[Mapping[str, Any]]] = {}
@@ -35,7 +35,7 @@ def people(store: Store, study: Study) -> list[dict[str, Any]]:
         row |= {
             "listener": who,
             "answers": given.get(who, 0),
-            "code": keys.code(who) if done and not person["erased"] else None,
+            "code": identifiers.completion_code(who) if done and not person["erased"] else None,
             "minutes": round((done - person["started_at"]) / 60, 2) if done else None,
         }
         row |= {name: excluded[who][name] for name in ("excluded", "reason") if who in excluded}

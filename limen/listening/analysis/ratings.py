@@ -13,15 +13,10 @@ from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.listening.analysis.breakdowns import cells, estimate, mean_of, share_of, split_by, units
 from limen.listening.analysis.result_types import Comparison, Estimate, Rated, Ratings, Where
-from limen.listening.statistics import (
-    SampledMean,
-    compare_ratings,
-    holm,
-    krippendorff_alpha,
-    mushra,
-    mushra_rejected,
-    sampled_mean,
-)
+from limen.listening.statistics.agreement import krippendorff_alpha
+from limen.listening.statistics.proportions import holm
+from limen.listening.statistics.ratings import compare_ratings, mushra, mushra_rejected
+from limen.listening.statistics.samples import SampledMean, sampled_mean
 from limen.listening.study import Study
 
 Row = Mapping[str, Any]

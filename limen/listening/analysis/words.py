@@ -16,7 +16,9 @@ from limen.listening.analysis.result_types import (
     Transcriptions,
     Where,
 )
-from limen.listening.statistics import bradley_terry, proportion, sampled_share
+from limen.listening.statistics.proportions import proportion
+from limen.listening.statistics.samples import sampled_share
+from limen.listening.statistics.scaling import bradley_terry
 from limen.listening.study import Study
 
 Row = Mapping[str, Any]

@@ -14,13 +14,13 @@ from typing import Literal
 from limen.core.errors import UserError
 from limen.listening.analysis.breakdowns import key_of
 from limen.listening.design import screens
-from limen.listening.statistics import (
+from limen.listening.statistics.assumptions import FEW_ITEMS
+from limen.listening.statistics.power import (
     Plan,
     listeners_for_equivalence,
     listeners_for_shift,
     listeners_to_detect,
 )
-from limen.listening.statistics.assumptions import FEW_ITEMS
 from limen.listening.study import Hypothesis, Study, clips_of
 from limen.trials.base.screen import Screen
 

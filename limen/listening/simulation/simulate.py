@@ -26,10 +26,11 @@ from pydantic import Field
 from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.seeds import number
+from limen.listening.server.answering import store_answer
 from limen.listening.server.sessions import Sessions
 from limen.listening.server.storage_failures import database_errors
 from limen.listening.server.store import Store
-from limen.listening.simulation.load_client import Pace, Visit, visit
+from limen.listening.simulation.load_client import Participation, Timing, take_study
 from limen.listening.stimuli import digest, length_s
 from limen.listening.study import read_study
 from limen.trials.base.screen import Screen, Sound, Widget
@@ -78,7 +79,7 @@ class Simulated:
     thresholds: dict[str, float] = field(default_factory=dict)
     """Own threshold on each axis that was played."""
     answers: int = 0
-    visit: Visit | None = None
+    participation: Participation | None = None
     """What was seen over HTTP."""
 
     def threshold(self, axis: str) -> float:
@@ -100,29 +101,29 @@ def simulate(
     cache: Path | None = None,
     audio: bool = True,
     informed: bool = True,
-    arrive_s: float = 0.0,
+    ramp_up_s: float = 0.0,
     think_s: tuple[float, float] = (0.0, 0.0),
 ) -> list[Simulated]:
     """Takes the study with so many listeners.
 
     Without `url` in this process, into a database of their own (simulated.db, or `database_url`). With `url`
-    over HTTP: all come within `arrive_s` seconds and think for a time within `think_s` before each answer;
+    over HTTP: all come within `ramp_up_s` seconds and think for a time within `think_s` before each answer;
     `informed` listeners hear by the models, for which the server's database (NAME.db, or `database_url`) must
     be readable here; others answer at random. `audio`: sounds are fetched and proved to be played.
     """
     study_path = Path(study_path)
-    study, hearing, pace = read_study(study_path), hearing or Hearing(), Pace(arrive_s, think_s, audio)
+    study, hearing, timing = read_study(study_path), hearing or Hearing(), Timing(ramp_up_s, think_s, audio)
     if url and not informed:
-        visits = asyncio.run(_all_visits(url, listeners, seed, pace, None, hearing))
+        visits = asyncio.run(_all_visits(url, listeners, seed, timing, None, hearing))
         return [
-            Simulated(0, "", k, seed, hearing, answers=len(v.acknowledged), visit=v)
+            Simulated(0, "", k, seed, hearing, answers=len(v.acknowledged), participation=v)
             for k, (v, _) in enumerate(visits)
         ]
     where = database_url or (study_path.parent / f"{study.name}.db" if url else answers_of(study_path))
     with _whole(answers_of(study_path)), database_errors(where), closing(Store(where)) as store:
         sessions = Sessions(study, study_path.parent, store, cache)
         if url:
-            known = asyncio.run(_all_visits(url, listeners, seed, pace, sessions, hearing))
+            known = asyncio.run(_all_visits(url, listeners, seed, timing, sessions, hearing))
             return [person for _, person in known if person is not None]
         keys = [sessions.begin({"participant": f"simulated {seed} {k}"}) for k in range(listeners)]
         people = [_person(sessions, key, seed, hearing) for key in keys]
@@ -185,8 +186,8 @@ def _person(sessions: Sessions, key: str, seed: int, hearing: Hearing) -> Simula
 
 def _take(sessions: Sessions, person: Simulated, key: str, audio: bool) -> None:
     """From the first screen to the last, in this process."""
-    while (place := sessions.find(key).place) is not None:
-        position, screen, shown = place.position, place.screen, place.shown
+    while (current := sessions.find(key).current) is not None:
+        position, screen, shown = current.position, current.screen, current.public
         playback = [
             _played(sound["label"], sessions.audio(key, sound["url"].rpartition("/")[2]))
             for sound in shown["sounds"]
@@ -194,7 +195,8 @@ def _take(sessions: Sessions, person: Simulated, key: str, audio: bool) -> None:
         ]
         chance = random.Random(number(person.seed, position))
         answer = respond(person, screen, chance)
-        sessions.answer(
+        store_answer(
+            sessions,
             key,
             shown["id"],
             f"{person.seed}-{position}",
@@ -215,25 +217,27 @@ def _time_s(hearing: Hearing, chance: random.Random) -> float:
 
 
 async def _all_visits(
-    url: str, listeners: int, seed: int, pace: Pace, sessions: Sessions | None, hearing: Hearing
-) -> list[tuple[Visit, Simulated | None]]:
+    url: str, listeners: int, seed: int, timing: Timing, sessions: Sessions | None, hearing: Hearing
+) -> list[tuple[Participation, Simulated | None]]:
     people: dict[int, Simulated] = {}
 
-    async def answer(visitor: Visit, shown: Mapping[str, Any]) -> dict[str, Any]:
-        chance = random.Random(number(seed, "visit", visitor.number, len(visitor.acknowledged)))
+    async def answer(listener: Participation, shown: Mapping[str, Any]) -> dict[str, Any]:
+        chance = random.Random(number(seed, "visit", listener.number, len(listener.acknowledged)))
         if sessions is None:
             return at_random(shown, chance)
-        session = await asyncio.to_thread(sessions.find, visitor.key, True)
-        if visitor.number not in people:
-            people[visitor.number] = _person(sessions, visitor.key, seed, hearing)
-        assert session.place is not None
-        people[visitor.number].answers += 1
-        return respond(people[visitor.number], session.place.screen, chance)
+        session = await asyncio.to_thread(sessions.find, listener.key, True)
+        if listener.number not in people:
+            people[listener.number] = _person(sessions, listener.key, seed, hearing)
+        assert session.current is not None
+        people[listener.number].answers += 1
+        return respond(people[listener.number], session.current.screen, chance)
 
     chances = [random.Random(number(seed, "pace", k)) for k in range(listeners)]
-    visits = await asyncio.gather(*(visit(url, Visit(k), answer, chances[k], pace) for k in range(listeners)))
+    visits = await asyncio.gather(
+        *(take_study(url, Participation(k), answer, chances[k], timing) for k in range(listeners))
+    )
     for k, person in people.items():
-        person.visit = visits[k]
+        person.participation = visits[k]
     return [(v, people.get(v.number)) for v in visits]
 
 
