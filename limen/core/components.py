@@ -33,8 +33,9 @@ class Kind:
     singular: str
     package: str
     """Import path of the folder that holds one file per component."""
-    used_in: Literal["experiment", "study", "report"] = "experiment"
-    """The file whose entries name components of this kind; `report` if no file names them."""
+    used_in: Literal["experiment", "study", "report", "command"] = "experiment"
+    """The kind of file whose entries name components of this kind. Sections of the report are all used;
+    engines are named on the command line."""
 
 
 KINDS: dict[str, Kind] = {
@@ -47,6 +48,7 @@ KINDS: dict[str, Kind] = {
     "objectives": Kind("training objective", "limen.objectives"),
     "metrics": Kind("metric", "limen.metrics"),
     "tasks": Kind("task", "limen.tasks"),
+    "engines": Kind("engine", "limen.experiments.engines", "command"),
     "degradations": Kind("axis", "limen.degradations", "study"),
     "trials": Kind("trial type", "limen.trials", "study"),
 }
