@@ -17,7 +17,7 @@ def equal_noise(batch: Batch, x_adv: Tensor, streams: Sequence[torch.Generator],
     """x + s n, clipped to the range and stored, with the s per sample for which ||change||_2 is that of
     x_adv.
 
-    Clipping and rounding change the norm, so s is size by iterating s <- s * wanted / size: size / s
+    Clipping and rounding change the norm, so s is determined by iterating s <- s * wanted / size: size / s
     decreases in s, and rounding steps are small in comparison. If the largest change that the range allows is
     too small, the result is the largest.
     """
