@@ -128,8 +128,8 @@ def _folder_lines(folder: Path, options: Transcripts) -> tuple[list[Line], bool]
     for table in files_below(top, (".txt",)):
         if table.name.endswith(".trans.txt"):
             for row in read_text(table).splitlines():
-                name, _, text = row.strip().partition(" ")
-                texts[table.parent / name] = (text, str(table))
+                name, _, spoken = row.strip().partition(" ")
+                texts[table.parent / name] = (spoken, str(table))
         else:
             texts[table.with_suffix("")] = (read_text(table), str(table))
     lines = []
