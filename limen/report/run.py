@@ -243,8 +243,8 @@ def _read_cell(folder: Path) -> CellResult:
     for name in DECLARED:
         if name not in meta:
             raise UserError(
-                f"{folder / 'cell.json'} has no {name}: the run folder is from an older version of Limen. Run "
-                "the experiment again, into another folder."
+                f"{folder / 'cell.json'} has no {name}: the run folder is from an older version of Limen. "
+                "Run the experiment again, into another folder."
             )
     path = folder / "examples.json"
     examples = read_json(path, list) if path.is_file() else []

@@ -149,7 +149,7 @@ def test_simulated_answers_are_exported_analysed_and_shown(name, tmp_path):
             for sentence in section.sentences
         )
         assert section.tables
-        assert all(len(row) == len(t["headings"]) for t in section.tables for row in t["rows"])
+        assert all(len(row.cells) == len(t.headings) for t in section.tables for row in t.rows)
     text = build_study(results, table, tmp_path / "r.html").read_text(encoding="utf-8")
     assert f"<h2>{title_of(name)}</h2>" in text
     # every declared hypothesis has a test, but for a difference between conditions that one step does not have

@@ -3,9 +3,10 @@
 from typing import Any
 
 from limen.listening.analysis.results import Results
+from limen.report.blocks import Table, plain_table
 from limen.report.formatting import DASH, fmt, many
 from limen.report.study import sentences as words
-from limen.report.study.tables import Table, p_cell, table
+from limen.report.study.tables import p_cell
 from limen.trials.base.trial import title_of
 
 
@@ -48,8 +49,10 @@ def excluded(results: Results) -> dict[str, Any]:
     )
     return {
         "caption": caption,
-        "rules": table("Rules", [("Order", ""), ("Rule", ""), ("Listeners excluded", "")], rules, names=2),
-        "people": table(
+        "rules": plain_table(
+            "Rules", [("Order", ""), ("Rule", ""), ("Listeners excluded", "")], rules, names=2
+        ),
+        "people": plain_table(
             "Excluded listeners",
             [("Listener", ""), ("Group", ""), ("Rule", ""), ("Evidence", "")],
             people,
@@ -68,7 +71,7 @@ def times(results: Results) -> Table:
         ]
         for t in results.times
     ]
-    return table(
+    return plain_table(
         "Time per answer, seconds", [("Trial", ""), ("n", ""), ("Median", ""), ("Quartiles", "")], rows
     )
 
@@ -80,7 +83,7 @@ def implausible(results: Results) -> Table:
         if p.implausible
     ]
     headings = [("Listener", ""), ("Group", ""), ("Evidence", ""), ("Excluded", "")]
-    return table(
+    return plain_table(
         "Implausible answers",
         headings,
         rows,
@@ -115,4 +118,4 @@ def people(results: Results) -> Table:
         ("Implausible", "right although others guess, in less time than the sounds last"),
         ("Excluded", ""),
     ]
-    return table("Every listener", headings, rows, "Listeners are anonymous numbers.", names=2)
+    return plain_table("Every listener", headings, rows, "Listeners are anonymous numbers.", names=2)

@@ -8,8 +8,7 @@ from typing import Any
 
 from limen.listening.analysis.result_types import TrialResult
 from limen.listening.analysis.results import Results
-from limen.report.blocks import Figure
-from limen.report.study.tables import Table
+from limen.report.blocks import Figure, Table
 from limen.trials.base.findings import Row
 from limen.trials.base.trial import title_of
 

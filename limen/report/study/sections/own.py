@@ -5,12 +5,12 @@ from typing import Any
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Own
-from limen.report.blocks import Figure
+from limen.report.blocks import Figure, Table, plain_table
 from limen.report.formatting import fmt
 from limen.report.study.charts import point
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import number_interval, percent_interval
-from limen.report.study.tables import Table, scope, table
+from limen.report.study.tables import scope
 from limen.report.svg.bars import Points, interval_plot
 from limen.trials.base.findings import Estimate, FindingsChart, FindingsTable
 
@@ -41,7 +41,7 @@ def _figure(chart: FindingsChart, title: str) -> Figure:
 
 def _table(one: FindingsTable) -> Table:
     rows = [[_cell(value, one.percent) for value in row] for row in one.rows]
-    return table(one.title, [(heading, "") for heading in one.headings], rows, one.caption)
+    return plain_table(one.title, [(heading, "") for heading in one.headings], rows, one.caption)
 
 
 def _cell(value: Any, percent: bool) -> Any:

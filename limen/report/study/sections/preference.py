@@ -3,13 +3,13 @@
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Preference
-from limen.report.blocks import Figure
+from limen.report.blocks import Figure, Table, plain_table
 from limen.report.formatting import fmt
 from limen.report.study.charts import point
 from limen.report.study.methods import INDEPENDENT
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import number_interval, p_text, percent_interval
-from limen.report.study.tables import Table, p_cell, scope, table
+from limen.report.study.tables import p_cell, scope
 from limen.report.svg.bars import Points, interval_plot
 
 METHODS = {
@@ -89,7 +89,7 @@ def _tables(result: Preference) -> list[Table]:
     ]
     estimates = [(f"{p.first} against {p.second}", p.share) for p in result.pairs]
     caption = f"Shares are those of the answers without ties. {scope(estimates)}"
-    out = [table("Pairs", headings, rows, caption)]
+    out = [plain_table("Pairs", headings, rows, caption)]
     if result.worth:
         worth = [[name, number_interval(e, "2f")] for name, e in result.worth]
         caption = (
@@ -97,5 +97,5 @@ def _tables(result: Preference) -> list[Table]:
             "but only for these items."
         )
         headings = [("Condition", ""), ("Log worth", "95 % interval")]
-        out.append(table("Bradley-Terry scale", headings, worth, caption))
+        out.append(plain_table("Bradley-Terry scale", headings, worth, caption))
     return out

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Comparison, Rated
-from limen.report.blocks import Figure
+from limen.report.blocks import Figure, Table, plain_table
 from limen.report.formatting import DASH, THIN, fmt, listed
 from limen.report.study.charts import keys_of
 from limen.report.study.methods import AGREEMENT, INDEPENDENT
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import agreement, number_interval, p_text, percent_interval
-from limen.report.study.tables import Table, p_cell, scope, table, where_cells
+from limen.report.study.tables import p_cell, scope, where_cells
 from limen.report.svg.bars import stacked_bars, tones
 from limen.trials.base.findings import Estimate
 
@@ -86,7 +86,7 @@ def rating_tables(result: Rated) -> list[Table]:
         for r in result.ratings
     ]
     caption = scope([(str(r.where), r.mean) for r in result.ratings], "Intervals")
-    out = [table("Ratings", headings, rows, caption, names=2)]
+    out = [plain_table("Ratings", headings, rows, caption, names=2)]
     return [*out, _comparisons(result)] if result.comparisons else out
 
 
@@ -113,7 +113,7 @@ def _comparisons(result: Rated) -> Table:
         ("p if answers were independent" if result.levels else "p for these items", ""),
         ("Test of that p", ""),
     ]
-    return table("Comparison of conditions", headings, rows, _comparisons_caption(result), names=2)
+    return plain_table("Comparison of conditions", headings, rows, _comparisons_caption(result), names=2)
 
 
 def _comparisons_caption(result: Rated) -> str:
