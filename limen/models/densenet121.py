@@ -3,16 +3,15 @@
 Huang et al. 2017, https://arxiv.org/abs/1608.06993: each layer sees all feature maps before it in its block.
 """
 
-import re
 from collections import OrderedDict
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from limen.models.base.imagenet import ImageNetOptions, imagenet
-from limen.models.base.model import Model, class_names
+from limen.models.base.model import Model, PublishedNames, class_names
 
 Layers = Annotated[int, Field(ge=1, le=1000)]
 
@@ -46,7 +45,12 @@ class DenseLayer(nn.Module):
         return torch.cat([x, self.dropout(new)], 1)
 
 
-class DenseNet(nn.Module):
+class DenseNet(PublishedNames):
+    # published files still use "denselayer1.norm.1.weight" for torchvision's "denselayer1.norm1.weight"
+    renamed: ClassVar[tuple[tuple[str, str], ...]] = (
+        (r"(denselayer\d+\.(?:norm|conv))\.([12])\.", r"\1\2."),
+    )
+
     def __init__(self, options: Densenet121, classes: int):
         super().__init__()
         channels = options.num_init_features
@@ -76,12 +80,6 @@ class DenseNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.features(x).relu().mean((2, 3)))
-
-    @staticmethod
-    def rename(name: str) -> str:
-        """Published files still say "denselayer1.norm.1.weight" for what torchvision now calls
-        "denselayer1.norm1.weight"."""
-        return re.sub(r"(denselayer\d+\.(?:norm|conv))\.([12])\.", r"\1\2.", name)
 
 
 def densenet121(options: Densenet121) -> Model:

@@ -39,6 +39,9 @@ class SpeakerEncoder(ModelOptions):
     enrolled: str
     """Folder with one folder of clips per speaker; the folders' names are the classes."""
 
+    def fetched(self) -> dict[str, Tensor]:
+        return read_state(fetched_folder("speaker_encoder") / "pretrained.pt")
+
 
 class VoiceEncoder(nn.Module):
     """Waveforms -> (B, 256) embeddings of length 1; names and shapes as in Resemblyzer's file."""
@@ -136,10 +139,6 @@ class Speakers(Model):
         lengths = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
         cosine = self.network(x, lengths) @ self.centres.to(x).T
         return self.network.similarity_weight * cosine + self.network.similarity_bias
-
-
-def fetched(options: SpeakerEncoder) -> dict[str, Tensor]:
-    return read_state(fetched_folder("speaker_encoder") / "pretrained.pt")
 
 
 def speaker_encoder(options: SpeakerEncoder) -> Model:

@@ -267,7 +267,7 @@ def test_classes_that_do_not_fit_are_refused_before_the_first_cell(at, pictures,
         ]
         other = {**small, "model_params": {"num_classes": 8, **shape}}
         content["tasks"][0]["attacks"] = [{**FGSM, "specific_models": [other]}]
-        message = "tells 8 classes apart, but the net six tells 6"
+        message = "has 8 classes, but the net six has 6"
     with pytest.raises(UserError, match=message):
         at(content, out=Path("mine"))
     assert not Path("mine").exists()

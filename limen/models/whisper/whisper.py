@@ -79,6 +79,12 @@ class Whisper(ModelOptions):
     """The fast path keeps one of so many positions of the silence after that, and lets each count for as
     many."""
 
+    def fetched(self) -> dict[str, Tensor]:
+        folder = fetched_folder(f"whisper-{self.size}")
+        if self.size == "base":
+            return ctranslate2_state([folder / "model.bin.part1", folder / "model.bin.part2"])
+        return read_state(folder / "tiny.en.pt")
+
 
 class WhisperModel(Model):
     """Waveforms -> `WhisperTranscripts`. Sound fills up to 30 s with silence, as in training; `shortened`
@@ -172,13 +178,6 @@ def positions(samples: int, tail: int, thin: int, total: int) -> tuple[Tensor, T
     far = torch.tensor(range(near + (thin - 1) // 2, total, thin), dtype=torch.long)
     weights = torch.cat((torch.ones(near), torch.full((len(far),), (total - near) / max(len(far), 1))))
     return torch.cat((torch.arange(near), far)), weights
-
-
-def fetched(options: Whisper) -> dict[str, Tensor]:
-    folder = fetched_folder(f"whisper-{options.size}")
-    if options.size == "base":
-        return ctranslate2_state([folder / "model.bin.part1", folder / "model.bin.part2"])
-    return read_state(folder / "tiny.en.pt")
 
 
 def whisper(options: Whisper) -> Model:
