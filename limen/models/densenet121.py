@@ -4,7 +4,7 @@ Huang et al. 2017, https://arxiv.org/abs/1608.06993: each layer sees all feature
 """
 
 from collections import OrderedDict
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -17,6 +17,12 @@ Layers = Annotated[int, Field(ge=1, le=1000)]
 
 
 class Densenet121(ImageNetOptions):
+    small: ClassVar[dict[str, Any] | None] = {
+        "growth_rate": 8,
+        "block_config": [1, 1, 1, 1],
+        "num_init_features": 8,
+    }
+
     growth_rate: int = Field(default=32, ge=1, le=65_536)
     """Feature maps that each layer adds."""
     block_config: tuple[Layers, Layers, Layers, Layers] = (6, 12, 24, 16)

@@ -34,6 +34,7 @@ LEVEL_DB, MOST_GAIN_DB = -30.0, 50.0
 
 
 class SpeakerEncoder(ModelOptions):
+    small: ClassVar[dict[str, Any] | None] = None
     example: ClassVar[dict[str, Any]] = {"enrolled": "speakers"}
 
     enrolled: str

@@ -36,6 +36,10 @@ class ModelOptions(Options):
     init_seed: int = 0
     """Seed of the random weights."""
 
+    small: ClassVar[dict[str, Any] | None] = {}
+    """Options of a small version, with which contract tests try the model; None if it needs files, or has no
+    small version."""
+
     def fetched(self) -> dict[str, Tensor] | None:
         """The state dict that "zoo" means for a model whose weights are published elsewhere and were fetched
         with `limen data get`; None if its weights are shipped."""

@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -42,6 +42,8 @@ STEP = 2 * HOP
 
 
 class Whisper(ModelOptions):
+    small: ClassVar[dict[str, Any] | None] = None
+
     size: Literal[
         "tiny",
         "tiny.en",
