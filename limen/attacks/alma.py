@@ -26,13 +26,13 @@ Median L2 at 100 steps on 64 digits and two small networks (standard, adversaria
 and 7.48.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     BALLS,
@@ -52,6 +52,16 @@ STEPS = {"l1": 2.0, "l2": 2.0, "linf": 0.3}
 
 class ALMA(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        options={
+            "linf": {"norm": "linf", "steps": 300},
+            "l2": {"norm": "l2", "steps": 300},
+            "l1": {"norm": "l1", "steps": 300},
+        }
+    )
+    quick: ClassVar[dict[str, Any]] = {"steps": 6}
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"norm": "l1"}, {"norm": "linf"})
 
     norm: Literal["l1", "l2", "linf"] = "l2"
     """Norm of the change that is kept small."""

@@ -19,7 +19,7 @@ gradient is zero there, the first step leads to a random point.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -35,6 +35,10 @@ from limen.core.types import Outputs
 
 
 class APGD(AttackOptions):
+    compares_logits: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {"steps": 6, "restarts": 2}
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"loss": "dlr"}, {"loss": "dlr", "targets": 3})
+
     loss: Literal["soft", "ce", "dlr"] = "soft"
     """The margin with a softened gradient (of a goal that is not about one class: its own loss); the
     cross-entropy (of any goal: its own loss); or the difference of logits ratio, which `soft` takes too

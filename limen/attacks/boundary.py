@@ -11,13 +11,13 @@ move a little after every look instead of by a half after a hundred. A sample fo
 goal, as is common of targets, comes back unchanged.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.decision import distance, on_boundary
 from limen.budgets.families.balls import expand
@@ -34,6 +34,9 @@ SPHERE_RATE, TOWARDS_RATE = 0.5, 0.15
 class Boundary(AttackOptions):
     minimal: ClassVar[bool] = True
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     queries: int = Field(default=5000, ge=1)
     """Most looks at the model's decision, of each sample."""

@@ -8,7 +8,7 @@ models whose gradients mislead.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import AfterValidator, Field
@@ -44,6 +44,14 @@ def _checked(spec: Spec) -> Spec:
 
 
 class Cascade(AttackOptions):
+    compares_logits: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {
+        "attacks": [{"name": "fgsm"}, {"name": "apgd", "steps": 4}, {"name": "square", "queries": 6}]
+    }
+    variants: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"attacks": [{"name": "pgd", "steps": 3}, {"name": "apgd", "loss": "dlr", "steps": 20}]},
+    )
+
     attacks: list[Annotated[Spec, AfterValidator(_checked)]] = Field(
         min_length=1,
         default=[

@@ -22,13 +22,13 @@ and that of Olivier 2023, appendix D.2.2,
         steps: 10000}
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.speech_search import Best, Steps, stored
 from limen.budgets.families.balls import LinfBall, expand, length
@@ -37,6 +37,9 @@ from limen.perception.masking import STEP
 
 class CW(AttackOptions):
     minimal: ClassVar[bool] = True
+    # its own radius bounds the largest change of a sample
+    promise: ClassVar[LinearPromise] = LinearPromise(norms=("linf",))
+    quick: ClassVar[dict[str, Any]] = {"steps": 12, "learning_rate": 0.1}
 
     steps: int = Field(default=500, ge=1)
     """Gradient steps."""

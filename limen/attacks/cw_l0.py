@@ -18,13 +18,13 @@ adversarially. With a budget, a sample leaves once it is inside.
 """
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Adam, inside, way
 from limen.attacks.shared.smallest_change import clear_margin, first_look, room, sizes
@@ -36,6 +36,10 @@ MOST = 1e6
 
 class CWL0(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    # its own exact problem is in tests/attacks/test_minimal_classic.py
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"steps": 20, "patience": 2}
 
     steps: int = Field(default=300, ge=2)
     """Most gradients of one sample, the first at the clean one."""

@@ -19,13 +19,13 @@ projection, because tanh freezes values at an end of it. With a budget, a sample
 """
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Adam, inside
 from limen.attacks.shared.smallest_change import first_look, room, shares, sizes, smooth_margin, temperatures
@@ -37,6 +37,9 @@ GROWTH = 1.1
 
 class CWLinf(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(norms=("linf",))
+    quick: ClassVar[dict[str, Any]] = {"steps": 12, "patience": 2}
 
     steps: int = Field(default=150, ge=2)
     """Most gradients of one sample, the first at the clean one."""

@@ -28,7 +28,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.hyperplane import onto_hyperplane
 from limen.attacks.shared.smallest_change import (
@@ -47,6 +47,10 @@ LITTLE = 0.01
 
 class DeepFool(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        norms=("l2", "linf"), options={"l2": {"norm": "l2"}, "linf": {"norm": "linf"}}
+    )
 
     norm: Literal["l2", "linf"] = "l2"
     """Norm of the change that is kept small."""

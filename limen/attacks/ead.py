@@ -16,13 +16,13 @@ where the last one ended; y^k, whose gradient is taken, is what is judged. With 
 it is inside.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Weights, inside
 from limen.attacks.shared.smallest_change import annealed, clear_margin, first_look, shares, sizes
@@ -31,6 +31,11 @@ from limen.budgets.families.balls import expand
 
 class EAD(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        norms=("l1",), options={"l1": {"decision": "l1", "beta": 20.0, "steps": 100}}
+    )
+    quick: ClassVar[dict[str, Any]] = {"steps": 4, "search_steps": 3}
 
     beta: float = Field(default=2.0, ge=0)
     """Weight of the L1 norm beside the squared L2 norm; 0 leaves the latter alone."""

@@ -17,7 +17,7 @@ the one at the latter; there is no final search. With a budget, a sample leaves 
 `give_up` also when it is far from it.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -41,6 +41,9 @@ from limen.budgets.families.balls import Ball, L1Ball, LinfBall, expand
 
 class FAB(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {"steps": 4, "restarts": 2}
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"targets": 3},)
 
     norm: Literal["l2", "linf", "l1"] | None = None
     """Norm of the change that is kept small; null: the norm of the budget, l2 without one."""

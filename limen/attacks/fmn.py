@@ -28,13 +28,13 @@ the best that three other libraries' FMN reach at three step sizes: l0 6, 6 (6, 
 5.09); l2 1.22, 1.74 (1.25, 1.80); linf 0.102, 0.300 (0.107, 0.305).
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     BALLS,
@@ -55,6 +55,15 @@ STEPS = {"l0": 10.0, "l1": 1.0, "l2": 4.0, "linf": 1.0}
 
 class FMN(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        options={
+            "linf": {"norm": "linf", "steps": 300},
+            "l2": {"norm": "l2", "steps": 300},
+            "l1": {"norm": "l1", "steps": 300},
+        }
+    )
+    quick: ClassVar[dict[str, Any]] = {"steps": 6}
 
     norm: Literal["l0", "l1", "l2", "linf"] = "l2"
     """Norm of the change that is kept small."""

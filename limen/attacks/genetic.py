@@ -15,7 +15,7 @@ which a clip has thousands.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field, model_validator
@@ -39,6 +39,8 @@ DECODE_EVERY = 10
 
 class Genetic(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {"generations": 4, "population": 6}
 
     generations: int = Field(default=500, ge=1)
     """Most generations; a sample that reaches the goal leaves."""

@@ -13,13 +13,13 @@ distance, and probes are longer to match. A start is sought in noise (see `limen
 a sample for which no noise reaches the goal, as is common of targets, comes back unchanged.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.decision import BISECTIONS, Norm, distance, nearer, on_boundary, reached_at
 from limen.budgets.families.balls import expand
@@ -36,6 +36,9 @@ HALVINGS = 20
 class HopSkipJump(AttackOptions):
     minimal: ClassVar[bool] = True
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     norm: Norm = "l2"
     """What is made small."""

@@ -15,13 +15,13 @@ Departs from the paper: of several directions the one with the smallest L2 chang
 where none keeps PASS, the clean picture is returned. With a budget, points of the line are projected into it.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import clearly_reached, room, shares, sizes
 from limen.budgets.families.balls import expand
@@ -35,6 +35,8 @@ DOUBLINGS = 10
 
 class HotCold(AttackOptions):
     minimal: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"halvings": 3, "min_pass": 0.5}
 
     hot_classes: int = Field(default=3, ge=1)
     """Classes that are heated, one after the other: the likeliest wrong ones. A targeted goal has one."""

@@ -18,6 +18,8 @@ the scale of theta (see perception/masking.py), in silence around the clip, so t
 its middle.
 """
 
+from typing import Any, ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -33,6 +35,9 @@ LEAST_ALPHA = 0.0005
 
 
 class Imperceptible(CW):
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
+    quick: ClassVar[dict[str, Any]] = {"steps": 8, "learning_rate": 0.1, "masking_steps": 6}
+
     masking_steps: int = Field(default=500, ge=1)
     """Gradient steps of stage 2; the other options are those of stage 1."""
     masking_rate: float = Field(default=5.0, gt=0)

@@ -21,13 +21,13 @@ best pair. They lie on the first two fronts of (alpha, -beta), a few dozen value
 512, the most salient 512 of them are searched.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import Smallest, clear_margin, shares, sizes
 from limen.budgets.families.balls import L0Ball, LinfBall, expand
@@ -39,6 +39,10 @@ MOST = 512
 
 class JSMA(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    # counts values; its own exact problem is in tests/attacks/test_sparse.py
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"gamma": 0.1}
 
     theta: float = Field(default=1.0, gt=0, le=1)
     """How far a value moves in one step, as a share of the range; 1: to its end."""

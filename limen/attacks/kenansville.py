@@ -26,6 +26,7 @@ QUIETEST_DB = 60.0
 
 class Kenansville(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
 
     segment: int | None = Field(default=None, ge=1)
     """Samples of a stretch (Armory takes 500): the clip is cut into such stretches, each with its own

@@ -19,14 +19,14 @@ after 531. With a budget, a sample leaves once it is inside.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Weights, inside, way
 from limen.attacks.shared.smallest_change import clear_margin, first_look, shares, sizes
@@ -43,6 +43,9 @@ this."""
 
 class LBFGS(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(norms=("l2",))
+    quick: ClassVar[dict[str, Any]] = {"steps": 4, "search_steps": 3, "history": 2}
 
     steps: int = Field(default=20, ge=1)
     """Most gradients of one search step."""

@@ -12,13 +12,13 @@ member that reaches the goal.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.score_estimates import scored
 from limen.core.seeds import normal_like, uniform_like
@@ -31,6 +31,9 @@ class OnePixel(AttackOptions):
     own_limit: ClassVar[bool] = True
     """Changes `pixels` pixels."""
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60, "population": 10}
 
     pixels: int = Field(default=1, ge=1)
     """Pixels changed (in all their colours), or samples of a clip."""

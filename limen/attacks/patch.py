@@ -16,7 +16,7 @@ rotation is offered.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ from PIL.Image import Resampling
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.core.errors import UserError
 from limen.core.seeds import uniform_like
@@ -35,6 +35,10 @@ class Patch(AttackOptions):
     own_limit: ClassVar[bool] = True
     """Changes what the sticker covers."""
     universal: ClassVar[bool] = True
+    kinds: ClassVar[tuple[str, ...]] = ("picture",)
+    # changes a disc as far as the range allows; its own exact problem is in tests/attacks/test_patch.py
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"iter_per_img": 3, "at_once": 2, "alpha": 0.1}
 
     base_image: str | None = None
     """Picture that the sticker starts from; null starts from black."""

@@ -8,6 +8,8 @@ paper); the first point that reaches the goal is returned, and without early sto
 momentum is offered (Dong et al. 2018); a restart only takes up the samples that have not been fooled yet.
 """
 
+from typing import Any, ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -19,6 +21,8 @@ from limen.budgets.families.balls import expand
 
 
 class PGD(AttackOptions):
+    quick: ClassVar[dict[str, Any]] = {"steps": 6, "restarts": 2}
+
     steps: int = Field(default=40, ge=1)
     """Gradient steps of one run."""
     step_size: float = Field(default=0.0, ge=0)

@@ -4,13 +4,13 @@ No gradient is used. The draw is scaled to have exactly the norm of the budget (
 control), then cut to the range of the samples.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.core.seeds import normal_like, uniform_like
 
@@ -20,6 +20,8 @@ class RandomNoise(AttackOptions):
     """Changes samples that reach the goal already, too: a control must do to all what it does to one."""
     uses_gradients: ClassVar[bool] = False
     searches: ClassVar[bool] = False
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"tries": 3}
 
     distribution: Literal["uniform", "gaussian", "sign"] = "uniform"
     """Uniform in [-1, 1], normal, or -1 / +1 with even odds, before scaling."""

@@ -16,13 +16,13 @@ so that the scale of the logits does not matter. On 64 digits and two small netw
 trained), 100 steps, that is 6.4 and 6.8 changed pixels on average; 7.2 and 9.9 as in the paper.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     annealed,
@@ -37,6 +37,10 @@ from limen.budgets.families.balls import expand
 
 class SigmaZero(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    # counts values; its own exact problem is in tests/attacks/test_sparse.py
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"steps": 6}
 
     steps: int = Field(default=100, ge=2)
     """Gradients, the first at the clean sample."""

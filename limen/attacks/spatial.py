@@ -18,14 +18,14 @@ linearly to nothing. The attack has no L_p budget of its own; if one is given, m
 into it.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.best import Best
 from limen.attacks.shared.score_estimates import scored
@@ -39,6 +39,9 @@ AT_ONCE = 8
 class Spatial(AttackOptions):
     own_limit: ClassVar[bool] = True
     """Turns and shifts by so much."""
+    kinds: ClassVar[tuple[str, ...]] = ("picture",)
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"rotations": 3, "shifts": 3}
 
     method: Literal["grid", "worst_of_k", "first_order"] = "grid"
     """How rotation and shift are sought."""

@@ -9,13 +9,13 @@ budget and range, so that one which reaches the goal ends the search; the rate s
 of the budget; no look is spent on the point itself.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.score_estimates import planned, probed, signs
 from limen.budgets.families.balls import expand
@@ -23,6 +23,9 @@ from limen.budgets.families.balls import expand
 
 class SPSA(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     queries: int = Field(default=5000, ge=3)
     """Most looks at the model's scores, of each sample."""

@@ -19,13 +19,13 @@ from the best one so far is not asked about, because the answer is known; hopele
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.give_up import Hopeless
 from limen.attacks.shared.windows import Windows, grid, pyramids, widths, windows
@@ -46,6 +46,10 @@ need memory."""
 
 class Square(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    # a random search with few queries
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 12}
 
     queries: int = Field(default=5000, ge=2)
     """Points tried, the clean sample and the first pattern among them. The model is asked at most this

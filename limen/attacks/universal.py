@@ -30,6 +30,7 @@ from limen.goals.base.goal import Goal, members
 
 class Universal(AttackOptions):
     universal: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {"epochs": 2, "inner_steps": 3}
 
     seconds: float | None = Field(default=None, gt=0)
     """Length of the perturbation; null: that of the longest crafting sample."""

@@ -21,14 +21,14 @@ plan survives.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.best import Best
 from limen.budgets.families.balls import expand
@@ -45,6 +45,10 @@ ROUNDS = 30
 class Wasserstein(AttackOptions):
     own_limit: ClassVar[bool] = True
     """Carries brightness by `eps`."""
+    kinds: ClassVar[tuple[str, ...]] = ("picture",)
+    # its own exact problem is in tests/attacks/test_spatial.py
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"steps": 4}
 
     eps: float = Field(default=0.1, gt=0)
     """Pixels that the brightness of a picture is carried on average (0.1: a tenth of it by one pixel)."""

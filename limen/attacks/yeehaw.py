@@ -25,6 +25,7 @@ from limen.attacks.shared.spectrum import Spectrum, decimated, energies, samples
 
 class Yeehaw(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
 
     decimation_db: float = Field(default=20.0, ge=0)
     """How far below the budget the energy of the dropped frequencies lies; at 0 nothing is left to clip and

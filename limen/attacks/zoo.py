@@ -14,14 +14,14 @@ the point itself; the smallest find is moved straight towards the clean sample a
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.decision import BISECTIONS, nearer
 from limen.attacks.shared.score_estimates import BLOCK, scored
@@ -39,6 +39,9 @@ NEARBY = 3
 class ZOO(AttackOptions):
     minimal: ClassVar[bool] = True
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     queries: int = Field(default=20000, ge=3)
     """Most looks at the model's scores, of each sample. Eleven of them go to the clean sample and to the way
