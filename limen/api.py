@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from limen.attacks.engine.physical import OverTheAir, behind
+from limen.attacks.engine.physical import OverTheAir
 from limen.attacks.engine.physical import over_the_air as share_over_the_air
 from limen.attacks.engine.run import Attack, Attacked, stored_as
 from limen.attacks.engine.spec import AttackSpec
@@ -22,7 +22,8 @@ from limen.core import seeds
 from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.core.options import parse_options
-from limen.core.types import Batch, Samples, predictions
+from limen.core.types import Batch, Samples, answers_of, predictions
+from limen.defenses.base.compose import defended
 from limen.inputs import UNKNOWN, as_batch, listed, whole
 from limen.metrics.base.apply import applicable
 from limen.metrics.base.apply import measure as rows_of
@@ -62,7 +63,7 @@ def defend(model: Any, *defenses: Any) -> Model:
             "defend must know what the module takes: defend(limen.load_model(net, kind=..., classes=...), "
             "...)."
         )
-    return behind(load_model(model), list(defenses))
+    return defended(load_model(model), defenses)
 
 
 def attack(
@@ -101,7 +102,7 @@ def attack(
     seen, batch = _prepared(model, samples, y, seed)
     victim = seen
     if defense is not None:
-        victim = behind(seen, listed(defense))
+        victim = defended(seen, listed(defense))
         check_answers(victim, batch, f"{_called(seen)} behind its defence")
     stop = None
     if surrogate is not None:
@@ -150,7 +151,7 @@ def measure(
         raise UserError("measure: the sample rate of these clips is not known. Give it: rate_hz=16000.")
     if attacked is None:
         return rows_of(Samples(batch, x_adv, rate_hz), applicable(metrics, batch.kind, None, False))
-    output = "class" if isinstance(attacked.clean, Tensor) else "transcript"
+    output = "class" if isinstance(answers_of(attacked.clean), Tensor) else "transcript"
     credit = {"success": attacked.success.tolist(), "already": attacked.already.tolist()}
     judged = Samples(
         batch,

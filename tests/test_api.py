@@ -157,7 +157,7 @@ class Pair(nn.Module):
 
 
 MISTAKES = {
-    "a number as budget": ({"budget": 0.03}, r'A budget is written .* or "l0:value"; got 0\.03'),
+    "a number as budget": ({"budget": 0.03}, r'A budget is written .* or "dissimilarity:value"; got 0\.03'),
     "a budget without its value": ({"budget": "linf"}, 'the option "eps" is required'),
     "an unknown budget": ({"budget": "linv:0.03"}, 'Did you mean "linf"'),
     "a budget that is no number": ({"budget": "linf:wide"}, "eps: .*valid number"),

@@ -15,6 +15,7 @@ from torch import nn
 
 from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack, Attacked
+from limen.budgets.families.budget import BudgetContext
 from limen.core.components import load, names
 from limen.core.errors import UserError
 from limen.core.types import Batch, different, predictions
@@ -582,7 +583,8 @@ def test_an_attack_on_clips_alone_says_so_and_keeps_every_contract_on_them(name)
         assert torch.equal(first.success, model(first.x_adv, batch.lengths).argmax(1) != batch.y)
     ball = load("budgets", CLIPS_ONLY[name]["name"])
     ball = ball.function(
-        batch.x, batch.lengths, ball.parse({k: v for k, v in CLIPS_ONLY[name].items() if k != "name"})
+        BudgetContext(batch.x, "clip", batch.lengths),
+        ball.parse({k: v for k, v in CLIPS_ONLY[name].items() if k != "name"}),
     )
     assert (ball.norm(first.x_adv - batch.x) <= ball.radius * (1 + 1e-5)).all()
 

@@ -113,7 +113,7 @@ def test_another_package_adds_a_component_through_an_entry_point(tmp_path):
     (tmp_path / "other_budget.py").write_text(
         '"""Half of everything."""\nfrom limen.core.options import Options\n\nclass Half(Options):\n    '
         "pass\n\n"
-        "def half(x, lengths, options: Half):\n    return None\n"
+        "def half(context, options: Half):\n    return None\n"
     )
     code = (
         "from limen.core.components import names, load; assert 'half' in names('budgets'); "

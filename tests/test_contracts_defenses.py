@@ -7,7 +7,10 @@ from torch import Tensor, nn
 
 from limen.core import components, seeds
 from limen.core.errors import UserError
-from limen.core.types import BOUNDS
+from limen.core.types import BOUNDS, GuardedOutputs, answers_of
+from limen.defenses.base.compose import defended
+from limen.defenses.base.defended import Defended
+from limen.defenses.base.options import DefenseOptions
 from limen.models.base.model import Classifier, evaluating
 
 RATE_HZ = 16000
@@ -43,10 +46,6 @@ class Pooled(nn.Module):
         return self.network(x)
 
 
-OPTIONS = {"bpda": {"transform": "torch:round"}}
-"""Of defences that have options without a default."""
-
-
 def plain(kind):
     return Classifier(
         Pooled() if kind == "picture" else Moments(),
@@ -56,22 +55,24 @@ def plain(kind):
     )
 
 
-def defended(name, model):
-    component, options = components.parse("defenses", {"name": name, **OPTIONS.get(name, {})})
-    return component.function(model, options)
+def declared(name):
+    return components.load("defenses", name).options
 
 
-def kinds_of(name):
-    """What it defends: pictures, clips or both."""
-    kinds = []
-    for kind in ("picture", "clip"):
-        try:
-            defended(name, plain(kind))
-        except UserError:
-            continue
-        kinds.append(kind)
-    assert kinds, f"{name} defends neither pictures nor clips"
-    return kinds
+def spec(name):
+    """The defence with the values that its options declare as their example."""
+    return {"name": name, **declared(name).example}
+
+
+def behind(name, model):
+    """The model behind the defence and those it declares it must follow."""
+    return defended(model, [*declared(name).example_after, spec(name)])
+
+
+def logits(outputs):
+    answers = answers_of(outputs)
+    assert isinstance(answers, Tensor)
+    return answers
 
 
 def samples(kind):
@@ -84,14 +85,14 @@ def samples(kind):
 
 
 EVERY = pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name in components.names("defenses") for kind in kinds_of(name)]
+    ("name", "kind"), [(name, kind) for name in components.names("defenses") for kind in declared(name).kinds]
 )
 
 
 @EVERY
 def test_the_defended_model_shows_the_face_of_the_model(name, kind):
     model = plain(kind)
-    after = defended(name, model)
+    after = behind(name, model)
     assert (after.kind, after.classes, after.rate_hz, after.shape, after.output) == (
         model.kind,
         model.classes,
@@ -100,53 +101,68 @@ def test_the_defended_model_shows_the_face_of_the_model(name, kind):
         "class",
     )
     x, lengths = samples(kind)
-    assert after(x, lengths, seeds.generators(0, list("abcd"))).shape == (4, 4)
+    outputs = after(x, lengths, seeds.generators(0, list("abcd")))
+    assert isinstance(outputs, GuardedOutputs) == after.refuses
+    assert logits(outputs).shape == (4, 4)
 
 
-@pytest.mark.parametrize("name", [name for name in components.names("defenses") if len(kinds_of(name)) == 1])
-def test_it_is_for_one_kind_of_samples_and_says_so(name):
-    wrong = "clip" if kinds_of(name) == ["picture"] else "picture"
-    with pytest.raises(UserError, match=f"The defense {name} is for models that take"):
-        defended(name, Classifier(nn.Identity(), wrong, list("wxyz"), rate_hz=RATE_HZ))
+ONE_KIND = [name for name in components.names("defenses") if len(declared(name).kinds) == 1]
+
+
+@pytest.mark.parametrize("name", components.names("defenses"))
+def test_its_options_declare_what_it_protects(name):
+    assert issubclass(declared(name), DefenseOptions)
+    assert declared(name).kinds
+    assert declared(name).outputs
+
+
+@pytest.mark.parametrize("name", ONE_KIND)
+def test_a_model_of_another_kind_is_refused_with_the_defences_that_fit(name):
+    wrong = "clip" if declared(name).kinds == ("picture",) else "picture"
+    with pytest.raises(UserError, match=f"The defense {name} is for models that take") as error:
+        defended(Classifier(nn.Identity(), wrong, list("wxyz"), rate_hz=RATE_HZ), [spec(name)])
+    proposed = str(error.value).partition("Use one of: ")[2].rstrip(".").split(", ")
+    assert proposed == [one for one in components.names("defenses") if wrong in declared(one).kinds]
 
 
 @EVERY
 def test_a_batch_gives_what_its_members_give_alone(name, kind):
-    model = defended(name, plain(kind))
+    model = behind(name, plain(kind))
     x, lengths = samples(kind)
-    together = model(x, lengths, seeds.generators(0, list("abcd"), "test"))
+    together = logits(model(x, lengths, seeds.generators(0, list("abcd"), "test")))
     for i, letter in enumerate("abcd"):
         one = x[i : i + 1] if lengths is None else x[i : i + 1, : lengths[i]]
-        alone = model(
-            one, None if lengths is None else lengths[i : i + 1], seeds.generators(0, [letter], "test")
-        )
+        length = None if lengths is None else lengths[i : i + 1]
+        alone = logits(model(one, length, seeds.generators(0, [letter], "test")))
         assert torch.allclose(alone[0], together[i], atol=1e-5), letter
 
 
 @EVERY
 def test_without_streams_the_answer_is_fixed_and_does_not_depend_on_the_place_in_the_batch(name, kind):
-    model = defended(name, plain(kind))
+    model = behind(name, plain(kind))
     x, lengths = samples(kind)
-    first, turned = model(x, lengths), model(x.flip(0), None if lengths is None else lengths.flip(0))
-    assert torch.equal(first, model(x, lengths))
+    first = logits(model(x, lengths))
+    turned = logits(model(x.flip(0), None if lengths is None else lengths.flip(0)))
+    assert torch.equal(first, logits(model(x, lengths)))
     assert torch.allclose(first, turned.flip(0), atol=1e-5)
 
 
 @EVERY
 def test_a_defence_that_draws_says_so(name, kind):
-    model = defended(name, plain(kind))
+    model = behind(name, plain(kind))
     x, lengths = samples(kind)
-    same = torch.equal(*(model(x, lengths, seeds.generators(seed, list("abcd"))) for seed in (0, 1)))
+    first, second = (logits(model(x, lengths, seeds.generators(seed, list("abcd")))) for seed in (0, 1))
+    same = torch.equal(first, second)
     assert same == (not model.random)
 
 
 @EVERY
 def test_the_gradient_reaches_every_sample(name, kind):
-    model = defended(name, plain(kind))
+    model = behind(name, plain(kind))
     x, lengths = samples(kind)
     leaf = x.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(
-        model(leaf, lengths, seeds.generators(0, list("abcd"))).logsumexp(1).sum(), leaf
+        logits(model(leaf, lengths, seeds.generators(0, list("abcd"))))[:, 0].sum(), leaf
     )
     assert torch.isfinite(gradient).all()
     assert (gradient.flatten(1).abs().amax(1) > 0).all()
@@ -159,7 +175,7 @@ def test_what_the_model_sees_has_its_shape_its_range_and_silent_padding(name, ki
     extreme = x.clone()
     low, high = BOUNDS[model.kind]
     extreme[0] = torch.where(x[0] > x[0].mean(), high, low) * (x[0] != 0)
-    defended(name, model)(extreme, lengths, seeds.generators(0, list("abcd")))
+    behind(name, model)(extreme, lengths, seeds.generators(0, list("abcd")))
     seen = model.network.seen
     assert seen.shape == x.shape
     assert seen.dtype == x.dtype
@@ -175,10 +191,10 @@ def test_the_model_leaves_as_it_came(name, kind, training):
     model = plain(kind).train(training)
     x, lengths = samples(kind)
     before = [p.clone() for p in model.parameters()]
-    after = defended(name, model)
+    after = behind(name, model)
     assert after.training == training
     with evaluating(after):
-        after(x.requires_grad_(), lengths, seeds.generators(0, list("abcd"))).sum().backward()
+        logits(after(x.requires_grad_(), lengths, seeds.generators(0, list("abcd")))).sum().backward()
     assert all(m.training == training for m in model.modules())
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
@@ -186,12 +202,34 @@ def test_the_model_leaves_as_it_came(name, kind, training):
 @EVERY
 def test_double_precision_stays_double(name, kind):
     x, lengths = samples(kind)
-    model = defended(name, plain(kind).double())
-    assert model(x.double(), lengths, seeds.generators(0, list("abcd"))).dtype == torch.float64
+    model = behind(name, plain(kind).double())
+    outputs = model(x.double(), lengths, seeds.generators(0, list("abcd")))
+    assert logits(outputs).dtype == torch.float64
 
 
 @EVERY
 def test_a_defended_model_can_be_defended_again(name, kind):
-    model = defended(name, defended(name, plain(kind)))
+    model = behind(name, behind(name, plain(kind)))
     x, lengths = samples(kind)
-    assert torch.isfinite(model(x, lengths, seeds.generators(0, list("abcd")))).all()
+    assert torch.isfinite(logits(model(x, lengths, seeds.generators(0, list("abcd"))))).all()
+
+
+@EVERY
+def test_votes_count_the_answers_of_as_many_calls_as_asked(name, kind):
+    model = behind(name, plain(kind))
+    x, lengths = samples(kind)
+    counts = model.votes(x, 5, lengths, seeds.generators(0, list("abcd")))
+    assert counts.shape == (4, 4)
+    assert (counts.sum(1) == 5).all() or model.refuses
+    if not model.random and not model.refuses:
+        assert torch.equal(counts.argmax(1), logits(model(x, lengths)).argmax(1))
+
+
+@EVERY
+def test_a_list_of_defences_keeps_its_order(name, kind):
+    model = defended(plain(kind), [*declared(name).example_after, spec(name), "bpda:torch:abs"])
+    assert isinstance(model, Defended)
+    parts = [type(m).__name__ for m in model.modules() if isinstance(m, Defended)]
+    first = type(defended(plain(kind), [*declared(name).example_after, spec(name)])).__name__
+    assert parts[0] == first
+    assert parts[-1] == "Replaced"

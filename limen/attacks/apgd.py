@@ -30,7 +30,7 @@ from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared import losses
 from limen.attacks.shared.best import Best
 from limen.attacks.shared.sparse_steps import project_l1, steepest
-from limen.budgets.families.balls import L1Ball, LinfBall, expand
+from limen.budgets.families.balls import expand
 from limen.core.types import Outputs
 
 
@@ -71,7 +71,7 @@ def apgd(problem: Problem, options: APGD) -> Tensor:
     targets: list[Tensor | None] = [None]
     random = options.random_start
     if random is None:
-        random = isinstance(problem.ball, LinfBall) and not options.targets
+        random = problem.ball.coordinatewise and not options.targets
     if options.targets:  # otherwise the first gradient says who is there already
         outputs = problem.outputs(problem.x)
         if problem.certain:
@@ -130,7 +130,7 @@ def _run(
     active: Problem, options: APGD, best: Best, rows: Tensor, target: Tensor | None, random: bool
 ) -> None:
     """One run over the samples `rows`."""
-    l1 = isinstance(active.ball, L1Ball)
+    l1 = active.ball.norm_name == "l1"
     x = active.start() if random else active.x.clone()
     target = torch.full_like(rows, -1) if target is None else target
     gradient, loss, reached = active.gradient(x, _loss(active, options, target))

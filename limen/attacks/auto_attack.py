@@ -22,7 +22,7 @@ from torch import Tensor
 from limen.attacks.cascade import in_turn, total_cost
 from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
-from limen.budgets.families.balls import L1Ball
+from limen.attacks.shared.budget_needs import need_norm
 
 DRAWS = 20
 """rand: answers of a random model that are averaged for one gradient, unless the model or the attack's
@@ -50,11 +50,13 @@ class AutoAttack(AttackOptions):
 @torch.no_grad()
 def auto_attack(problem: Problem, options: AutoAttack) -> Tensor:
     need_classes(problem, "auto_attack")
+    if options.version != "rand":  # square runs last: refuse its budget now, not after all of apgd
+        need_norm(problem, "auto_attack", "linf", "l2", "l1", "l0", per_value=True)
     if options.version == "rand" and problem.model.random:
         model = copy.copy(problem.model)  # shares the weights
         model.draws = model.draws if model.draws > 1 else DRAWS
         problem = replace(problem, model=model)
-    return in_turn(problem, published(options, l1=isinstance(problem.ball, L1Ball)))
+    return in_turn(problem, published(options, l1=problem.ball.norm_name == "l1"))
 
 
 def published(options: AutoAttack, l1: bool = False) -> list[str | dict[str, Any]]:

@@ -77,7 +77,7 @@ def first_radius(problem: Problem, options: CW) -> Tensor:
     """(B,)."""
     return (
         problem.budget.radius
-        if isinstance(problem.budget, LinfBall)
+        if problem.budget is not None and problem.budget.norm_name == "linf"
         else problem.x.new_full((len(problem),), options.eps)
     )
 

@@ -36,7 +36,8 @@ from limen.attacks.shared.smallest_change import (
     room,
     sizes,
 )
-from limen.budgets.families.balls import Ball, L1Ball, LinfBall, expand
+from limen.budgets.families.balls import expand
+from limen.budgets.families.budget import Budget
 
 
 class FAB(AttackOptions):
@@ -145,7 +146,7 @@ def _run(
             done = _settled(runs, best, norm, together)[left] if some else torch.zeros_like(success)
             if options.give_up:
                 far = (
-                    size if type(active.ball) is BALLS[norm] else active.ball.norm(delta)
+                    size if active.ball.norm_name == norm else active.ball.norm(delta)
                 ) / active.ball.radius
                 nearest = torch.where(success, nearest.minimum(far), nearest)
                 done = done | hopeless.at(step, nearest - 1)
@@ -217,7 +218,7 @@ def _range(active: Problem) -> tuple[Tensor | float, Tensor | float]:
 
 def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
     radius = torch.where(smallest < torch.inf, smallest, room(active, norm))
-    if active.budget is not None and _norm_of(active.budget) == norm:
+    if active.budget is not None and active.budget.norm_name == norm:
         radius = radius.minimum(active.budget.radius)
     ball = BALLS[norm](radius / 2)
     return active.clip(
@@ -232,11 +233,13 @@ def _settled(problem: Problem, best: Smallest, norm: str, together: int = 1) -> 
     if problem.budget is None or not problem.certain:
         return torch.zeros_like(best.size, dtype=torch.bool)
     size = best.size
-    if type(problem.ball) is not BALLS[norm]:
+    if problem.ball.norm_name != norm:
         size = torch.where(size < torch.inf, problem.ball.norm(best.x - problem.x), torch.inf)
     inside = size <= problem.ball.radius
     return inside if together == 1 else inside.view(together, -1).cumsum(0).flatten() > 0
 
 
-def _norm_of(budget: Ball | None) -> Literal["l2", "linf", "l1"]:
-    return "linf" if isinstance(budget, LinfBall) else "l1" if isinstance(budget, L1Ball) else "l2"
+def _norm_of(budget: Budget | None) -> Literal["l2", "linf", "l1"]:
+    if budget is not None and budget.coordinatewise:
+        return "linf"
+    return "l1" if budget is not None and budget.norm_name == "l1" else "l2"

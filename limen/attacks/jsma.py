@@ -30,7 +30,7 @@ from torch import Tensor
 from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import Smallest, clear_margin, shares, sizes
-from limen.budgets.families.balls import L0Ball, LinfBall, expand
+from limen.budgets.families.balls import expand
 from limen.core.errors import UserError
 from limen.goals.base.goal import Goal
 
@@ -48,7 +48,7 @@ class JSMA(AttackOptions):
     """How far a value moves in one step, as a share of the range; 1: to its end."""
     gamma: float = Field(default=0.145, gt=0, le=1)
     """Largest share of the values that may change, at least one. An l0 budget below it takes its place; a
-    linf budget bounds each value."""
+    budget per value (linf, local_linf) bounds each."""
     direction: Literal["up", "down", "both"] = "both"
     """Whether values rise, fall, or do as suits each of them."""
 
@@ -89,8 +89,9 @@ def _limit(problem: Problem, options: JSMA) -> Tensor:
         if problem.mask is None
         else problem.mask.to(problem.x).expand_as(problem.x)
     )
+    budget = problem.budget
     share = (options.gamma * real.flatten(1).sum(1)).floor().clamp_min(1)
-    return share.minimum(problem.budget.radius) if isinstance(problem.budget, L0Ball) else share
+    return share.minimum(budget.radius) if budget is not None and budget.norm_name == "l0" else share
 
 
 def _rivals(goal: Goal, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -104,9 +105,9 @@ def _moved(active: Problem, x: Tensor, slopes: Tensor, more: Tensor, options: JS
     that have changed."""
     high, low = (active.clip(torch.full_like(x, end)) for end in (torch.inf, -torch.inf))
     theta, change = options.theta * (high - low), x - active.x
-    if isinstance(active.budget, LinfBall):
-        radius = expand(active.budget.radius, x)
-        high, low = high.minimum(active.x + radius), low.maximum(active.x - radius)
+    if active.budget is not None and active.budget.coordinatewise:
+        least, most = active.budget.interval(x)
+        high, low = high.minimum(active.x + most), low.maximum(active.x + least)
     up, down = (x + theta).minimum(high), (x - theta).maximum(low)
     ends = {"up": [up], "down": [down], "both": [up, down]}[options.direction]
     joins = expand(more > 0, x) | (change != 0)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
-from limen.budgets.families.balls import LinfBall, expand
+from limen.budgets.families.balls import expand
 
 
 class NIFGSM(AttackOptions):
@@ -55,7 +55,7 @@ def ni_fgsm(problem: Problem, options: NIFGSM) -> Tensor:
                 break
         size = (
             gradient.flatten(1).abs().mean(1)
-            if isinstance(active.ball, LinfBall)
+            if active.ball.norm_name in ("linf", None)
             else active.ball.norm(gradient)
         )
         g = options.decay * g + gradient / expand(size.clamp_min(torch.finfo(g.dtype).tiny), g)

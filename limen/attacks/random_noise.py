@@ -37,7 +37,7 @@ def random_noise(problem: Problem, options: RandomNoise) -> Tensor:
     x_adv, active = problem.x.clone(), problem
     left = torch.arange(len(problem), device=problem.x.device)
     for attempt in range(options.tries):
-        x_adv[left] = active.clip(active.x + active.ball.fill(_noise(active, options.distribution)))
+        x_adv[left] = active.clip(active.x + active.ball.spread(_noise(active, options.distribution)))
         if attempt + 1 == options.tries:
             break
         stay = ~active.reached(x_adv[left])

@@ -44,7 +44,7 @@ class SPSA(AttackOptions):
 
 @torch.no_grad()
 def spsa(problem: Problem, options: SPSA) -> Tensor:
-    even = problem.ball.fill(torch.ones_like(problem.x) if problem.mask is None else problem.mask)
+    even = problem.ball.spread(torch.ones_like(problem.x) if problem.mask is None else problem.mask)
     rate = options.learning_rate * even.flatten(1).abs().amax(1)
     x_adv, active, reached = problem.x.clone(), problem, problem.reached(problem.x)
     left, first, second = (

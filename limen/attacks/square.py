@@ -27,9 +27,10 @@ from torch import Tensor
 
 from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.budget_needs import need_norm
 from limen.attacks.shared.give_up import Hopeless
 from limen.attacks.shared.windows import Windows, grid, pyramids, widths, windows
-from limen.budgets.families.balls import L0Ball, L1Ball, LinfBall, expand
+from limen.budgets.families.balls import L0Ball, expand
 from limen.core.seeds import uniform_like
 
 SHRINKS_AT = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
@@ -72,6 +73,7 @@ class Square(AttackOptions):
 
 @torch.no_grad()
 def square(problem: Problem, options: Square) -> Tensor:
+    need_norm(problem, "square", "linf", "l2", "l1", "l0", per_value=True)
     found, active = problem.x.clone(), problem
     rows = torch.arange(len(problem), device=found.device)
     x, loss, moves, ends = (
@@ -119,7 +121,7 @@ def square(problem: Problem, options: Square) -> Tensor:
             elif share != moves.share:
                 moves = _moves(active, moves.u, share)
             points = range(n, min(n + options.at_once, n + options.queries - query, BLOCK))
-            if isinstance(active.ball, LinfBall):
+            if active.ball.coordinatewise:
                 counts, whose, z = _inside(x, moves, points, ends)
             else:
                 tries = [_changed(active, x, moves, k) for k in points]
@@ -176,11 +178,11 @@ def _moves(active: Problem, u: Tensor, share: float) -> _Moves:
     side = (
         (share * width).round() if high == 1 else torch.full_like(width, round((share * high * wide) ** 0.5))
     )
-    if isinstance(ball, L0Ball):  # no larger than the budget
+    if ball.norm_name == "l0":  # no larger than the budget
         side = side.minimum(
             ball.radius[:, None] if high == 1 else (ball.radius[:, None] / channels).sqrt().floor()
         )
-    elif not isinstance(ball, LinfBall):  # room for a pair of pyramids
+    elif not ball.coordinatewise:  # room for a pair of pyramids
         side = 2 * (side.clamp_min(3) // 2) + 1
     side = side.to(width).clamp_min(1).minimum(width if high == 1 else width.clamp_max(high))
     tall = torch.ones_like(side) if high == 1 else side
@@ -189,11 +191,11 @@ def _moves(active: Problem, u: Tensor, share: float) -> _Moves:
 
 
 def _ends(problem: Problem) -> Tensor:
-    """(B, C, 2 * cells) the least and the most that every value can become; only linf looks at them."""
-    if not isinstance(problem.ball, LinfBall):
+    """(B, C, 2 * cells) the least and the most that every value can become, for budgets per value."""
+    if not problem.ball.coordinatewise:
         return problem.x
-    radius = expand(problem.ball.radius, problem.x)
-    return torch.cat([grid(problem.clip(problem.x + sign * radius)).flatten(2) for sign in (-1, 1)], 2)
+    ends = problem.ball.interval(problem.x)
+    return torch.cat([grid(problem.clip(problem.x + end)).flatten(2) for end in ends], 2)
 
 
 def _inside(x_adv: Tensor, moves: _Moves, points: range, ends: Tensor) -> tuple[list[int], Tensor, Tensor]:
@@ -218,15 +220,12 @@ def _inside(x_adv: Tensor, moves: _Moves, points: range, ends: Tensor) -> tuple[
 def _first(active: Problem) -> Tensor:
     """The pattern that the search starts from."""
     x, ball = grid(active.x), active.ball
-    if isinstance(ball, LinfBall | L0Ball):
+    if ball.coordinatewise or ball.norm_name == "l0":
         u = uniform_like(x[:, :, :1], active.generators, None if active.mask is None else active.lengths)
         stripes = torch.where(u < 0.5, -1.0, 1.0).to(x).expand_as(x).reshape(active.x.shape)
         stripes = stripes if active.mask is None else stripes * active.mask
-        return active.project(
-            active.clip(
-                active.x + stripes * (expand(ball.radius, active.x) if isinstance(ball, LinfBall) else 1)
-            )
-        )
+        first = ball.spread(stripes) if ball.coordinatewise else stripes
+        return active.project(active.clip(active.x + first))
     u = uniform_like(x.new_empty(len(x), x.shape[1], 25), active.generators)
     cells = torch.arange(x.shape[2] * x.shape[3], device=x.device)[None]
     i, j = cells // x.shape[3], cells % x.shape[3]
@@ -238,7 +237,7 @@ def _first(active: Problem) -> Tensor:
         tall,
         side,
         torch.zeros_like(side, dtype=torch.bool),
-        4 if isinstance(ball, L1Ball) else 2,
+        4 if ball.norm_name == "l1" else 2,
         x.dtype,
     )
     pattern = pattern * ((i < 5 * tall) & (j < 5 * side))
@@ -254,12 +253,12 @@ def _changed(active: Problem, x_adv: Tensor, moves: _Moves, n: int) -> tuple[Ten
     cells, other = (w.cells(n).expand(-1, channels, -1) for w in (one, moves.other))
     delta, mine = x - clean, one.valid
     rest = delta.scatter(2, other, 0.0).scatter_(2, cells, 0.0)
-    if isinstance(ball, L0Ball):
+    if ball.norm_name == "l0":
         z = active.project(
-            active.clip((clean + rest.scatter_add_(2, cells, signs * ball.reach * mine)).view_as(x_adv))
+            active.clip((clean + rest.scatter_add_(2, cells, signs * L0Ball.reach * mine)).view_as(x_adv))
         )
     else:
-        p, tiny = 1 if isinstance(ball, L1Ball) else 2, torch.finfo(x.dtype).tiny
+        p, tiny = 1 if ball.norm_name == "l1" else 2, torch.finfo(x.dtype).tiny
         mass = lambda t: t.abs().pow(p).sum(2, keepdim=True)
         before = mass(delta)
         free = (ball.radius**p - before.sum((1, 2))).clamp_min(0) / channels

@@ -19,8 +19,10 @@ from torch import Tensor
 
 from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem
+from limen.attacks.shared.budget_needs import need_norm
 from limen.attacks.shared.perturbation import CHUNK, shuffled
-from limen.budgets.families.balls import Ball, expand
+from limen.budgets.families.balls import expand
+from limen.budgets.families.budget import Budget
 from limen.core.edits import edits
 from limen.core.errors import UserError
 from limen.core.seeds import uniform_like
@@ -66,6 +68,7 @@ class Universal(AttackOptions):
 
     @torch.no_grad()
     def craft(self, problem: Problem) -> dict[str, Tensor]:
+        need_norm(problem, "universal", "linf", "l2", "l1", "l0")
         problem = replace(problem, goal=_goal(problem, self.cer))
         v = problem.x.new_zeros(*problem.x.shape[1:-1], _length(problem, self))
         ball = replace(
@@ -117,7 +120,7 @@ def universal(problem: Problem, options: Universal, crafted: dict[str, Tensor]) 
     return _on(problem, v / level, _places(problem, v.shape[-1], options))
 
 
-def _moved(v: Tensor, active: Problem, ball: Ball, options: Universal) -> Tensor:
+def _moved(v: Tensor, active: Problem, ball: Budget, options: Universal) -> Tensor:
     """v after the steps for one mini-batch; samples that are done leave it."""
     r = torch.zeros_like(v)
     item = replace(ball, radius=options.item_share * ball.radius)

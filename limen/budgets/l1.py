@@ -3,18 +3,23 @@
 from typing import Any, ClassVar
 
 from pydantic import Field
-from torch import Tensor
 
 from limen.budgets.families.balls import L1Ball
-from limen.core.options import Options
+from limen.budgets.families.budget import BudgetContext
+from limen.budgets.families.options import BudgetOptions
 
 
-class L1(Options):
+class L1(BudgetOptions):
+    bound = "eps"
+    column = "l1"
+    text = "L1 ≤ {}"
+    sentence = "may change the sample by at most {} in total (L1)"
+    heading = "L1 norm of the change"
     example: ClassVar[dict[str, Any]] = {"eps": 10.0}
 
     eps: float = Field(gt=0)
     """Radius of the ball, in input units."""
 
 
-def l1(x: Tensor, lengths: Tensor | None, options: L1) -> L1Ball:
-    return L1Ball(x.new_full((len(x),), options.eps))
+def l1(context: BudgetContext, options: L1) -> L1Ball:
+    return L1Ball(context.x.new_full((len(context.x),), options.eps))

@@ -3,18 +3,24 @@
 from typing import Any, ClassVar
 
 from pydantic import Field
-from torch import Tensor
 
 from limen.budgets.families.balls import L2Ball
-from limen.core.options import Options
+from limen.budgets.families.budget import BudgetContext
+from limen.budgets.families.options import BudgetOptions
 
 
-class L2(Options):
+class L2(BudgetOptions):
+    bound = "eps"
+    column = "l2"
+    text = "L2 ≤ {}"
+    sentence = "may change the sample by at most {} in Euclidean norm"
+    heading = "L2 norm of the change"
+    probed_by_queries = True
     example: ClassVar[dict[str, Any]] = {"eps": 1.0}
 
     eps: float = Field(gt=0)
     """Radius of the ball, in input units."""
 
 
-def l2(x: Tensor, lengths: Tensor | None, options: L2) -> L2Ball:
-    return L2Ball(x.new_full((len(x),), options.eps))
+def l2(context: BudgetContext, options: L2) -> L2Ball:
+    return L2Ball(context.x.new_full((len(context.x),), options.eps))

@@ -51,31 +51,39 @@ def NAME(problem: Problem, options: CLASS) -> Tensor:
 
 DEFENSE = '''"""One sentence that says what NAME does. Authors year, link."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.defenses.base.defended import Defended, check_kind
+from limen.core.types import Kind
+from limen.defenses.base.defended import Transform
+from limen.defenses.base.options import DefenseOptions
 from limen.models.base.model import Model
-from limen.core.options import Options
 
 
-class CLASS(Options):
+class CLASS(DefenseOptions):
+    kinds: ClassVar[tuple[Kind, ...]] = ("picture",)
+
     strength: float = Field(default=0.9, gt=0, le=1)
     """The pixels are multiplied by this."""
 
 
-class Dimmed(Defended):
+class Dimmed(Transform):
     def __init__(self, model: Model, options: CLASS):
-        super().__init__(model)
+        super().__init__(model, options)
         self.strength = options.strength
 
-    def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        # differentiable, so the attacker differentiates it; where it is not, return straight_through(x, y) from _defended
+    def transform(
+        self, x: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator] | None
+    ) -> Tensor:
+        # differentiable, so attackers differentiate it; derive from StraightThrough if yours has no gradient
         return x * self.strength
 
 
 def NAME(model: Model, options: CLASS) -> Model:
-    check_kind(model, "picture", "NAME", "quantisation, mp3, low_pass")
     return Dimmed(model, options)
 '''
 
@@ -87,7 +95,8 @@ from limen.core.types import Samples
 
 class CLASS(MetricOptions):
     def columns(self) -> dict[str, Column]:
-        return {"NAME": Column("mean magnitude of the change", better="lower")}
+        # heading and format are those of every table; a headline is shown in the short ones
+        return {"NAME": Column("mean magnitude of the change", better="lower", heading="Mean", headline=True)}
 
 
 def NAME(samples: Samples, options: CLASS) -> Columns:
@@ -143,23 +152,27 @@ def NAME(options: CLASS) -> Model:
 
 TASK = '''"""One sentence that says what NAME finds out."""
 
-from limen.core.options import Options
+from typing import ClassVar
+
 from limen.tasks.base.cell import Cell, Outcome
+from limen.tasks.base.task import TaskOptions
 
 
-class CLASS(Options):
+class CLASS(TaskOptions):
+    title: ClassVar[str] = "what NAME finds out"
+    # what planning, estimates and tables must know (needs_attack, audited, cost, columns, ...) is declared here too
     limit_samples: int | None = None
-    """Evaluate only the first so many samples; null evaluates all."""
+    """Evaluate at most this many samples; null evaluates all."""
 
 
 def NAME(cell: Cell, options: CLASS) -> Outcome:
-    cell.craft()  # universal attacks look for their perturbation first
+    cell.craft()  # universal attacks craft their perturbation first
     outcome = Outcome()
     for batch in cell.batches(options.limit_samples):
         samples, _ = cell.samples(batch)  # attacked, stored and judged
         outcome.rows += cell.rows(samples)  # one row per sample, with every metric
         cell.advance(len(batch))
-    outcome.result = {"samples": len(outcome.rows)}  # whatever the report should show beside the rows
+    outcome.result = {"samples": len(outcome.rows)}  # results beyond the rows
     return outcome
 '''
 

@@ -106,12 +106,43 @@ class EnsembleOutputs:
         )
 
 
-Outputs = Tensor | Transcripts | EnsembleOutputs
-"""(B, K) logits of a classifier, the transcripts of a recogniser, or the answers of several of them."""
+@dataclass(frozen=True)
+class GuardedOutputs:
+    """The answers of a model behind a detector, which may refuse a sample instead of answering."""
+
+    answers: "Tensor | Transcripts | EnsembleOutputs"
+    suspicion: Tensor
+    """(B,) score of the detector minus its threshold, differentiable. Positive: the sample is refused."""
+
+    @property
+    def refused(self) -> Tensor:
+        """(B,) bool."""
+        return self.suspicion.detach() > 0
+
+    def rows(self, index: Tensor) -> "GuardedOutputs":
+        answers = self.answers
+        part = answers[index.to(answers.device)] if isinstance(answers, Tensor) else answers.rows(index)
+        return GuardedOutputs(part, self.suspicion[index.to(self.suspicion.device)])
+
+
+Outputs = Tensor | Transcripts | EnsembleOutputs | GuardedOutputs
+"""(B, K) logits of a classifier, the transcripts of a recogniser, the answers of several of them, or those of
+a model behind a detector."""
+
+
+def answers_of(outputs: Outputs) -> "Tensor | Transcripts | EnsembleOutputs":
+    """The answers, whether or not a detector would refuse to give them."""
+    return outputs.answers if isinstance(outputs, GuardedOutputs) else outputs
+
+
+def refused_by(outputs: Outputs) -> Tensor | None:
+    """(B,) bool: samples that a detector refuses; None if the model has no detector."""
+    return outputs.refused if isinstance(outputs, GuardedOutputs) else None
 
 
 def predictions(outputs: Outputs) -> Tensor | list[str]:
     """What the model says: (B,) class indices or B texts. Of several models: what the first says."""
+    outputs = answers_of(outputs)
     if isinstance(outputs, EnsembleOutputs):
         return predictions(outputs.members[0])
     return outputs.argmax(1) if isinstance(outputs, Tensor) else outputs.texts()
@@ -158,6 +189,10 @@ class Samples:
     target: Tensor | list[str] | None = None
     """What the attack wanted the model to say: (B,) classes, B texts or (B, K) probabilities; None if
     anything wrong would do."""
+    clean_refused: Tensor | None = None
+    refused: Tensor | None = None
+    """(B,) bool: clean and adversarial samples that a detector refuses; None without a detector. Metrics find
+    refusals here, and plain answers in `clean` and `adversarial`."""
 
     def pair(self, i: int) -> tuple[Tensor, Tensor]:
         """Clean and adversarial sample i without padding."""

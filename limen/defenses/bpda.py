@@ -1,17 +1,17 @@
-r"""Any transform of yours before the model, and what an attacker differentiates in its place. Athalye et al.
+r"""Apply a transform of your own before the model, with a substitute gradient for attackers. Athalye et al.
 2018, https://arxiv.org/abs/1802.00420:
 
-    forward pass  f(t(x)),    backward pass  grad f at t(x), through a stand-in g for t:
-        d t(x) / dx  is taken for  d g(x) / dx
+    forward pass  f(t(x)),    backward pass  grad f at t(x), through a substitute g for t:
+        d g(x) / dx  in place of  d t(x) / dx
 
-Without a stand-in, t is taken for the identity (straight-through), which serves transforms whose output is
-near their input. Rounding, codecs and argmax have no gradient of use: an attack that differentiates them is
-blind, and the model looks robust. Every attack follows this one. The other defences that cannot be
-differentiated (bit_depth, jpeg, mp3, quantisation) say so themselves and need no `bpda`. Your own code is
-run: name only modules that you trust.
+Without a substitute, t is differentiated as the identity (straight-through), which suits transforms whose
+output is close to their input. Rounding, codecs and argmax have no useful gradient: an attack that
+differentiates them fails, and the model only appears robust. Every attack follows the substitute gradient.
+Limen's own defences that cannot be differentiated have one already and need no `bpda`. The named function is
+executed: name only modules that you trust.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -19,39 +19,42 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core.components import import_function
-from limen.core.options import Options
 from limen.core.types import valid
-from limen.defenses.base.defended import Defended, straight_through
+from limen.defenses.base.defended import StraightThrough
+from limen.defenses.base.options import DefenseOptions
 from limen.models.base.model import Model
 
-PLACE = r"^[\w.]+:\w+$"
+PATH = r"^[\w.]+:\w+$"
 
 
-class Bpda(Options):
-    example: ClassVar[dict[str, Any]] = {"transform": "my_package.my_module:function"}
+class Bpda(DefenseOptions):
+    example: ClassVar[dict[str, Any]] = {"transform": "torch:round"}
 
-    transform: str = Field(pattern=PLACE)
+    transform: str = Field(pattern=PATH)
     """A function from samples (B, C, H, W) or (B, T) to samples of the same shape and range, as
-    "package.module:function". It is looked for in the working folder too."""
-    gradient: str | None = Field(default=None, pattern=PLACE)
-    """A function like it whose gradient is taken instead, as "package.module:function"; null: that of the
+    "package.module:function". The working folder is searched too."""
+    gradient: str | None = Field(default=None, pattern=PATH)
+    """A function of the same form whose gradient is used instead, as "package.module:function"; null: the
     identity."""
 
 
-class Replaced(Defended):
+class Replaced(StraightThrough):
     def __init__(self, model: Model, options: Bpda):
-        super().__init__(model)
+        super().__init__(model, options)
         self.value = import_function(options.transform, "defense bpda")
-        self.stand_in = import_function(options.gradient, "defense bpda") if options.gradient else None
+        self.substitute = import_function(options.gradient, "defense bpda") if options.gradient else None
 
-    def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        with torch.no_grad():
-            y = _applied(self.value, x, lengths)
-        return straight_through(x if self.stand_in is None else _applied(self.stand_in, x, lengths), y)
+    def transform(
+        self, x: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator] | None
+    ) -> Tensor:
+        return _applied(self.value, x, lengths)
+
+    def stand_in(self, x: Tensor, lengths: Tensor | None) -> Tensor | None:
+        return x if self.substitute is None else _applied(self.substitute, x, lengths)
 
 
 def _applied(function: Callable[[Tensor], Tensor], x: Tensor, lengths: Tensor | None) -> Tensor:
-    """A function that knows nothing of padding gets clips of different lengths one by one."""
+    """The function applied to the batch; to clips of different lengths one by one, without their padding."""
     if valid(x, lengths) is None:
         return function(x)
     assert lengths is not None

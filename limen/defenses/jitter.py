@@ -1,8 +1,8 @@
-"""Small random changes that a sample meets on its way to the model, drawn anew at every call.
+"""Apply small random changes to every sample, drawn anew at every call.
 
-Pictures are moved, turned, scaled, lit otherwise and get noise, like a photograph of the picture (Athalye et
-al. 2018, https://arxiv.org/abs/1707.07397). Clips begin a little earlier or later, louder or softer, with
-noise. All of it can be differentiated; an attack that is to survive follows the mean over draws (EOT):
+Pictures are shifted, rotated, scaled, brightened or darkened, and get noise, like a photograph of the picture
+(Athalye et al. 2018, https://arxiv.org/abs/1707.07397). Clips are shifted in time, made louder or softer, and
+get noise. All changes can be differentiated; a robust attack follows the mean over draws (EOT):
 `through: [{name: jitter}]`.
 """
 
@@ -14,39 +14,37 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.core.options import Options
 from limen.core.seeds import normal_like, uniform_like
-from limen.core.types import Outputs, valid
-from limen.defenses.base.defended import Defended, at_snr, rate_of, streams_of
+from limen.core.types import valid
+from limen.defenses.base.defended import Transform, at_snr, rate_of, streams_of
+from limen.defenses.base.options import RandomDefenseOptions
 from limen.models.base.model import Model
 
 
-class Jitter(Options):
+class Jitter(RandomDefenseOptions):
     shift: float = Field(default=0.05, ge=0, lt=1)
-    """Pictures: moved by up to this share of their side, each way for itself; what was outside is the nearest
-    edge."""
+    """Pictures: largest shift as a share of the side, drawn for each direction; uncovered pixels repeat the
+    nearest edge."""
     rotation_deg: float = Field(default=5.0, ge=0, le=180)
-    """Pictures: turned by up to this angle, either way."""
+    """Pictures: largest rotation, in either direction."""
     scale: float = Field(default=0.05, ge=0, lt=1)
-    """Pictures: made larger or smaller by up to this share."""
+    """Pictures: largest relative change of size."""
     brightness: float = Field(default=0.1, ge=0, lt=1)
-    """Pictures: made lighter or darker by up to this share."""
+    """Pictures: largest relative change of brightness."""
     noise: float = Field(default=0.01, ge=0)
-    """Pictures: standard deviation of the noise on every value."""
+    """Pictures: standard deviation of the noise."""
     shift_s: float = Field(default=0.01, ge=0)
-    """Clips: begin earlier or later by up to this time; silence takes the free place."""
+    """Clips: largest shift in time, in either direction; the gap is filled with silence."""
     gain_db: float = Field(default=3.0, ge=0)
-    """Clips: made louder or softer by up to this."""
+    """Clips: largest change of level, in either direction."""
     snr_db: float | None = 30.0
-    """Clips: level of the clip over that of the noise; null: no noise."""
-    draws: int = Field(default=8, ge=1)
-    """Draws over which an attacker averages gradients."""
+    """Clips: signal-to-noise ratio of the added noise; null: no noise."""
 
 
-class Jittered(Defended):
+class Jittered(Transform):
     def __init__(self, model: Model, options: Jitter):
-        super().__init__(model)
-        self.options, self.random, self.draws = options, True, max(options.draws, model.draws)
+        super().__init__(model, options)
+        self.options = options
         self.most = round(options.shift_s * rate_of(model, "jitter")) if model.kind == "clip" else 0
 
     def picture(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
@@ -54,7 +52,7 @@ class Jittered(Defended):
         across, down, turn, zoom, light = (2 * uniform_like(x.new_zeros(len(x), 5), generators) - 1).unbind(1)
         angle, size = turn * math.radians(o.rotation_deg), 1 + zoom * o.scale
         cos, sin = angle.cos() / size, angle.sin() / size
-        # in coordinates that run from -1 to 1 along both sides a turn must know the sides' ratio
+        # coordinates run from -1 to 1 along both sides, so a rotation depends on the ratio of the sides
         rows = torch.stack(
             [cos, -sin * height / width, 2 * o.shift * across, sin * width / height, cos, 2 * o.shift * down],
             1,
@@ -77,12 +75,11 @@ class Jittered(Defended):
             y = y + at_snr(normal_like(x, generators, lengths), y, y.new_full((len(y),), self.options.snr_db))
         return y.clamp(-1, 1)
 
-    def forward(
-        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
-    ) -> Outputs:
+    def transform(
+        self, x: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator] | None
+    ) -> Tensor:
         streams = streams_of(x, generators, "jitter")
-        y = self.picture(x, streams) if self.kind == "picture" else self.clip(x, lengths, streams)
-        return self.inner(y, lengths, generators)
+        return self.picture(x, streams) if self.kind == "picture" else self.clip(x, lengths, streams)
 
 
 def jitter(model: Model, options: Jitter) -> Model:

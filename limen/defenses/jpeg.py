@@ -1,13 +1,13 @@
-"""JPEG compression of every picture before the model sees it. Guo et al. 2018,
+"""Compress every picture as JPEG before the model evaluates it. Guo et al. 2018,
 https://arxiv.org/abs/1711.00117.
 
-The file is made and read in memory by a real codec. The attacker takes it for the identity (BPDA), or follows
-the gradient of a JPEG whose rounding is smooth (Shin and Song 2017); what the model sees is the real one in
-both cases.
+The picture is encoded and decoded in memory by a real codec. An attacker differentiates it as the identity
+(BPDA), or as a JPEG with smooth rounding (Shin and Song 2017); the model evaluates the real one either way.
 """
 
 import io
-from typing import Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -15,40 +15,44 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core.errors import UserError
-from limen.core.options import Options
-from limen.defenses.base.defended import Defended, check_kind, straight_through
+from limen.core.types import Kind
+from limen.defenses.base.defended import StraightThrough
+from limen.defenses.base.options import DefenseOptions
 from limen.images.jpeg import smooth_jpeg
 from limen.models.base.model import Model
 
 
-class Jpeg(Options):
+class Jpeg(DefenseOptions):
+    kinds: ClassVar[tuple[Kind, ...]] = ("picture",)
+
     quality: int = Field(default=75, ge=1, le=100)
-    """Of the compression, as libjpeg counts it."""
+    """Quality of the compression on libjpeg's scale."""
     gradient: Literal["identity", "differentiable"] = "identity"
-    """What an attacker differentiates instead of the codec: nothing at all, or a JPEG with smooth
-    rounding."""
+    """What an attacker differentiates instead of the codec: the identity, or a JPEG with smooth rounding."""
 
 
-class Compressed(Defended):
+class Compressed(StraightThrough):
     def __init__(self, model: Model, options: Jpeg):
-        super().__init__(model)
+        super().__init__(model, options)
         self.options = options
 
-    def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        y = torch.stack([compress(picture, self.options.quality) for picture in x.detach()])
-        return straight_through(
-            x if self.options.gradient == "identity" else smooth_jpeg(x, self.options.quality), y
-        )
+    def transform(
+        self, x: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator] | None
+    ) -> Tensor:
+        return torch.stack([compress(picture, self.options.quality) for picture in x.detach()])
+
+    def stand_in(self, x: Tensor, lengths: Tensor | None) -> Tensor | None:
+        return x if self.options.gradient == "identity" else smooth_jpeg(x, self.options.quality)
 
 
 def compress(picture: Tensor, quality: int) -> Tensor:
-    """(C, H, W) in [0, 1] -> the same after a JPEG file; C is 1 (grey) or 3 (RGB)."""
+    """(C, H, W) in [0, 1] -> the picture encoded as JPEG and decoded; C is 1 (grey) or 3 (RGB)."""
     from PIL import Image
 
     if picture.shape[0] not in (1, 3):
         raise UserError(
-            f"The defense jpeg takes grey (1 channel) or RGB (3 channels) pictures, but {picture.shape[0]} "
-            "channels came."
+            "The defense jpeg takes grey (1 channel) or RGB (3 channels) pictures, got "
+            f"{picture.shape[0]} channels."
         )
     pixels = (picture.cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     file = io.BytesIO()
@@ -58,5 +62,4 @@ def compress(picture: Tensor, quality: int) -> Tensor:
 
 
 def jpeg(model: Model, options: Jpeg) -> Model:
-    check_kind(model, "picture", "jpeg", "quantisation, mp3, low_pass")
     return Compressed(model, options)

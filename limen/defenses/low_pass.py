@@ -1,40 +1,47 @@
-"""High frequencies taken away before the model hears the clip: voices carry their words below 4 kHz,
-perturbations do not keep to that.
+"""Remove high frequencies before the model evaluates the clip: speech is intelligible below 4 kHz, while
+perturbations use the full band.
 
-The filter is a windowed sinc without delay; it is linear, so the attacker differentiates the defence itself.
+The filter is a windowed sinc without delay. It is linear, so an attacker differentiates the defence itself.
 """
+
+from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from limen.audio import filters
-from limen.core.options import Options
-from limen.core.types import valid
-from limen.defenses.base.defended import Defended, check_kind, rate_of
+from limen.core.types import Kind, valid
+from limen.defenses.base.defended import Transform, rate_of
+from limen.defenses.base.options import DefenseOptions
 from limen.models.base.model import Model
 
 
-class LowPass(Options):
+class LowPass(DefenseOptions):
+    kinds: ClassVar[tuple[Kind, ...]] = ("clip",)
+
     cutoff_hz: float = Field(default=3000, gt=0)
     """Frequencies above this are removed; at most half the sample rate."""
     transition_hz: float | None = Field(default=None, gt=0)
-    """Width of the band around the cutoff in which the gain falls from 1 to 0; null takes a fifth of the
+    """Width of the band around the cutoff in which the gain falls from 1 to 0; null: a fifth of the
     cutoff."""
 
 
-class Filtered(Defended):
+class Filtered(Transform):
     def __init__(self, model: Model, options: LowPass):
-        super().__init__(model)
+        super().__init__(model, options)
         self.options, self.rate = options, rate_of(model, "low_pass")
-        self.transform(torch.zeros(1, 1), None)  # a cutoff that the sample rate does not hold is said now
+        # refuses a cutoff above half the sample rate before any work is done
+        self.transform(torch.zeros(1, 1), None, None)
 
-    def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+    def transform(
+        self, x: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator] | None
+    ) -> Tensor:
         y = filters.low_pass(x, self.options.cutoff_hz, self.rate, self.options.transition_hz).clamp(-1, 1)
         mask = valid(x, lengths)
-        return y if mask is None else y * mask  # the filter rings on into the padding
+        return y if mask is None else y * mask  # the filter rings into the padding
 
 
 def low_pass(model: Model, options: LowPass) -> Model:
-    check_kind(model, "clip", "low_pass", "jpeg, bit_depth, crop_rescale")
     return Filtered(model, options)

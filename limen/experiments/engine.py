@@ -14,11 +14,13 @@ from typing import Any, Protocol
 import torch
 
 from limen.attacks.engine.run import Attack, stored_as
+from limen.budgets.families.options import budget_info
 from limen.core.atomic import naming_file
 from limen.core.components import parse
 from limen.core.errors import UserError, check_each
 from limen.core.interrupts import single_interrupt
 from limen.data.base.dataset import Dataset
+from limen.defenses.base.compose import defended
 from limen.experiments.estimate import gradient_calls, samples_of
 from limen.experiments.file import Experiment
 from limen.experiments.folder import close_run, done, drop_unfinished, finish_cell, start_cell
@@ -59,6 +61,7 @@ class CellFactory:
     crafted: Path
     """Where universal perturbations are kept for the next cell that needs the same."""
     _models: dict[str, Model] = field(default_factory=dict)
+    _defended: dict[str, Model] = field(default_factory=dict)
     _data: dict[str, Dataset] = field(default_factory=dict)
     _checked: set[str] = field(default_factory=set)
     """Nets, their defences and surrogates that were tried on their data."""
@@ -68,6 +71,15 @@ class CellFactory:
         if key not in self._models:
             self._models[key] = load_model(spec).to(self.device).eval()
         return self._models[key]
+
+    def defended(self, spec: dict[str, Any], defenses: list[dict[str, Any]] | None) -> Model:
+        """The net behind these defences; the net itself without any."""
+        if not defenses:
+            return self.model(spec)
+        key = json.dumps([spec, defenses], sort_keys=True)
+        if key not in self._defended:
+            self._defended[key] = defended(self.model(spec), defenses)
+        return self._defended[key]
 
     def data(self, spec: dict[str, Any], model: Model) -> Dataset:
         """The data at the model's sample rate."""
@@ -106,10 +118,7 @@ class CellFactory:
         spec = planned.spec
         model = self.model(spec["net"]["model"])
         data = self.data(spec["net"]["data"], model)
-        victim = model
-        if spec["defense"] is not None:
-            component, options = parse("defenses", spec["defense"])
-            victim = component.function(model, options)
+        victim = self.defended(spec["net"]["model"], spec["defense"])
         self._check(planned, model, victim, data)
         attack = None if spec["attack"] is None else Attack.parse(spec["attack"])
         other = attack and attack.spec.surrogate
@@ -132,6 +141,7 @@ class CellFactory:
             attack=attack,
             metrics=applicable(spec["metrics"], model.kind, model.output, True),
             folder=folder,
+            defenses=spec["defense"] or [],
             training=partial(part, "train"),
             validation=partial(part, "valid"),
             limit=spec["net"]["data"].get("limit"),
@@ -196,6 +206,7 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in cell.model.parameters()),
         "universal": bool(cell.attack and cell.attack.universal),
         "attack_info": cell.attack and cell.attack.spec.facts(),
+        "budget_info": budget_info(cell.attack.spec.budget if cell.attack else None),
     }
 
 

@@ -22,11 +22,12 @@ import torch
 from limen.attacks.engine.run import Attack
 from limen.attacks.engine.spec import AttackSpec
 from limen.attacks.engine.threads import in_threads
-from limen.core.components import parse
+from limen.core.components import Component, parse
 from limen.core.types import Batch
 from limen.experiments.plan import Planned
 from limen.models.base.model import evaluating
 from limen.tasks.base.cell import Cell
+from limen.tasks.base.task import parse_task
 
 if TYPE_CHECKING:
     from limen.experiments.engine import CellFactory
@@ -96,19 +97,14 @@ def gradient_calls(spec: dict[str, Any]) -> float:
         work *= attack.draws or max(
             (getattr(parse("defenses", t)[1], "draws", 1) for t in attack.through), default=1
         )
-    component, options = parse("tasks", spec["task"])
-    cost = getattr(component.module, "cost", None)
-    return cost(options, work) if cost else work
+    return parse_task(spec["task"])[1].cost(work)
 
 
 def samples_of(cell: Planned, workshop: "CellFactory") -> int:
     """How many samples the cell's task takes."""
     model = workshop.model(cell.spec["net"]["model"])
     n = len(workshop.data(cell.spec["net"]["data"], model))
-    component, options = parse("tasks", cell.spec["task"])
-    at_most = getattr(component.module, "at_most", None)
-    limit = at_most(options, model) if at_most else getattr(options, "limit_samples", None)
-    return min(n, limit or n)
+    return min(n, parse_task(cell.spec["task"])[1].at_most(model) or n)
 
 
 @dataclass
@@ -143,19 +139,15 @@ class Estimate:
     def _estimated(self, planned: Planned, folder: Path) -> Span:
         ready, n = self.workshop.cell(planned, folder), samples_of(planned, self.workshop)
         ready = replace(ready, crafted=None)
-        task, options = parse("tasks", planned.spec["task"])
+        task, options = parse_task(planned.spec["task"])
         calls = gradient_calls(planned.spec)
-        if task.name == "train":
-            return self._trained(ready, options, n)
+        if options.trains:
+            return self._trained(ready, task, options, n)
         if ready.attack is not None and ready.attack.universal:
             return self._universal(planned, ready, n)
-        limited = "samples" if "samples" in type(options).model_fields else "limit_samples"
-        per_sample = (
-            8 if limited == "samples" and ready.model.output == "transcript" else 1
-        )  # see `at_most` of the task audit
 
         def tried(k: int) -> float:
-            few = options.model_copy(update={limited: k * per_sample})
+            few = options.limited(k, ready.model)
             return timed(
                 lambda: task.function(replace(ready, batch_size=min(self.workshop.batch_size, k)), few)
             )
@@ -212,10 +204,10 @@ class Estimate:
             craft = self._gradient(cell, wanted).times(steps * EARLY, steps)
         return craft + self._gradient(cell, n) + self._plain(cell, n)
 
-    def _trained(self, cell: Cell, options: Any, n: int) -> Span:
+    def _trained(self, cell: Cell, task: Component, options: Any, n: int) -> Span:
         """One epoch and two are tried; of more samples than that allows, a step costs what one or two
         gradients do."""
-        wanted, task = len(cell.training(cell.limit)), parse("tasks", "train")[0].function
+        wanted = len(cell.training(cell.limit))
         early = EARLY if options.patience else 1.0
         gradient = self._gradient(cell, min(wanted, 4 * self.workshop.batch_size)).times(
             max(1.0, wanted / (4 * self.workshop.batch_size))
@@ -229,7 +221,9 @@ class Estimate:
             folder = cell.folder / str(epochs)  # a folder of its own: training goes on where one has stopped
             folder.mkdir()
             return timed(
-                lambda: task(replace(cell, folder=folder), options.model_copy(update={"epochs": epochs}))
+                lambda: task.function(
+                    replace(cell, folder=folder), options.model_copy(update={"epochs": epochs})
+                )
             )
 
         one = tried(1)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from limen.attacks.engine.spec import AttackSpec, SpecOfAttack
 from limen.core.components import KINDS, load, names, spec_of
@@ -25,6 +25,22 @@ class Net(Options):
     """What tables and curves call it; null takes the model's name."""
 
 
+Defense = Annotated[dict[str, Any], spec_of("defenses")]
+Defenses = Annotated[
+    list[Defense],
+    Field(min_length=1),
+    BeforeValidator(lambda value: [value] if isinstance(value, Mapping) else value),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"component": "defenses"},
+                {"type": "array", "items": {"component": "defenses"}, "minItems": 1},
+            ]
+        }
+    ),
+]
+
+
 class TaskEntry(Options):
     """One grid: every net x defence x attack x value of the sweep is a cell."""
 
@@ -32,10 +48,9 @@ class TaskEntry(Options):
     """What to do in each cell."""
     nets: list[Net] = Field(min_length=1)
     """Models with their data."""
-    defenses: list[Annotated[dict[str, Any], spec_of("defenses")] | None] = Field(
-        default=[None], min_length=1
-    )
-    """Defences to put before each model; null is the bare model."""
+    defenses: list[Defenses | None] = Field(default=[None], min_length=1)
+    """Defences of each model, one entry per cell: null (none), a defence {name: jpeg, ...its options}, or a
+    list of them, [{name: jpeg}, {name: crop_rescale}], in the order in which a sample meets them."""
     attacks: list[Annotated[dict[str, Any], SpecOfAttack("attacks")] | None] = Field(
         default=[None], min_length=1
     )
@@ -50,6 +65,7 @@ class TaskEntry(Options):
     """True: the attacker sees the defence and differentiates it. False: it only knows the bare model."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
     """Options to vary, by dotted name: {"attack.budget.eps": [0.01, 0.02], "defense.quality": [75, 90]}.
+    Of several defences one is chosen by its name, "defense.jpeg.quality", or position, "defense.0.quality".
     Where an option does not exist (no attack, another budget) the cell is run once without it."""
 
 

@@ -1,5 +1,4 @@
-"""The run folder: the only link from computing to listening and reporting. A cell is written beside and
-renamed into place."""
+"""The run folder, the only link from computing to listening and reporting; cells are written atomically."""
 
 import json
 import os
@@ -23,11 +22,12 @@ from limen.images.files import write_picture
 from limen.metrics.base.apply import Metric, columns
 from limen.metrics.base.summary import summarise
 from limen.tasks.base.cell import Example, Outcome
-from limen.tasks.base.columns import TASK_COLUMNS
+from limen.tasks.base.columns import TASK_COLUMNS, all_columns
+from limen.tasks.base.task import parse_task
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Whole or not at all."""
+    """Write JSON atomically."""
     write_atomic(path, json.dumps(content, indent=1, ensure_ascii=False, default=_plain).encode())
 
 
@@ -38,7 +38,7 @@ def _plain(value: Any) -> Any:
 
 
 def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Parquet with a column for every key; what could not be computed is null, its reason stands in
+    """Parquet with a column for every key; a value that could not be computed is null, with its reason in
     `missing`."""
     columns: dict[str, list[Any]] = {
         key: [row.get(key) for row in rows] for key in dict.fromkeys(k for row in rows for k in row)
@@ -74,7 +74,8 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 
 
 def start_cell(run: Path, cell: Planned) -> Path:
-    """The folder a cell is computed in; a checkpoint left by a killed run stays, everything else goes."""
+    """The folder in which a cell is computed; a checkpoint of an interrupted run is kept, all else is
+    removed."""
     folder = run / "cells" / f"{cell.id}.part"
     _clear(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,14 +83,14 @@ def start_cell(run: Path, cell: Planned) -> Path:
 
 
 def drop_unfinished(run: Path, cells: Iterable[Planned]) -> None:
-    """Removes what is left of cells that were begun and not finished, as far as the disk lets it."""
+    """Remove unfinished cells, as far as the file system allows."""
     for cell in cells:
         with suppress(OSError):
             _clear(run / "cells" / f"{cell.id}.part")
 
 
 def _clear(folder: Path) -> None:
-    """Removes an unfinished cell, but for its checkpoint."""
+    """Remove an unfinished cell except its checkpoint."""
     for item in folder.iterdir() if folder.exists() else ():
         if not item.name.startswith("checkpoint"):
             shutil.rmtree(item) if item.is_dir() else item.unlink()
@@ -100,15 +101,18 @@ def _clear(folder: Path) -> None:
 def finish_cell(
     run: Path, cell: Planned, folder: Path, facts: dict[str, Any], outcome: Outcome, metrics: Sequence[Metric]
 ) -> None:
-    """Write what the cell left and move it into place."""
-    present = {key for row in outcome.rows for key in row}
-    shown = {name: column for name, column in {**TASK_COLUMNS, **columns(metrics)}.items() if name in present}
+    """Write the results of the cell and move it into place."""
+    task, options = parse_task(cell.spec["task"])
+    declared = {**TASK_COLUMNS, **options.columns(), **columns(metrics)}
+    shown = all_columns(outcome.rows, declared)
+    summary = summarise(outcome.rows, shown, facts["kind"], facts.get("output"))
     write_json(
         folder / "cell.json",
         {
             "id": cell.id,
             "order": cell.order,
-            "task": cell.spec["task"]["name"],
+            "task": task.name,
+            "task_info": {"title": options.title or task.name, "diagnostic": options.diagnostic},
             "task_index": cell.task_index,
             "labels": cell.labels,
             "variable": cell.variable,
@@ -119,7 +123,7 @@ def finish_cell(
     write_table(folder / "rows.parquet", outcome.rows)
     write_json(
         folder / "summary.json",
-        {"n": len(outcome.rows), "columns": summarise(outcome.rows, shown), "result": outcome.result},
+        {"n": len(outcome.rows), "columns": summary, "result": outcome.result},
     )
     write_json(folder / "examples.json", _write_examples(folder / "examples", outcome.examples, facts))
     for checkpoint in folder.glob("checkpoint*"):
@@ -164,7 +168,7 @@ def _write_sample(path: Path, name: str, x: torch.Tensor, facts: dict[str, Any])
 
 
 def done(run: Path, cell: Planned, say: Callable[[str], None]) -> bool:
-    """True if the cell is there, did not fail, and can be read; one that is damaged is told, and computed
+    """True if the cell exists, did not fail, and can be read; a damaged one is reported and computed
     again."""
     folder = run / "cells" / cell.id
     if not folder.is_dir():

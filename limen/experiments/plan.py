@@ -14,7 +14,9 @@ from limen.attacks.engine.problem import NO_BUDGET
 from limen.attacks.engine.spec import AttackSpec
 from limen.core.components import parse
 from limen.core.errors import UserError
+from limen.defenses.base.compose import label
 from limen.experiments.file import Experiment, Net, TaskEntry
+from limen.tasks.base.task import parse_task
 
 MOST_CELLS = 10_000
 """Cells of a run; at ten seconds each they take more than a day."""
@@ -50,6 +52,12 @@ def resolved(kind: str, spec: Any) -> dict[str, Any] | None:
         return None
     component, options = parse(kind, spec)
     return component.spec(options)
+
+
+def resolved_defenses(specs: Any) -> list[dict[str, Any]] | None:
+    """The specs of one defence or a list of them with every default written out."""
+    several = specs if isinstance(specs, list) else [] if specs is None else [specs]
+    return [resolved("defenses", one) or {} for one in several] or None
 
 
 def _attack(spec: Any) -> AttackSpec | None:
@@ -130,10 +138,10 @@ def _points(entry: TaskEntry) -> Iterator[_Point]:
     metrics = None if entry.metrics is None else [resolved("metrics", m) for m in entry.metrics]
     fixed = {"metrics": metrics, "attack_on_defense": entry.attack_on_defense}
     task, nets = resolved("tasks", entry.task), [(net, _net(net)) for net in entry.nets]
-    defenses = [(defense, resolved("defenses", defense)) for defense in entry.defenses]
+    defenses = [resolved_defenses(defense) for defense in entry.defenses]
     attacks = [(attack, attack and attack.resolved()) for attack in map(_attack, entry.attacks)]
-    for (net, opened), (defense, before), (attack, against) in itertools.product(nets, defenses, attacks):
-        parts = {"task": task, **opened, "defense": before, "attack": against}
+    for (net, opened), defense, (attack, against) in itertools.product(nets, defenses, attacks):
+        parts = {"task": task, **opened, "defense": defense, "attack": against}
         yield _Point(
             parts, fixed, _labels(net, defense, attack), [path for path in entry.sweep if _has(parts, path)]
         )
@@ -153,11 +161,11 @@ def _cells(point: _Point, entry: TaskEntry) -> Iterator[Laid]:
             }
             here = {
                 **needed,
-                "defense": resolved("defenses", here["defense"]),
+                "defense": resolved_defenses(here["defense"]),
                 "attack": None if here["attack"] is None else AttackSpec.parse(here["attack"]).resolved(),
             }
         task, attack = here["task"], here["attack"]
-        if attack is None and task["name"] in ("constrained_accuracy", "transfer"):
+        if attack is None and parse_task(task)[1].needs_attack:
             raise UserError(f"The task {task['name']} needs an attack; leave null out of `attacks`.")
         _check_budget(attack, task)
         net = {"model": here["model"], "data": here["data"]}
@@ -170,8 +178,8 @@ def _check_budget(attack: dict[str, Any] | None, task: dict[str, Any]) -> None:
     if attack is None or attack["budget"] is not None:
         return
     options = AttackSpec.parse(attack).options
-    # that task sets the budget of each point of its curve, but a universal perturbation is crafted before
-    given = task["name"] == "constrained_accuracy" and task.get("how") == "budget" and not options.universal
+    # a task may set the budget of each run of the attack, but a universal perturbation is crafted before
+    given = parse_task(task)[1].sets_budget() and not options.universal
     if options.needs_budget and not given:
         raise UserError(f"The attack {attack['name']} {NO_BUDGET}")
 
@@ -181,7 +189,7 @@ def _audits(entry: TaskEntry, grid: list[Laid], others: "_Others") -> Iterator[L
     attack that has one, those computed on the net itself before others; of a sweep, under the value in the
     middle."""
     groups: dict[str, list[Laid]] = {}
-    for cell in grid if entry.task["name"] in ("accuracy", "constrained_accuracy") else []:
+    for cell in grid if parse_task(entry.task)[1].audited else []:
         attack = cell[0]["attack"]
         if attack and AttackSpec.parse(attack).options.searches:
             who = [cell[1]["net"], cell[1]["data"], cell[0]["net"]["model"], cell[0]["defense"]]
@@ -225,21 +233,55 @@ class _Others:
         return [model for model in known if model != net["model"]][:1]
 
 
-def _labels(net: Net, defense: dict[str, Any] | None, attack: AttackSpec | None) -> dict[str, str]:
+def _labels(net: Net, defense: list[dict[str, Any]] | None, attack: AttackSpec | None) -> dict[str, str]:
     return {
         "net": net.label or net.model["name"],
         "data": net.data["name"],
-        "defense": defense["name"] if defense else "none",
+        "defense": label(defense),
         "attack": attack.title if attack else "none",
     }
 
 
 def _walk(parts: dict[str, Any], path: str) -> tuple[Any, str]:
+    """The mapping that holds the option with this dotted name, or None, and the option's key there."""
     *way, last = path.split(".")
     place: Any = parts
-    for step in way:
-        place = place.get(step) if isinstance(place, dict) else None
+    for step, following in zip(way, path.split(".")[1:], strict=True):
+        if isinstance(place, list):
+            place = _member(place, step, path) if step in _members(place) else None
+        else:
+            place = place.get(step) if isinstance(place, dict) else None
+        if isinstance(place, list) and following not in _members(place):
+            place = _holder(place, following, path)
     return place, last
+
+
+def _members(several: list[dict[str, Any]]) -> set[str]:
+    """What a dotted name may call the members of a list: their positions and names."""
+    return {str(i) for i in range(len(several))} | {one["name"] for one in several}
+
+
+def _member(several: list[dict[str, Any]], step: str, path: str) -> dict[str, Any]:
+    """The member with this position or name."""
+    if step.isdigit():
+        return several[int(step)]
+    return _only([i for i, one in enumerate(several) if one["name"] == step], several, path)
+
+
+def _holder(several: list[dict[str, Any]], option: str, path: str) -> dict[str, Any] | None:
+    """The only member that has this option; None if none has it."""
+    found = [i for i, one in enumerate(several) if option in one]
+    return _only(found, several, path) if found else None
+
+
+def _only(found: list[int], several: list[dict[str, Any]], path: str) -> dict[str, Any]:
+    if len(found) > 1:
+        names = [several[i]["name"] for i in found]
+        words = names if len(set(names)) == len(names) else [str(i) for i in found]
+        part, _, option = path.partition(".")
+        ways = " or ".join(f"{part}.{word}.{option.rpartition('.')[2]}" for word in words)
+        raise UserError(f"sweep: {path} is ambiguous: {', '.join(names)} have it. Write {ways}.")
+    return several[found[0]]
 
 
 def _has(parts: dict[str, Any], path: str) -> bool:

@@ -74,7 +74,7 @@ def _attacked(
         labels = facts["labels"]
         if (
             facts.get("kind") != "clip"
-            or facts.get("task") == "audit"
+            or (facts.get("task_info") or {}).get("diagnostic")
             or labels.get("attack", "none") == "none"
         ):
             continue

@@ -1,4 +1,4 @@
-"""What `limen measure` does: pairs of files, made by anyone, measured and written down."""
+"""`limen measure`: metrics of pairs of files from any source, written as tables."""
 
 from limen.measure.command import command
 from limen.measure.pairs import Measured, measure_files

@@ -1,4 +1,4 @@
-"""The command `limen measure`: measure, write what was asked for, show the rest."""
+"""The command `limen measure`: measure, write the requested files, and print tables."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

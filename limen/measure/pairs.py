@@ -1,7 +1,7 @@
-"""`limen measure`: two files or two folders of clips or pictures, made by anyone, and what lies between them.
+"""`limen measure`: the distortion between two files or two folders of clips or pictures from any source.
 
-Files of two folders belong together if their paths inside the folders are the same, whatever the suffix.
-Nothing is left out silently: files without a partner and pairs that cannot be compared are listed by name.
+Files of two folders form a pair if their paths inside the folders are equal up to the suffix. Nothing is
+omitted silently: files without a partner and pairs that cannot be compared are listed by name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +29,12 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "picture": picture_files.SUFFIXES,
 }
 SHORTER_S, SHORTER_PART = 0.1, 0.1
-"""Lengths may differ by this much before a pair is taken for two different recordings: what encoders and
-resamplers add at the end."""
+"""Largest difference in length, in seconds and as a share, that encoders and resamplers can cause; pairs that
+differ more are two different recordings."""
 
 
 LoadedPair = tuple[Tensor, Tensor, int | None, list[str]]
-"""Clean and adversarial sample of the same shape, their rate, and what was done to make them so."""
+"""Clean and adversarial sample of the same shape, their rate, and notes on how they were made comparable."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Measured:
     kind: Kind
     columns: dict[str, Column]
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """One per pair: id, clean_file, adversarial_file, every column (None where there is no number), note,
+    """One per pair: id, clean_file, adversarial_file, every column (None if there is no number), note, and
     missing: column -> reason."""
     unmatched: list[str] = field(default_factory=list)
     """Files without a partner."""
@@ -61,16 +61,16 @@ def measure_files(
     align: bool = False,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Measured:
-    """Every pair of clips or pictures. `align` looks for a delay between two clips first, as codecs cause it.
+    """Measure every pair of clips or pictures; `align` removes a delay between two clips, as codecs cause it.
 
-    A pair that cannot be compared ends with an error if it is the only one; in folders it is listed in
-    `failed` and the rest goes on.
+    A pair that cannot be compared is an error if it is the only one; in folders it is listed in `failed`.
     """
     pairs, unmatched = match(Path(clean), Path(adversarial))
     kinds = {_kind(path) for pair in pairs.values() for path in pair}
     if len(kinds) > 1:
         raise UserError(
-            "These pairs hold both clips and pictures. Measure them apart: the numbers do not compare."
+            "These pairs contain both clips and pictures. Measure them separately: their numbers are not "
+            "comparable."
         )
     kind: Kind = "clip" if kinds == {"clip"} else "picture"
     chosen = applicable(metrics, kind, None, with_model=False)
@@ -113,13 +113,13 @@ def match(clean: Path, adversarial: Path) -> tuple[dict[str, tuple[Path, Path]],
     pairs = {name: (left.pop(name), right.pop(name)) for name in sorted(left.keys() & right.keys())}
     for stem in sorted({_stem(n) for n in left} & {_stem(n) for n in right}):
         ours, theirs = ([n for n in side if _stem(n) == stem] for side in (left, right))
-        if len(ours) == len(theirs) == 1:  # two of the same stem: nobody knows which belongs to which
+        if len(ours) == len(theirs) == 1:  # with two of the same stem the pairing is ambiguous
             pairs[ours[0]] = left.pop(ours[0]), right.pop(theirs[0])
     unmatched = [str(path) for path in (*left.values(), *right.values())]
     if not pairs:
         raise UserError(
-            f"No file of {clean} has a partner of the same name in {adversarial}. Files belong together if "
-            "their paths inside the folders are the same up to the suffix. Among those found: "
+            f"No file of {clean} has a partner of the same name in {adversarial}. Files form a pair if "
+            "their paths inside the folders are equal up to the suffix. Files found: "
             f"{', '.join(unmatched[:4])}."
         )
     return dict(sorted(pairs.items())), unmatched
@@ -135,7 +135,7 @@ def _media(folder: Path) -> dict[str, Path]:
     }
     if not found:
         raise UserError(
-            f"{folder}: holds no clips ({' '.join(SUFFIXES['clip'])}) and no pictures "
+            f"{folder}: contains no clips ({' '.join(SUFFIXES['clip'])}) and no pictures "
             f"({' '.join(SUFFIXES['picture'])})."
         )
     return found
@@ -156,7 +156,7 @@ def _kind(path: Path) -> str:
 
 
 def _clips(clean: Path, adversarial: Path, align: bool) -> LoadedPair:
-    """Both clips at the clean one's rate and of the same length, and what was done for it."""
+    """Both clips at the rate of the clean one and of the same length."""
     (rate_hz, channels), (other_hz, other_channels) = clip_header(clean), clip_header(adversarial)
     notes = []
     if channels > 1 or other_channels > 1:
@@ -177,8 +177,8 @@ def _clips(clean: Path, adversarial: Path, align: bool) -> LoadedPair:
     if not align and (longer - shorter > SHORTER_S * rate_hz or longer - shorter > SHORTER_PART * longer):
         raise UserError(
             f"{clean} lasts {len(x) / rate_hz:.3f} s and {adversarial} {len(x_adv) / rate_hz:.3f} s: too "
-            "different to be compared sample by sample. If one is delayed or cut, align them (--align); else "
-            "they are no pair."
+            "different to be compared sample by sample. If one is delayed or cut, align them (--align); "
+            "otherwise they are not a pair."
         )
     if shorter != longer:
         notes.append(
@@ -189,15 +189,14 @@ def _clips(clean: Path, adversarial: Path, align: bool) -> LoadedPair:
 
 
 def delay(x: Tensor, x_adv: Tensor) -> int:
-    """By how many samples x_adv comes later than x: where their cross-correlation is largest, up to half of
-    the shorter clip."""
+    """Delay of x_adv in samples: the lag of the largest cross-correlation, up to half of the shorter clip."""
     from scipy.signal import correlate
 
     reach = min(len(x), len(x_adv)) // 2
     lags = np.arange(-len(x) + 1, len(x_adv))
     correlation = correlate(x_adv.double().numpy(), x.double().numpy(), method="fft")
     near = np.abs(lags) <= reach
-    # rounding of the transform must not find a delay where there is nothing to find
+    # rounding errors of the transform must not count as a delay
     if correlation[near].max() <= correlation[lags == 0][0] + 1e-9 * np.abs(correlation).max():
         return 0
     return int(lags[near][correlation[near].argmax()])
@@ -208,8 +207,8 @@ def _pictures(clean: Path, adversarial: Path) -> LoadedPair:
     if x.shape[1:] != x_adv.shape[1:]:
         raise UserError(
             f"{clean} has {x.shape[2]} x {x.shape[1]} pixels and {adversarial} {x_adv.shape[2]} x "
-            f"{x_adv.shape[1]}: pictures must have the same size. Bring them to one size with the program "
-            "that made them."
+            f"{x_adv.shape[1]}: pictures must have the same size. Bring them to one size before you "
+            "measure them."
         )
     if len(x) != len(x_adv):
         notes = [*notes, "grey compared with colour"]
@@ -222,6 +221,6 @@ def _pictures(clean: Path, adversarial: Path) -> LoadedPair:
 
 
 def _picture(path: Path) -> tuple[Tensor, list[str]]:
-    """(C, H, W) in [0, 1], and what was done to the file's pixels."""
+    """(C, H, W) in [0, 1], and notes on conversions of the file's pixels."""
     picture, notes = open_picture(path)
     return pixels(picture), notes

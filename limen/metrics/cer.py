@@ -1,5 +1,8 @@
-"""Character error rate: wrong, left out and added characters, single spaces between words included, over the
-characters that were said."""
+"""Character error rate of the transcripts, before and after the attack.
+
+Wrong, missing and added characters over the characters of the reference, single spaces between words
+included.
+"""
 
 from limen.core.types import Samples
 from limen.metrics.base.error_rates import ErrorRateOptions, error_rates, rate_columns

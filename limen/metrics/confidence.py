@@ -1,5 +1,4 @@
-"""How sure the model is of what it says: the softmax probability of its prediction, before and after the
-attack."""
+"""Softmax probability of the predicted class, before and after the attack."""
 
 from typing import ClassVar
 
@@ -15,8 +14,14 @@ class Confidence(MetricOptions):
 
     def columns(self) -> dict[str, Column]:
         return {
-            "clean_confidence": Column("probability of the class predicted for the clean sample"),
-            "confidence": Column("probability of the class predicted for the adversarial sample"),
+            "clean_confidence": Column(
+                "probability of the class predicted for the clean sample", heading="Clean conf.", format="%"
+            ),
+            "confidence": Column(
+                "probability of the class predicted for the adversarial sample",
+                heading="Confidence",
+                format="%",
+            ),
         }
 
 

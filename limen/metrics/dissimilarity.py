@@ -1,4 +1,4 @@
-"""The size of the change relative to the sample: ||delta||_p / ||x||_p for p = 2 and p = infinity."""
+"""Norm of the change over that of the sample: ||delta||_p / ||x||_p for p = 2 and p = infinity."""
 
 import torch
 from torch import Tensor
@@ -11,10 +11,16 @@ class Dissimilarity(MetricOptions):
     def columns(self) -> dict[str, Column]:
         return {
             "dissimilarity_l2": Column(
-                "Euclidean length of the change over that of the sample", better="lower"
+                "Euclidean norm of the change over that of the sample",
+                better="lower",
+                heading="Dissim.",
+                needs_attack=True,
             ),
             "dissimilarity_linf": Column(
-                "largest change over the largest value of the sample", better="lower"
+                "largest change over the largest value of the sample",
+                better="lower",
+                heading="Dissim. L∞",
+                needs_attack=True,
             ),
         }
 

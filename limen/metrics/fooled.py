@@ -1,26 +1,40 @@
-"""Whether the attack changed the model's answer: averaged, the fooling ratio of Moosavi-Dezfooli et al. 2017,
-whatever the truth is.
+"""Whether the attack changed the prediction, right or wrong.
 
-Over all samples, those that were wrong before included; `success` asks whether the attack brought the sample
-to its goal.
+The mean is the fooling ratio of Moosavi-Dezfooli et al. 2017, https://arxiv.org/abs/1610.08401. It counts all
+samples, including those misclassified before the attack; `success` is whether the attack reached its goal.
 """
 
 from typing import ClassVar
 
 from limen.core.text import How
 from limen.core.types import Samples, different, predictions
-from limen.metrics.base.metric import NO_ANSWER, Column, Columns, MetricOptions, comparable, unanswered
+from limen.metrics.base.metric import (
+    NO_ANSWER,
+    Column,
+    Columns,
+    MetricOptions,
+    comparable,
+    unanswered,
+    unless_refused,
+)
 
 
 class Fooled(MetricOptions):
     normalise: How = "words"
-    """What is made alike before transcripts are compared: "none" nothing; "words" case, punctuation and
-    spaces; "english" numbers too."""
+    """Normalisation before transcripts are compared: "none"; "words" for case, punctuation and spaces;
+    "english" for numbers too."""
     needs_model: ClassVar[bool] = True
 
     def columns(self) -> dict[str, Column]:
         return {
-            "fooled": Column("the adversarial sample is answered differently", better="lower", binary=True)
+            "fooled": Column(
+                "the prediction for the adversarial sample differs from that for the clean one",
+                better="lower",
+                heading="Fooled",
+                headline="transcript",
+                needs_attack=True,
+                binary=True,
+            )
         }
 
 
@@ -33,4 +47,5 @@ def fooled(samples: Samples, options: Fooled) -> Columns:
     )
     moved = different(before, after).tolist()
     bad = zip(unanswered(samples.clean), unanswered(samples.adversarial), strict=True)
-    return {"fooled": [NO_ANSWER if any(b) else float(m) for m, b in zip(moved, bad, strict=True)]}
+    values = [NO_ANSWER if any(b) else float(m) for m, b in zip(moved, bad, strict=True)]
+    return {"fooled": unless_refused(values, samples.refused)}

@@ -1,4 +1,4 @@
-"""How many values of the sample were changed."""
+"""Number of values that were changed."""
 
 from limen.core.types import Samples
 from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
@@ -6,7 +6,16 @@ from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
 
 class L0(MetricOptions):
     def columns(self) -> dict[str, Column]:
-        return {"l0": Column("values changed", unit="values", better="lower")}
+        return {
+            "l0": Column(
+                "number of values changed",
+                unit="values",
+                better="lower",
+                heading="L0",
+                format="0f",
+                needs_attack=True,
+            )
+        }
 
 
 def l0(samples: Samples, options: L0) -> Columns:

@@ -1,4 +1,4 @@
-"""The Euclidean length of the change: ||delta||_2."""
+"""Euclidean norm of the change: ||delta||_2."""
 
 from limen.core.types import Samples
 from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
@@ -6,7 +6,15 @@ from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
 
 class L2(MetricOptions):
     def columns(self) -> dict[str, Column]:
-        return {"l2": Column("Euclidean length of the change", better="lower")}
+        return {
+            "l2": Column(
+                "Euclidean norm of the change",
+                better="lower",
+                heading="L2",
+                headline="picture",
+                needs_attack=True,
+            )
+        }
 
 
 def l2(samples: Samples, options: L2) -> Columns:

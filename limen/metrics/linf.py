@@ -1,4 +1,4 @@
-"""The largest change of a value: ||delta||_inf."""
+"""Largest change of one value: ||delta||_inf."""
 
 from limen.core.types import Samples
 from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
@@ -6,7 +6,9 @@ from limen.metrics.base.metric import Column, Columns, MetricOptions, per_pair
 
 class Linf(MetricOptions):
     def columns(self) -> dict[str, Column]:
-        return {"linf": Column("largest change of a value", better="lower")}
+        return {
+            "linf": Column("largest change of one value", better="lower", heading="L∞", needs_attack=True)
+        }
 
 
 def linf(samples: Samples, options: Linf) -> Columns:

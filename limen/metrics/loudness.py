@@ -1,7 +1,7 @@
-"""How loud the clean clip is: the mean magnitude of its 16-bit samples in dB, and its level: 0 low, 1 medium,
-2 high.
+"""Loudness of the clean clip: mean magnitude of its 16-bit samples in dB, and one of three levels.
 
-Vadillo and Santana 2022, https://arxiv.org/abs/2001.08444, equation 12; low is below 50 dB, high above 70 dB.
+Vadillo and Santana 2022, https://arxiv.org/abs/2001.08444, equation 12; the levels are 0 (low, below
+50 dB), 1 (medium) and 2 (high, above 70 dB).
 """
 
 from typing import ClassVar, get_args
@@ -22,8 +22,15 @@ class Loudness(MetricOptions):
 
     def columns(self) -> dict[str, Column]:
         return {
-            "loudness_db": Column("mean level of the clean clip on the 16-bit scale", unit="dB"),
-            "loudness_level": Column("level of the clean clip: 0 low, 1 medium, 2 high"),
+            "loudness_db": Column(
+                "mean level of the clean clip on the 16-bit scale",
+                unit="dB",
+                heading="Loudness, dB",
+                format="1f",
+            ),
+            "loudness_level": Column(
+                "loudness of the clean clip: 0 low, 1 medium, 2 high", heading="Loudness", format="0f"
+            ),
         }
 
 

@@ -1,4 +1,4 @@
-r"""The mean magnitude of the change relative to that of the clip, in dB.
+r"""Mean magnitude of the change relative to that of the clip, in dB.
 
 Equations 11 and 12 of Vadillo and Santana 2022, https://arxiv.org/abs/2001.08444:
 
@@ -16,7 +16,7 @@ class MeanDb(MetricOptions):
     kinds: ClassVar[tuple[str, ...]] = ("clip",)
 
     def columns(self) -> dict[str, Column]:
-        return part_columns("mean_db", "mean change relative to the mean magnitude")
+        return part_columns("mean_db", "mean change relative to the mean magnitude of the clip", "Mean")
 
 
 def mean_db(samples: Samples, options: MeanDb) -> Columns:

@@ -1,9 +1,8 @@
-"""Perceptual adversarial similarity score: how alike the clean and the adversarial picture look once one is
-laid over the other.
+"""Perceptual adversarial similarity score: structural similarity of the aligned pictures.
 
 Rozsa et al. 2016, https://arxiv.org/abs/1605.01775: structural similarity after the homography under which
-the two correlate best, so that a picture that was merely moved or turned counts as nearly the same. 1 means
-equal. How it is computed: `limen/perception/similarity.py`.
+the two correlate best, so that a picture that was only moved or rotated scores nearly 1. Equal pictures
+score 1. The computation is in `limen/perception/similarity.py`.
 """
 
 from typing import ClassVar
@@ -20,7 +19,11 @@ class PassScore(MetricOptions):
     def columns(self) -> dict[str, Column]:
         return {
             "pass_score": Column(
-                "structural similarity of the two pictures, laid over each other", better="higher"
+                "structural similarity of the two pictures after alignment",
+                better="higher",
+                heading="PASS",
+                format="2f",
+                needs_attack=True,
             )
         }
 

@@ -1,9 +1,9 @@
-"""Perceived speech quality of the adversarial clip beside the clean one, as a mean opinion score from 1 to
-4.64. ITU-T P.862 and P.862.2.
+"""Perceptual speech quality (PESQ) of the adversarial clip, a mean opinion score from 1 to 4.64.
 
-PESQ knows two bands: wide at 16 kHz and narrow at 8 kHz. Clips of other rates are resampled to the wider one
-their rate holds. Departs from the recommendation: a clip of more than 20 s is scored in equal pieces and
-their mean is taken, pieces without speech left out.
+ITU-T P.862 and P.862.2, with the clean clip as reference. There are two bands: wide at 16 kHz and narrow at 8
+kHz; clips of other rates are resampled to the widest band that their rate allows. Departs from the
+recommendation: a clip of more than 20 s is scored in equal pieces, and the score is their mean over the
+pieces with speech.
 """
 
 import math
@@ -18,8 +18,8 @@ from limen.metrics.base.metric import SILENT, Column, Columns, MetricOptions, Mi
 
 RATES_HZ = {"wide": 16000, "narrow": 8000}
 LONGEST_S = 20
-"""The ITU's program has room for 50 utterances and overruns it without a check. Its shortest utterance and
-pause last 0.2 s each."""
+"""The ITU's program holds 50 utterances and overflows without a check. Its shortest utterance and pause last
+0.2 s each."""
 TOO_SHORT = Missing("PESQ needs a quarter of a second, the clip is shorter")
 NO_SPEECH = Missing("PESQ found no speech")
 
@@ -30,7 +30,17 @@ class Pesq(MetricOptions):
     kinds: ClassVar[tuple[str, ...]] = ("clip",)
 
     def columns(self) -> dict[str, Column]:
-        return {"pesq": Column("perceived speech quality (mean opinion score)", unit="MOS", better="higher")}
+        return {
+            "pesq": Column(
+                "perceptual speech quality (mean opinion score, 1 to 4.64)",
+                unit="MOS",
+                better="higher",
+                heading="PESQ",
+                format="2f",
+                headline=True,
+                needs_attack=True,
+            )
+        }
 
 
 def pesq(samples: Samples, options: Pesq) -> Columns:

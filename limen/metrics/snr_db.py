@@ -1,7 +1,8 @@
-r"""Signal-to-noise ratio of powers in dB: 10 log10(P(x) / P(delta)), P the power over the valid samples.
+r"""Signal-to-noise ratio of powers in dB: 10 log10(P(x) / P(delta)).
 
-Equation 3 of Vadillo and Santana 2022, https://arxiv.org/abs/2001.08444. Some frameworks report a ratio of
-peaks under the same name, 20 log10(max|x| / max|delta|): that one is -peak_db here.
+P is the power over the valid samples. Equation 3 of Vadillo and Santana 2022,
+https://arxiv.org/abs/2001.08444. Some frameworks report a ratio of peaks under the same name,
+20 log10(max|x| / max|delta|): here that ratio is -peak_db.
 """
 
 import math
@@ -17,7 +18,17 @@ class SnrDb(MetricOptions):
     kinds: ClassVar[tuple[str, ...]] = ("clip",)
 
     def columns(self) -> dict[str, Column]:
-        return {"snr_db": Column("power of the clip over power of the change", unit="dB", better="higher")}
+        return {
+            "snr_db": Column(
+                "signal-to-noise ratio: power of the clip over that of the change",
+                unit="dB",
+                better="higher",
+                heading="SNR, dB",
+                format="1f",
+                headline=True,
+                needs_attack=True,
+            )
+        }
 
 
 def snr_db(samples: Samples, options: SnrDb) -> Columns:

@@ -1,7 +1,6 @@
-r"""Whether the likeliest classes are the attacker's, in the attacker's order: of a goal that asks for a
-distribution over k classes.
+r"""Share of the likeliest classes that are the attacker's, in the attacker's order.
 
-Equation D.1 of Olivier 2023 (thesis CMU-LTI-23-009):
+For goals that name a distribution over k classes. Equation D.1 of Olivier 2023 (thesis CMU-LTI-23-009):
 
     Acc = 1/k sum_{i=1..k} 1[ argsort(f(x + delta))_i = argsort(y)_i ],
         largest first, k the classes with a share in y
@@ -22,7 +21,12 @@ class TargetOrder(MetricOptions):
     def columns(self) -> dict[str, Column]:
         return {
             "target_order": Column(
-                "share of the first k ranks that hold the class the target has there", better="lower"
+                "share of the first k ranks that hold the same class as in the target distribution",
+                better="lower",
+                heading="Target order",
+                format="%",
+                figure="mean",
+                needs_attack=True,
             )
         }
 
@@ -31,7 +35,7 @@ def target_order(samples: Samples, options: TargetOrder) -> Columns:
     logits, target = samples.adversarial, samples.target
     assert isinstance(logits, Tensor)
     if not isinstance(target, Tensor) or target.dim() != 2:
-        return {"target_order": [Missing("the goal asks for no distribution over classes")] * len(logits)}
+        return {"target_order": [Missing("the goal names no distribution over classes")] * len(logits)}
     k = (target > 0).sum(1)
     match = logits.argsort(dim=1, descending=True, stable=True) == target.to(logits.device).argsort(
         dim=1, descending=True, stable=True

@@ -1,4 +1,4 @@
-"""Whether the truth is among the k likeliest classes, before and after the attack."""
+"""Whether the true class is among the k likeliest, before and after the attack."""
 
 from typing import ClassVar
 
@@ -11,15 +11,19 @@ from limen.metrics.base.metric import Column, Columns, MetricOptions, Missing, b
 
 class TopK(MetricOptions):
     k: int = Field(default=5, ge=1)
-    """How many of the likeliest classes count; the column is named after it: top_5."""
+    """Number of likeliest classes that count; it is part of the column's name: top_5."""
     needs_model: ClassVar[bool] = True
     outputs: ClassVar[tuple[str, ...]] = ("class",)
 
     def columns(self) -> dict[str, Column]:
-        meaning = f"the truth is among the {self.k} likeliest classes of the"
+        meaning = f"the true class is among the {self.k} likeliest of the"
         return {
-            f"clean_top_{self.k}": Column(f"{meaning} clean sample", better="higher", binary=True),
-            f"top_{self.k}": Column(f"{meaning} adversarial sample", better="higher", binary=True),
+            f"clean_top_{self.k}": Column(
+                f"{meaning} clean sample", better="higher", heading=f"Clean top {self.k}", binary=True
+            ),
+            f"top_{self.k}": Column(
+                f"{meaning} adversarial sample", better="higher", heading=f"Top {self.k}", binary=True
+            ),
         }
 
 
@@ -29,7 +33,7 @@ def top_k(samples: Samples, options: TopK) -> Columns:
     assert isinstance(logits, Tensor)
     if logits.shape[1] <= options.k:
         trivial = Missing(
-            f"there are only {logits.shape[1]} classes, so the truth is always among {options.k}"
+            f"there are only {logits.shape[1]} classes, so the true class is always among {options.k}"
         )
         return {name: [trivial] * len(y) for name in options.columns()}
 

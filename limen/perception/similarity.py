@@ -34,10 +34,9 @@ SMALLEST = 16
 """Pixels of the shorter side below which pictures are not made smaller."""
 
 
-@torch.no_grad()
 def ssim(x: Tensor, y: Tensor) -> Tensor:
-    """(B, C, H, W), (B, C, H, W) -> (B,), 1 for equal pictures. Mean over the colours, and over the places
-    where a whole window fits."""
+    """(B, C, H, W), (B, C, H, W) -> (B,), differentiable, 1 for equal pictures. The mean over the colours and
+    over all positions at which a complete window fits."""
     side = min(WINDOW, *x.shape[2:])
     offsets = torch.arange(side - (side + 1) % 2, dtype=x.dtype, device=x.device)
     window = (-0.5 * ((offsets - offsets.mean()) / SIGMA).square()).softmax(0)

@@ -1,28 +1,30 @@
-"""How often the model is right, clean or under attack, and what the attack cost: one row per sample."""
+"""Accuracy, clean or under attack, and the cost of the attack: one row per sample."""
 
 import heapq
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from limen.attacks.engine.physical import OverTheAir, over_the_air
-from limen.core.options import Options
 from limen.core.types import Samples
 from limen.goals.base.goal import Goal
 from limen.tasks.base.cell import Cell, Example, Outcome
 from limen.tasks.base.export import Export, Exporter
+from limen.tasks.base.task import TaskOptions
 
 
-class Accuracy(Options):
+class Accuracy(TaskOptions):
+    title: ClassVar[str] = "accuracy under attack"
+    audited: ClassVar[bool] = True
     limit_samples: int | None = Field(default=None, ge=1)
-    """Evaluate only the first so many samples of the data's order; null evaluates all."""
+    """Evaluate at most this many samples, the first in the order of the data; null evaluates all."""
     export: Export | None = None
     """Write every clean and adversarial sample and a table into the cell's folder `adversarial`, for other
-    tools: clips as 16-bit files of this format, pictures as PNG; null writes none."""
+    tools: clips as 16-bit files of this format, pictures as PNG; null writes nothing."""
     over_the_air: OverTheAir | None = None
-    """Judge every sample under fresh draws of transforms too, {through: [{name: room}], draws: 20}: the
+    """Also judge every sample under fresh draws of transforms, {through: [{name: room}], draws: 20}: the
     column `over_the_air` is the share of draws in which the attack reaches its goal, `clean_over_the_air` the
-    share in which the transforms alone do; null: not."""
+    share in which the transforms alone reach it; null omits both."""
 
 
 def accuracy(cell: Cell, options: Accuracy) -> Outcome:
@@ -55,8 +57,7 @@ def _over_the_air(cell: Cell, samples: Samples, goal: Goal, options: OverTheAir)
 def fooled_first(
     cell: Cell, examples: list[Example], samples: Samples, rows: list[dict[str, Any]]
 ) -> list[Example]:
-    """As many as the cell keeps, fooled samples before the others: they are what one wants to look at; ties
-    by order."""
+    """The examples that the cell keeps: successful attacks first, in the order of the data."""
     candidates = [Example(row["id"], *samples.pair(i), row) for i, row in enumerate(rows)]
     return heapq.nsmallest(
         cell.examples, examples + candidates, key=lambda e: not e.row.get("success", False)

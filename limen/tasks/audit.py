@@ -1,14 +1,14 @@
-"""Are the gradients to be trusted? Probes that tell a robust model from one that only hides the way to its
-mistakes.
+"""Attack sanity checks: probes that tell a robust model from one that masks its gradients.
 
 After Athalye et al. 2018, https://arxiv.org/abs/1802.00420, and Carlini et al. 2019,
 https://arxiv.org/abs/1902.06705. Under the goal and the budget of the cell's attack, on a few samples: one
 step, many steps, noise, a search without gradients, the attack of the undefended net and of other nets, and a
-budget that allows everything; besides, the loss along the way, the gradients as the model gives them, and
-whether it answers twice the same. The report draws the conclusions; docs/audit.md says what each means.
+budget that allows everything. The audit also records the loss along a gradient ascent, the gradients as the
+model returns them, and whether two evaluations agree. The report draws the conclusions; docs/audit.md
+explains them.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -16,46 +16,65 @@ from torch import Tensor
 
 from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack
+from limen.budgets.families.options import declared, default_budget
 from limen.core.components import parse, spec_of
 from limen.core.errors import UserError
-from limen.core.options import Options
-from limen.core.types import BOUNDS, Batch, Outputs
+from limen.core.types import BOUNDS, Batch, Outputs, answers_of
+from limen.metrics.base.metric import Column
 from limen.models.base.model import Model, check_fits, evaluating
 from limen.tasks.base.cell import Cell, Outcome
+from limen.tasks.base.task import TaskOptions
 
 MARKS = (0.0, 0.025, 0.05, 0.125, 0.25, 0.5, 0.75, 1.0)
-"""Shares of the steps after which the loss is noted."""
-BUDGETS: dict[str, dict[str, Any]] = {
-    "picture": {"name": "linf", "eps": 8 / 255},
-    "clip": {"name": "snr", "snr_db": 30},
-}
-"""Under which an attack without a budget of its own is probed."""
+"""Shares of the steps after which the loss is recorded."""
 SAME = 1e-5
-"""Two answers that differ by less than this share of the largest logit are the same: sums in another order
-round otherwise."""
+"""Two outputs that differ by less than this share of the largest logit count as equal: sums in another order
+are rounded differently."""
 
 
-class Audit(Options):
+class Audit(TaskOptions):
+    title: ClassVar[str] = "attack sanity checks"
+    needs_attack: ClassVar[bool] = True
+    diagnostic: ClassVar[bool] = True
+    sample_limit: ClassVar[str] = "samples"
     samples: int = Field(default=32, ge=1)
-    """Samples that are probed; of recognisers, which cost a hundred times more, an eighth."""
+    """Number of samples; an eighth of it for recognisers, which take a hundred times longer."""
     steps: int = Field(default=40, ge=2)
     """Gradient steps of the many-step probes."""
     queries: int = Field(default=1000, ge=2)
     """Queries of the search without gradients (classifiers under linf or l2)."""
     others: list[Annotated[dict[str, Any], spec_of("models")]] = Field(default=[])
-    """Models whose attack is tried on this one too; an experiment names another net that it judges on the
+    """Models whose attack is tried on this one too. An experiment sets another net that it evaluates on the
     same data, if it has one."""
 
+    def at_most(self, model: Model) -> int:
+        return max(1, self.samples // _samples_per_probe(model))
 
-def at_most(options: Audit, model: Model) -> int:
-    """Samples that are probed."""
-    return max(1, options.samples // 8) if model.output == "transcript" else options.samples
+    def limited(self, samples: int, model: Model) -> "Audit":
+        return self.model_copy(update={"samples": samples * _samples_per_probe(model)})
+
+    def cost(self, attack: float) -> float:
+        """The ascent, three attacks of many steps, and queries, three of which take as long as a gradient.
+        The attack of the cell is not run."""
+        return 4 * self.steps + self.queries / 3
+
+    def columns(self) -> dict[str, Column]:
+        probe = lambda meaning: Column(f"the goal is reached {meaning}", better="lower", binary=True)
+        return {
+            "clean": probe("by the clean sample"),
+            "noise": probe("by random noise"),
+            "one_step": probe("by one gradient step"),
+            "many_steps": probe("by many gradient steps"),
+            "anything_allowed": Column("a wrong prediction is reached without any limit", binary=True),
+            "no_gradients": probe("by a search without gradients"),
+            "undefended": probe("by the attack on the net without its defense"),
+            "transfer": probe("by the attack on another net"),
+            "differs": Column("two evaluations of the clean sample differ", better="lower", binary=True),
+        }
 
 
-def cost(options: Audit, attack: float) -> float:
-    """In gradients: the walk, three attacks of many steps, and queries, of which three take as long as one.
-    The attack of the cell is not run itself."""
-    return 4 * options.steps + options.queries / 3
+def _samples_per_probe(model: Model) -> int:
+    return 8 if model.output == "transcript" else 1
 
 
 def audit(cell: Cell, options: Audit) -> Outcome:
@@ -67,24 +86,23 @@ def audit(cell: Cell, options: Audit) -> Outcome:
     probes, others = _probes(cell, options)
     plain = probes["many_steps"][0]
     rows: list[dict[str, Any]] = []
-    walked: list[dict[str, Tensor]] = []
-    for batch in cell.batches(at_most(options, cell.model)):
+    ascents: list[dict[str, Tensor]] = []
+    for batch in cell.batches(options.at_most(cell.model)):
         clean, again = (cell.answer(cell.victim, batch.x, batch, purpose) for purpose in ("clean", "again"))
         with torch.no_grad(), evaluating(cell.attacked_model):
             goal = plain.pose(cell.victim, batch, seed=cell.seed, clean=clean).goal
-            walked.append(_walk(plain.pose(cell.attacked_model, batch, seed=cell.seed), options.steps))
-        found: dict[str, list[Any]] = {"label": cell.names(batch.y), "clean": goal.judged(clean).tolist()}
+            ascents.append(_ascend(plain.pose(cell.attacked_model, batch, seed=cell.seed), options.steps))
+        columns: dict[str, list[Any]] = {"label": cell.names(batch.y), "clean": goal.judged(clean).tolist()}
         for name, (attack, models) in probes.items():
             attacked = [
                 attack(model, batch, seed=cell.seed, victim=cell.victim, store=cell.store) for model in models
             ]
-            # what another net takes for its own answer or its least likely class is nothing to judge this one
-            # by
+            # a goal relative to a prediction must be relative to that of this net, not of another one
             same_goal = attack.spec.goal is plain.spec.goal
             fooled = [(goal if same_goal else a.goal).judged(a.adversarial) for a in attacked]
-            found[name] = torch.stack(fooled).any(0).tolist()
-        found["differs"] = _differs(clean, again, batch).tolist()
-        rows += [{"id": name, **{k: v[i] for k, v in found.items()}} for i, name in enumerate(batch.ids)]
+            columns[name] = torch.stack(fooled).any(0).tolist()
+        columns["differs"] = _differs(clean, again, batch).tolist()
+        rows += [{"id": name, **{k: v[i] for k, v in columns.items()}} for i, name in enumerate(batch.ids)]
         cell.advance(len(batch))
     share = lambda name: sum(row[name] for row in rows) / len(rows)
     result = {
@@ -94,16 +112,15 @@ def audit(cell: Cell, options: Audit) -> Outcome:
         "random": cell.victim.random,
         "draws": plain.spec.draws or cell.victim.draws,
         "n": len(rows),
-        **_summary({k: torch.cat([w[k] for w in walked], 1) for k in walked[0]}, options.steps),
+        **_summary({k: torch.cat([w[k] for w in ascents], 1) for k in ascents[0]}, options.steps),
     }
     return Outcome(rows, result)
 
 
 def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Model]]], list[str]]:
-    """Name -> an attack and the models it is computed on, each alone; and what the other nets among them are
-    called."""
+    """Name -> an attack and the models it is computed on, one at a time; and the names of the other nets."""
     assert cell.attack is not None
-    budget = cell.attack.spec.budget or parse("budgets", BUDGETS[cell.data.kind])
+    budget = cell.attack.spec.budget or parse("budgets", default_budget(cell.data.kind))
     plain = cell.attack.spec.model_copy(update={"budget": budget, "through": [], "surrogate": None})
     low, high = BOUNDS[cell.data.kind]
 
@@ -112,7 +129,7 @@ def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Mo
 
     pgd = {"name": "pgd", "steps": options.steps}
     many = probe(pgd)
-    # whatever the goal is, with everything allowed some wrong answer must be within reach
+    # for any goal: without a limit some wrong prediction must be within reach
     everything = {
         "goal": parse("goals", "untargeted"),
         "budget": parse("budgets", {"name": "linf", "eps": high - low}),
@@ -123,7 +140,7 @@ def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Mo
         "many_steps": (many, [cell.attacked_model]),
         "anything_allowed": (probe(pgd, **everything), [cell.attacked_model]),
     }
-    if cell.model.output == "class" and budget[0].name in ("linf", "l2"):
+    if cell.model.output == "class" and declared(budget[0]).probed_by_queries:
         # margins may be hidden for long
         square = {"name": "square", "queries": options.queries, "give_up": 0}
         probes["no_gradients"] = (probe(square), [cell.attacked_model])
@@ -138,7 +155,7 @@ def _probes(cell: Cell, options: Audit) -> tuple[dict[str, tuple[Attack, list[Mo
 
 
 def _fits(cell: Cell, attack: Attack, other: Model) -> bool:
-    """The other model takes the same samples, gives the same answers, and can be asked for the goal."""
+    """Whether the other model takes the same samples, has the same classes, and supports the goal."""
     if (other.kind, other.rate_hz, other.classes) != (
         cell.model.kind,
         cell.model.rate_hz,
@@ -155,7 +172,8 @@ def _fits(cell: Cell, attack: Attack, other: Model) -> bool:
 
 
 def _differs(clean: Outputs, again: Outputs, batch: Batch) -> Tensor:
-    """(B,) bool: asked twice, the model answers otherwise, whether it calls itself random or not."""
+    """(B,) bool: whether two evaluations differ, whether or not the model is declared random."""
+    clean, again = answers_of(clean), answers_of(again)
     if isinstance(clean, Tensor) and isinstance(again, Tensor):
         a, b = clean, again
     else:
@@ -163,40 +181,39 @@ def _differs(clean: Outputs, again: Outputs, batch: Batch) -> Tensor:
     return (a - b).abs().amax(1) > SAME * a.abs().amax(1)
 
 
-def _walk(problem: Problem, steps: int) -> dict[str, Tensor]:
-    """(steps + 1, B) along a plain projected gradient ascent from the clean sample: the loss, whether the
-    goal is reached, the L2 norm of the gradient, and whether it is zero or not finite."""
+def _ascend(problem: Problem, steps: int) -> dict[str, Tensor]:
+    """Projected gradient ascent from the clean sample. (steps + 1, B) each: the loss, whether the goal is
+    reached, the L2 norm of the gradient, and whether it is zero or not finite."""
     raw: list[Tensor] = []
 
-    def noted(leaf: Tensor) -> Tensor:
+    def recorded(leaf: Tensor) -> Tensor:
         leaf.register_hook(
             raw.append
-        )  # gradients as the model gives them: the problem mends what it hands out
+        )  # gradients as the model returns them: the problem repairs those that it returns
         return leaf
 
     x_adv = problem.x.clone()
     path: dict[str, list[Tensor]] = {name: [] for name in ("loss", "reached", "norm", "zero", "broken")}
     for step in range(steps + 1):
         raw.clear()
-        gradient, loss, reached = problem.gradient(x_adv, through=noted)
-        given = torch.stack(raw).flatten(2)  # (draws, B, values)
+        gradient, loss, reached = problem.gradient(x_adv, through=recorded)
+        unrepaired = torch.stack(raw).flatten(2)  # (draws, B, values)
         path["loss"].append(loss.double())
         path["reached"].append(reached)
         path["norm"].append(gradient.flatten(1).double().norm(dim=1))
-        path["zero"].append((given == 0).all(2).all(0))
-        path["broken"].append(~(given.isfinite().all(2).all(0) & loss.isfinite()))
+        path["zero"].append((unrepaired == 0).all(2).all(0))
+        path["broken"].append(~(unrepaired.isfinite().all(2).all(0) & loss.isfinite()))
         x_adv = problem.step(x_adv, gradient, problem.ball.radius * (2.5 / steps)) if step < steps else x_adv
     return {name: torch.stack(values) for name, values in path.items()}
 
 
 def _summary(path: dict[str, Tensor], steps: int) -> dict[str, Any]:
-    """The loss at the marks (none where no sample has a finite one), and the gradients of samples that have
-    not reached the goal: behind it even an honest gradient may vanish."""
+    """The loss at the marks (None if no sample has a finite one), and the gradients of samples that have not
+    reached the goal: beyond it even an honest gradient may vanish."""
     marks = sorted({round(share * steps) for share in MARKS})
     finite = path["loss"].isfinite()
     left = ~path["reached"]
-    # at a loss of almost nothing an honest gradient is almost nothing too, and makes any other look large
-    # beside it
+    # near a loss of 0 an honest gradient is near 0 too, and any other is large in comparison
     norms = path["norm"][left & ~path["zero"] & ~path["broken"] & (path["loss"].abs() > 1e-3)]
     share = lambda name: float((path[name] & left).sum() / left.sum().clamp_min(1))
     return {

@@ -1,18 +1,21 @@
-"""A few samples to look at and listen to: clean, perturbation, adversarial, all of them kept."""
+"""A few samples for inspection: clean, perturbation and adversarial, all of them stored."""
+
+from typing import ClassVar
 
 from pydantic import Field
 
-from limen.core.options import Options
 from limen.tasks.base.cell import Cell, Example, Outcome
 from limen.tasks.base.export import Export, Exporter
+from limen.tasks.base.task import TaskOptions
 
 
-class SamplesTask(Options):
+class SamplesTask(TaskOptions):
+    title: ClassVar[str] = "samples"
     limit_samples: int = Field(default=4, ge=1)
-    """How many samples to keep."""
+    """Number of samples."""
     export: Export | None = None
-    """Write them and a table into the cell's folder `adversarial` too, for other tools: clips as 16-bit files
-    of this format, pictures as PNG; null writes none."""
+    """Also write them and a table into the cell's folder `adversarial`, for other tools: clips as 16-bit
+    files of this format, pictures as PNG; null writes nothing."""
 
 
 def samples(cell: Cell, options: SamplesTask) -> Outcome:

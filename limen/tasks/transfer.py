@@ -1,15 +1,15 @@
-"""Do adversarial samples made on one net fool others? One row of the matrix proxy x victim per cell.
+"""Transfer of adversarial samples between models: one row of the matrix proxy x victim per cell.
 
 Chapter 6 of Olivier 2023 (thesis CMU-LTI-23-009): the attack is computed on the cell's net, or on its
 surrogates, and each stored sample is judged by every victim. Success rates (equations 6.1 and 6.2) are means
-over samples, error rates are pooled: total errors over total words. `success` is the share of samples that
-the attack brought to its goal, of those that were not there before for this very victim. Put the net itself
-among the victims for the diagonal of the matrix.
+over samples, error rates are pooled: total errors over total words. `success` is the share of samples for
+which the attack reached its goal, of those for which this victim was not at the goal before. Put the net
+itself among the victims for the diagonal of the matrix.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -18,49 +18,58 @@ from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.types import Batch, Outputs, Samples
 from limen.goals.base.goal import Goal
-from limen.metrics.base.apply import columns, measure
+from limen.metrics.base.apply import columns, columns_of, measure
 from limen.metrics.base.metric import Column
 from limen.metrics.base.summary import figure, summarise
 from limen.models.base.first_answers import check_answers
 from limen.models.base.model import Model, check_fits
 from limen.tasks.accuracy import fooled_first
 from limen.tasks.base.cell import Cell, Outcome, credit
-from limen.tasks.base.columns import TASK_COLUMNS
+from limen.tasks.base.columns import TASK_COLUMNS, all_columns
+from limen.tasks.base.task import TaskOptions
 
 MEASURED = {
     "transcript": ("wer", "cer", "targeted_success", "untargeted_success"),
     "class": ("correct", "fooled"),
 }
-FOUND = ("tasr_word", "tasr_char", "uasr_word", "uasr_char", "clean_wer", "wer", "clean_cer", "cer")
-"""Columns whose number for the whole set stands in the matrix under its own name."""
+"""Output of the net -> metrics that are measured for every victim."""
 ACCURACIES = {"clean_correct": "clean_accuracy", "correct": "accuracy"}
 
 
 class Victim(Options):
-    """A model that never took part in the search."""
+    """A model that is not used in the search."""
 
     model: Annotated[dict[str, Any], spec_of("models")]
     """The model: {name: deepspeech2, ...its options}."""
     label: str | None = None
-    """What tables call it; null takes the model's name."""
+    """Name in tables; null takes the name of the model."""
 
     @property
     def name(self) -> str:
         return self.label or str(self.model["name"])
 
 
-class Transfer(Options):
+class Transfer(TaskOptions):
+    title: ClassVar[str] = "transfer between models"
+    needs_attack: ClassVar[bool] = True
     victims: list[Victim] = Field(default=[])
-    """Models that judge the samples, each {model: {...}, label: ...}; none: only the cell's own net."""
+    """Models that judge the samples, each {model: {...}, label: ...}; empty: only the cell's own net."""
     limit_samples: int | None = Field(default=None, ge=1)
-    """Evaluate only the first so many samples of the data's order; null evaluates all."""
+    """Evaluate at most this many samples, the first in the order of the data; null evaluates all."""
 
     @model_validator(mode="after")
     def _labels(self) -> "Transfer":
         names = [victim.name for victim in self.victims]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"two victims are called {', '.join(twice)}: give each a label of its own.")
+            raise ValueError(f"two victims have the name {', '.join(twice)}: give each a label of its own.")
         return self
+
+    def columns(self) -> dict[str, Column]:
+        measured = columns_of(*(name for names in MEASURED.values() for name in names))
+        return {
+            "victim": Column("the model that judged the sample", heading="Victim", figure="none"),
+            **measured,
+        }
 
 
 def transfer(cell: Cell, options: Transfer) -> Outcome:
@@ -70,45 +79,35 @@ def transfer(cell: Cell, options: Transfer) -> Outcome:
     victims = {victim.name: cell.open(victim.model) for victim in options.victims} or {
         cell.proxy: cell.victim
     }
-    of_sound = [
-        metric for metric in cell.metrics if not metric[1].needs_model
-    ]  # the same whoever listens: measured once
+    distortions = [metric for metric in cell.metrics if not metric[1].needs_model]  # equal for all victims
     always = MEASURED[cell.model.output]
-    of_answers = [
-        metric for metric in cell.metrics if metric[1].needs_model and metric[0].name not in always
-    ] + cell.rates(*always)
+    others = [m for m in cell.metrics if m[1].needs_model and m[0].name not in always]
+    of_outputs = [*others, *cell.rates(*always)]
     outcome = Outcome()
     for batch in cell.batches(options.limit_samples):
         for name, victim in victims.items():
             _check(cell, name, victim, batch)
         samples, goal = cell.samples(batch)
         assert goal is not None
-        common = measure(samples, of_sound)
-        own = [answer | sound for answer, sound in zip(cell.answers(samples), common, strict=True)]
+        distortion = measure(samples, distortions)
+        own = [answer | row for answer, row in zip(cell.answers(samples), distortion, strict=True)]
         outcome.examples = fooled_first(cell, outcome.examples, samples, own)
         for name, victim in victims.items():
-            judged = _judged(cell, name, victim, samples, goal)
-            for answer, sound, said in zip(
-                cell.answers(judged), common, measure(judged, of_answers), strict=True
-            ):
-                outcome.rows.append(
-                    {
-                        "victim": name,
-                        **answer,
-                        **sound,
-                        **said,
-                        "missing": {**sound["missing"], **said["missing"]},
-                    }
-                )
+            judged = _judge(cell, name, victim, samples, goal)
+            measured = zip(cell.answers(judged), distortion, measure(judged, of_outputs), strict=True)
+            for answer, change, scores in measured:
+                missing = {**change["missing"], **scores["missing"]}
+                outcome.rows.append({"victim": name, **answer, **change, **scores, "missing": missing})
         cell.advance(len(batch))
-    shown = {**TASK_COLUMNS, **columns(of_answers)}
-    found = {name: _found([r for r in outcome.rows if r["victim"] == name], shown) for name in victims}
-    outcome.result = {"proxy": cell.proxy, "victims": found}
+    shown = {**TASK_COLUMNS, **options.columns(), **columns([*distortions, *of_outputs])}
+    of_victim = {name: [row for row in outcome.rows if row["victim"] == name] for name in victims}
+    results = {name: _result(cell, rows, shown, columns(of_outputs)) for name, rows in of_victim.items()}
+    outcome.result = {"proxy": cell.proxy, "victims": results}
     return outcome
 
 
-def _judged(cell: Cell, name: str, victim: Model, samples: Samples, goal: Goal) -> Samples:
-    """The stored samples as this victim answers them."""
+def _judge(cell: Cell, name: str, victim: Model, samples: Samples, goal: Goal) -> Samples:
+    """The stored samples with the outputs of this victim."""
     clean, adversarial = (
         cell.answer(victim, samples.batch.x, samples.batch, "clean"),
         cell.answer(victim, samples.x_adv, samples.batch, "judge"),
@@ -140,7 +139,7 @@ def _check(cell: Cell, name: str, victim: Model, batch: Batch) -> None:
 
 
 def _check_languages(name: str, goal: Goal, proxy: Outputs | None, victim: Outputs) -> None:
-    """A goal that names a language counts it in the proxy's list."""
+    """Refuses a victim with other languages: a goal that names one holds its index in the proxy's list."""
     mine, theirs = (getattr(outputs, "languages", None) for outputs in (proxy, victim))
     if mine and goal.targeted and goal.target is None and mine != theirs:
         raise UserError(
@@ -153,19 +152,20 @@ def _some(names: Sequence[str] | None) -> str:
     return f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''} ({len(names)})" if names else "none"
 
 
-def _found(rows: list[dict[str, Any]], shown: dict[str, Column]) -> dict[str, Any]:
-    """What one victim made of the set: its n, its success with interval and number of samples, and every rate
-    as all summaries count it."""
-    stats = summarise(rows, {name: column for name, column in shown.items() if name in rows[0]})
+def _result(
+    cell: Cell, rows: list[dict[str, Any]], declared: dict[str, Column], of_outputs: dict[str, Column]
+) -> dict[str, Any]:
+    """Summary of one victim: its n, its success with interval and number of samples, the figure of every
+    column that depends on its outputs, and under `columns` all summaries."""
+    stats = summarise(rows, all_columns(rows, declared), cell.data.kind, cell.model.output)
     rate, low, high = figure(stats["success"])
-    found = {
+    result = {
         "n": len(rows),
         "success": rate,
         "success_low": low,
         "success_high": high,
         "success_n": stats["success"]["n"],
     }
-    found |= {
-        name: value for name in FOUND if name in stats and (value := figure(stats[name])[0]) is not None
-    }
-    return found | {name: figure(stats[column])[0] for column, name in ACCURACIES.items() if column in stats}
+    figures = {name: figure(stats[name])[0] for name in of_outputs if name in stats}
+    result |= {ACCURACIES.get(name, name): value for name, value in figures.items() if value is not None}
+    return result | {"columns": stats}

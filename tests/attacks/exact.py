@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack, Attacked
-from limen.budgets.families.balls import Ball, L1Ball, L2Ball, LinfBall
+from limen.budgets.families.balls import L1Ball, L2Ball, LinfBall
+from limen.budgets.families.budget import Budget
 from limen.core import seeds
 from limen.core.options import Options
 from limen.core.types import Batch
@@ -93,7 +94,7 @@ def fooled(
     options: Options,
     model: Model,
     batch: Batch,
-    ball: Ball,
+    ball: Budget,
     goal: Goal | None = None,
 ) -> Tensor:
     """(B,) bool: who reaches the goal within a ball of his own radius."""

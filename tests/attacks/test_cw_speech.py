@@ -8,6 +8,7 @@ import torch
 from exact import linear, run, smallest
 
 from limen.attacks.engine.run import Attack
+from limen.budgets.families.budget import BudgetContext
 from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.core.types import Batch, collate
@@ -104,7 +105,7 @@ def test_a_target_out_of_reach_gives_the_lowest_loss_and_no_success(recogniser, 
 )
 def test_a_budget_is_kept_up_to_the_rounding_of_the_audio(recogniser, clips, budget):
     component, options = parse("budgets", budget)
-    ball = component.function(clips.x, clips.lengths, options)
+    ball = component.function(BudgetContext(clips.x, "clip", clips.lengths), options)
     result = attack(steps=4, budget=budget)(recogniser, clips)
     rounding = 0.5 / 32768 * (1 if budget["name"] != "snr" else clips.lengths.sqrt())
     assert (ball.norm(result.x_adv - clips.x) <= ball.radius + rounding * 1.001).all()

@@ -7,6 +7,7 @@ from exact import linear, smallest
 from torch import Tensor, nn
 
 from limen.attacks.engine.run import Attack
+from limen.budgets.families.budget import BudgetContext
 from limen.core.components import load, parse
 from limen.core.errors import UserError
 from limen.core.types import Batch
@@ -79,7 +80,7 @@ def test_no_member_that_is_ever_looked_at_leaves_the_budget_or_the_range(norm):
         batch = Batch("picture", ["p"], x[:1], layer(x[:1]).argmax(1))
     run(model, batch, norm, generations=15)
     looked = torch.cat(seen)
-    ball = component.function(x[:1].expand_as(looked), None, options)
+    ball = component.function(BudgetContext(x[:1].expand_as(looked), "picture"), options)
     assert (ball.norm(looked - x[:1]) <= ball.radius * (1 + 1e-9)).all()
     assert looked.min() >= 0
     assert looked.max() <= 1

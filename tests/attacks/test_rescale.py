@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-
 from limen.attacks.shared.rescale import rescale
+
 from limen.core.errors import UserError
 
 

@@ -7,6 +7,7 @@ from torch import nn
 
 from limen.attacks.engine.run import Attack
 from limen.attacks.wasserstein import Wasserstein
+from limen.budgets.families.budget import BudgetContext
 from limen.core.components import load
 from limen.core.errors import UserError
 from limen.core.types import Batch
@@ -163,7 +164,9 @@ def test_a_budget_given_besides_is_kept(method, norm, option, value):
     result = run(
         model, batch, name="spatial", method=method, steps=5, restarts=2, budget={"name": norm, option: value}
     )
-    ball = load("budgets", norm).function(x, None, load("budgets", norm).parse({option: value}))
+    ball = load("budgets", norm).function(
+        BudgetContext(x, "picture"), load("budgets", norm).parse({option: value})
+    )
     assert (ball.norm(result.x_adv - x) <= value * (1 + 1e-6)).all()
     assert result.x_adv.min() >= 0
     assert result.x_adv.max() <= 1

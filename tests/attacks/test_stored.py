@@ -11,7 +11,8 @@ from limen.attacks.engine.run import Attack
 from limen.attacks.engine.storage import LEVELS, quantise, stored
 from limen.audio.files import read_clip, write_clip
 from limen.budgets.families.balls import L0Ball, L2Ball, LinfBall
-from limen.core.components import load, names
+from limen.budgets.families.budget import BudgetContext
+from limen.core.components import load
 from limen.core.types import Batch, Sample, collate
 
 SIZES = {
@@ -22,8 +23,8 @@ SIZES = {
     "l1": [{"eps": 40 / 255}, {"eps": 2.0}, {"eps": 0.01}],
     "l0": [{"count": 7}],
 }
-"""Of every budget sizes that are many steps of a file, a whole number of them, and less than one."""
-CASES = [(name, size) for name in names("budgets") for size in SIZES[name]]
+"""For each norm, sizes that are many steps of a file, an integer number of them, and less than one."""
+CASES = [(name, size) for name, sizes in SIZES.items() for size in sizes]
 
 
 def samples(store: str, on_grid: bool) -> Batch:
@@ -88,17 +89,22 @@ def test_a_sample_is_stored_alone_as_beside_others(name, size, store):
     batch, component = samples(store, True), load("budgets", name)
     draw = torch.Generator().manual_seed(1)
     options = component.parse(size)
-    ball = component.function(batch.x.double(), batch.lengths, options)
+    ball = component.function(BudgetContext(batch.x.double(), batch.kind, batch.lengths), options)
     noise = torch.randn(batch.x.shape, generator=draw, dtype=torch.float64) * (batch.x != 0)
     x_adv = (batch.x.double() + ball.fill(noise)).clamp(*(-1, 1) if store == "int16" else (0, 1))
-    together = stored(x_adv, batch.x, store, lambda x: component.function(x, batch.lengths, options))
+    together = stored(
+        x_adv,
+        batch.x,
+        store,
+        lambda x: component.function(BudgetContext(x, batch.kind, batch.lengths), options),
+    )
     for i in range(len(batch)):
         n = batch.x.shape[-1] if batch.lengths is None else int(batch.lengths[i])
         alone = stored(
             x_adv[i : i + 1, ..., :n],
             batch.x[i : i + 1, ..., :n],
             store,
-            lambda x: component.function(x, None, options),
+            lambda x: component.function(BudgetContext(x, batch.kind), options),
         )
         assert torch.equal(alone[0], together[i, ..., :n])
 
@@ -137,7 +143,7 @@ def test_eight_255ths_hold_eight_steps_of_a_picture():
         ball = load("budgets", "linf")
         x_adv = x + k / 255
         options = ball.parse({"eps": k / 255})
-        found = stored(x_adv, x, "uint8", lambda x: ball.function(x, None, options))  # noqa: B023
+        found = stored(x_adv, x, "uint8", lambda x: ball.function(BudgetContext(x, "picture"), options))  # noqa: B023
         assert torch.equal((found * 255).round() - (x * 255).round(), torch.full_like(x, k))
 
 

@@ -10,11 +10,12 @@ from exact import linear, smallest
 from torch import Tensor, nn
 
 import limen
-from limen.attacks.engine.physical import OverTheAir, behind, over_the_air
+from limen.attacks.engine.physical import OverTheAir, over_the_air
 from limen.attacks.engine.run import Attack
 from limen.attacks.engine.spec import AttackSpec
 from limen.core.errors import UserError
 from limen.core.types import Batch
+from limen.defenses.base.compose import defended
 from limen.experiments.engine import run
 from limen.experiments.file import read_experiment, schema
 from limen.models.base.ensemble import Ensemble
@@ -77,7 +78,7 @@ def test_any_gradient_attack_takes_as_many_draws_per_gradient_as_asked(name):
 
 def test_draws_of_the_attack_go_before_those_of_a_random_victim_which_stays_as_it_was():
     model, batch = comb(2)
-    noisy = behind(model, [{**SHIFT, "draws": 3}])
+    noisy = defended(model, [{**SHIFT, "draws": 3}])
     steps = {"steps": 4}
     assert (attack(**steps)(noisy, batch).calls.backward == 4 * 3).all()
     assert (attack(**steps, draws=7)(noisy, batch).calls.backward == 4 * 7).all()
@@ -101,8 +102,8 @@ def test_the_first_transform_is_the_one_a_sample_meets_first():
         model = Classifier(nn.Flatten(), "picture", list("ab"))
         x = torch.full((1, 1, 1, 2), 0.25)
         double, cut = ({"name": "bpda", "transform": f"doublers:{name}"} for name in ("double", "cut"))
-        assert behind(model, [double, cut])(x).tolist() == [[pytest.approx(0.3)] * 2]
-        assert behind(model, [cut, double])(x).tolist() == [[pytest.approx(0.5)] * 2]
+        assert defended(model, [double, cut])(x).tolist() == [[pytest.approx(0.3)] * 2]
+        assert defended(model, [cut, double])(x).tolist() == [[pytest.approx(0.5)] * 2]
     finally:
         del sys.modules["doublers"]
 
@@ -290,7 +291,7 @@ def test_plain_gradients_die_at_a_front_that_rounds_and_straight_through_ones_li
         "transform": f"{fronts}:{front.__name__}",
         "gradient": stand_in and f"{fronts}:{stand_in}",
     }
-    model = behind(bare, [bpda])
+    model = defended(bare, [bpda])
     torch.testing.assert_close(model(batch.x), hidden(batch.x))  # the same answers
     seeing = Attack.parse(spec)(model, batch, victim=hidden)
     assert seeing.success.all()
@@ -299,4 +300,4 @@ def test_plain_gradients_die_at_a_front_that_rounds_and_straight_through_ones_li
 
 def test_a_front_that_is_not_there_is_named():
     with pytest.raises(UserError, match="defense bpda 'no_such_module:front' was not found"):
-        behind(comb()[0], [{"name": "bpda", "transform": "no_such_module:front"}])
+        defended(comb()[0], [{"name": "bpda", "transform": "no_such_module:front"}])

@@ -9,6 +9,7 @@ from torch import Tensor
 from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack, Attacked
 from limen.attacks.universal import Universal, _gathered, _on, _places
+from limen.budgets.families.budget import BudgetContext
 from limen.core.components import parse
 from limen.core.edits import edits
 from limen.core.errors import UserError
@@ -124,7 +125,7 @@ def test_it_is_as_loud_as_each_clip_allows_and_no_louder(budget):
     attack = crafted(model, train, budget, seconds=1.0, epochs=3)
     quiet, loud = clips([100, 170, 60], level=0.02, seed=2), clips([100, 170, 60], level=0.9, seed=3)
     for others in (quiet, loud):
-        ball = component.function(others.x, others.lengths, options)
+        ball = component.function(BudgetContext(others.x, "clip", others.lengths), options)
         size = ball.norm(attack(model, others).x_adv - others.x) / ball.radius
         assert (size <= 1 + 1e-9).all()
         assert (size > 0.85).all()

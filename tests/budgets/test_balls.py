@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from limen.budgets.families.balls import Ball, L0Ball, L1Ball, L2Ball, LinfBall
+from limen.budgets.families.budget import BudgetContext
 from limen.core import seeds
 from limen.core.components import load
 
@@ -173,7 +174,7 @@ def edge(name: str, values: dict[str, float]) -> tuple[Tensor, Tensor]:
     """Clean clips, and a change that stands at the edge of the budget."""
     x, lengths = clip()
     b = load("budgets", name)
-    return x, b.function(x, lengths, b.parse(values)).fill(torch.randn_like(x))
+    return x, b.function(BudgetContext(x, "clip", lengths), b.parse(values)).fill(torch.randn_like(x))
 
 
 def test_the_snr_budget_is_exact():
@@ -198,5 +199,5 @@ def test_the_peak_budget_is_exact():
 def test_a_silent_clip_may_not_be_changed_at_all():
     for name, values in (("snr", {"snr_db": 20.0}), ("peak_db", {"peak_db": -20.0})):
         b = load("budgets", name)
-        silent = b.function(torch.zeros(1, 30), None, b.parse(values))
+        silent = b.function(BudgetContext(torch.zeros(1, 30), "clip"), b.parse(values))
         assert (silent.project(torch.ones(1, 30)) == 0).all()

@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from limen.core import seeds
-from limen.core.components import parse
 from limen.core.errors import UserError
+from limen.defenses.base import compose
 from limen.models.base.model import Classifier
 
 
@@ -23,8 +23,8 @@ class Watched(nn.Module):
 
 
 def defended(network=None, shape=None, **options):
-    component, parsed = parse("defenses", {"name": "crop_rescale", **options})
-    return component.function(Classifier(network or Watched(), "picture", list("wxyz"), shape=shape), parsed)
+    model = Classifier(network or Watched(), "picture", list("wxyz"), shape=shape)
+    return compose.defended(model, [{"name": "crop_rescale", **options}])
 
 
 X = torch.rand(3, 3, 16, 20, generator=torch.Generator().manual_seed(5))
@@ -91,7 +91,7 @@ def test_the_whole_picture_as_crop_changes_nothing():
 
 
 def test_a_crop_larger_than_the_picture_is_refused_as_early_as_possible():
-    with pytest.raises(UserError, match="crops of 30 pixels, but the pictures have only 16"):
+    with pytest.raises(UserError, match="crops of 30 pixels: the pictures have only 16"):
         defended(crop_size=30)(X)
     with pytest.raises(UserError, match="pictures have only 28"):
         defended(shape=(1, 28, 28), crop_size=30)

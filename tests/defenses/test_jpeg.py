@@ -9,6 +9,7 @@ from torch import nn
 
 from limen.core.components import parse
 from limen.core.errors import UserError
+from limen.defenses.base import compose
 from limen.defenses.jpeg import compress
 from limen.images.jpeg import CHROMINANCE, LUMINANCE, smooth_jpeg, steps
 from limen.models.base.model import Classifier
@@ -32,8 +33,8 @@ def through_pil(x, quality):
 
 
 def defended(network=None, **options):
-    component, parsed = parse("defenses", {"name": "jpeg", **options})
-    return component.function(Classifier(network or nn.Flatten(), "picture", ["a", "b"]), parsed)
+    model = Classifier(network or nn.Flatten(), "picture", ["a", "b"])
+    return compose.defended(model, [{"name": "jpeg", **options}])
 
 
 @pytest.mark.parametrize("quality", [10, 50, 75, 95])
@@ -116,7 +117,7 @@ def test_the_differentiable_gradient_is_that_of_the_smooth_jpeg():
 
 
 def test_pictures_that_jpeg_cannot_hold_are_refused():
-    with pytest.raises(UserError, match="but 4 channels came"):
+    with pytest.raises(UserError, match="got 4 channels"):
         defended()(torch.rand(1, 4, 8, 8))
 
 

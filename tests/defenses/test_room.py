@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from limen.core import seeds
 from limen.core.components import parse
 from limen.core.errors import UserError
+from limen.defenses.base.compose import defended
 from limen.models.base.model import Classifier
 
 RATE = 16_000
@@ -29,10 +30,8 @@ def seen_through(
     x: Tensor, lengths: Tensor | None = None, seed: int = 0, name: str = "room", **options
 ) -> Tensor:
     network = Watched()
-    component, parsed = parse("defenses", {"name": name, **options})
-    model = component.function(
-        Classifier(network, "clip" if x.dim() == 2 else "picture", ["a", "b"], rate_hz=RATE), parsed
-    )
+    bare = Classifier(network, "clip" if x.dim() == 2 else "picture", ["a", "b"], rate_hz=RATE)
+    model = defended(bare, [{"name": name, **options}])
     model(x, lengths, seeds.generators(seed, [str(i) for i in range(len(x))], "test"))
     return network.seen
 
@@ -123,11 +122,10 @@ def test_without_noise_the_room_is_linear_and_so_is_its_gradient():
 
 
 def test_a_range_the_wrong_way_round_is_refused():
-    with pytest.raises(UserError, match=r"side_m.*lower to its upper end, but \[8.0, 3.0\] came"):
+    with pytest.raises(UserError, match=r"side_m.*a range is \[lower, upper\], got \[8.0, 3.0\]"):
         parse("defenses", {"name": "room", "side_m": [8.0, 3.0]})
-    component, options = parse("defenses", "room")
     with pytest.raises(UserError, match="the sample rate"):
-        component.function(Classifier(Watched(), "clip", ["a", "b"]), options)
+        defended(Classifier(Watched(), "clip", ["a", "b"]), ["room"])
 
 
 STILL = {"shift": 0, "rotation_deg": 0, "scale": 0, "brightness": 0, "noise": 0}

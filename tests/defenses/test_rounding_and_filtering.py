@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from limen.core.components import parse
 from limen.core.errors import UserError
+from limen.defenses.base import compose
 from limen.models.base.model import Classifier
 
 RATE_HZ = 16000
@@ -19,9 +19,9 @@ def seen(name, x, lengths=None, *, rate_hz=RATE_HZ, **options):
 
 
 def defended(name, rate_hz=RATE_HZ, **options):
-    component, parsed = parse("defenses", {"name": name, **options})
     kind = "picture" if name == "bit_depth" else "clip"
-    return component.function(Classifier(nn.Identity(), kind, ["a", "b"], rate_hz=rate_hz), parsed)
+    model = Classifier(nn.Identity(), kind, ["a", "b"], rate_hz=rate_hz)
+    return compose.defended(model, [{"name": name, **options}])
 
 
 def tone(hz, seconds=0.5):
@@ -113,5 +113,5 @@ def test_a_rate_or_bit_rate_that_mp3_does_not_know_is_refused_at_once(rate_hz, k
 
 @pytest.mark.parametrize("name", ["mp3", "low_pass"])
 def test_a_model_without_a_sample_rate_cannot_be_defended_by_what_needs_one(name):
-    with pytest.raises(UserError, match="must know the sample rate"):
+    with pytest.raises(UserError, match="needs the sample rate"):
         defended(name, None)

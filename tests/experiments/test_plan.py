@@ -148,11 +148,11 @@ def test_yaml_words_that_are_commands_stay_words_and_exponents_are_numbers(tmp_p
         ),
         (
             {"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": 0.1}]}]},
-            'A budget is written {name: l0, ...} or "l0:value"; got 0.1',
+            'A budget is written {name: dissimilarity, ...} or "dissimilarity:value"; got 0.1',
         ),
         (
             {"tasks": [{"nets": [NET], "attacks": [{**PGD, "budget": [0.1]}]}]},
-            'A budget is written {name: l0, ...} or "l0:value"; got [0.1]',
+            'A budget is written {name: dissimilarity, ...} or "dissimilarity:value"; got [0.1]',
         ),
         ({"tasks": [{"nets": [NET], "attacks": [{**PGD, "goal": 0}]}]}, "A goal is written {name: "),
         (

@@ -157,7 +157,14 @@ def test_an_audit_is_no_attack_of_a_study(tmp_path):
     run = make_run(tmp_path / "run", 9)
     audit = make_run(tmp_path / "other", 9) / "cells" / "a1"
     (audit / "cell.json").write_text(
-        json.dumps({"kind": "clip", "task": "audit", "labels": {"attack": "audit"}})
+        json.dumps(
+            {
+                "kind": "clip",
+                "task": "audit",
+                "task_info": {"diagnostic": True},
+                "labels": {"attack": "audit"},
+            }
+        )
     )
     audit.rename(run / "cells" / "b2")
     assert {p.attack for p in pairs(run)} == {"pgd"}

@@ -247,7 +247,7 @@ def test_what_is_not_there_or_does_not_match_is_said(folders, tmp_path):
     with pytest.raises(UserError, match=r"readme\.txt: the suffix '\.txt' is neither"):
         measure_files(clean / "readme.txt", adversarial / "other.wav")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="holds no clips"):
+    with pytest.raises(UserError, match="contains no clips"):
         measure_files(clean, tmp_path / "empty")
     write(tmp_path / "third" / "z.wav", voice())
     with pytest.raises(UserError, match=r"No file of .* has a partner"):
@@ -306,7 +306,7 @@ def test_the_terminal_shows_every_pair_and_what_was_left_out(folders, width):
     console = Console(width=width, record=True, file=io.StringIO())
     print_tables(measured, console)
     text = console.export_text()
-    for word in ("sub/b.wav", "c.flac", "snr_db", "no partner: ", "lonely.wav"):
+    for word in ("sub/b.wav", "c.flac", "SNR, dB", "no partner: ", "lonely.wav"):
         assert word in text.replace("\n", "")
 
 

@@ -39,7 +39,7 @@ def test_top_k_looks_for_the_truth_among_the_likeliest():
 
 def test_top_k_of_too_few_classes_says_nothing():
     assert {r["missing"]["top_5"] for r in rows("top_k")} == {
-        "there are only 4 classes, so the truth is always among 5"
+        "there are only 4 classes, so the true class is always among 5"
     }
 
 
@@ -74,5 +74,5 @@ def test_the_order_of_the_likeliest_classes_is_compared_rank_by_rank():
 def test_a_goal_without_a_distribution_has_no_order():
     for target in (None, torch.tensor([0, 1, 2])):
         assert {r["missing"]["target_order"] for r in rows("target_order", target=target)} == {
-            "the goal asks for no distribution over classes"
+            "the goal names no distribution over classes"
         }

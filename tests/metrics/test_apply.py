@@ -41,7 +41,13 @@ def test_without_a_model_no_metric_asks_for_one():
     ("wanted", "kind", "output", "with_model", "why"),
     [
         ("snr_db", "picture", "class", True, "it measures clips, and these are pictures"),
-        ("wer", "clip", "class", True, "it needs a model that gives transcripts, and this one gives classes"),
+        (
+            "wer",
+            "clip",
+            "class",
+            True,
+            "it needs a model that outputs transcripts, and this one outputs classes",
+        ),
         ("correct", "clip", None, False, "there is no model"),
     ],
 )

@@ -12,11 +12,11 @@ from tiny_whisper import POSITIONS, write_folder
 from limen.attacks.engine.precision import alike, prepared
 from limen.attacks.engine.run import Attack
 from limen.audio.synthesis import speak
-from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.core.types import Batch, Transcripts
 from limen.data.fetch.get import get
 from limen.data.spoken_languages import SpokenLanguages, spoken_languages
+from limen.defenses.base.compose import defended
 from limen.goals.base.goal import Goal
 from limen.models.base.load import load_model
 from limen.models.base.model import inner
@@ -205,11 +205,10 @@ def test_the_fast_path_is_the_full_one_when_nothing_is_left_out(tiny):
     )
     assert inner(model.for_attack) is inner(model)
     assert made(tiny[0], fast=False).for_attack.shortened is False
-    component, options = parse("defenses", {"name": "low_pass", "cutoff_hz": 4000})
-    defended = component.function(model, options)
-    assert not defended.inner.shortened
-    assert defended.for_attack.inner.shortened
-    assert type(defended.for_attack) is type(defended)
+    behind = defended(model, [{"name": "low_pass", "cutoff_hz": 4000}])
+    assert not behind.inner.shortened
+    assert behind.for_attack.inner.shortened
+    assert type(behind.for_attack) is type(behind)
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ class Fabricated:
         spec = {
             "task": task,
             "net": {"model": {"name": net, "weights": "zoo"}, "data": {"name": data}},
-            "defense": None if defense == "none" else {"name": defense},
+            "defense": None if defense == "none" else [{"name": defense}],
             "attack": spec_attack,
             "metrics": None,
             "attack_on_defense": on_defense,

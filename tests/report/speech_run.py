@@ -193,7 +193,7 @@ def speech_run(folder: Path) -> Path:
                 rows=curve_rows(),
                 examples=0,
                 task_index=1,
-                task={"name": "constrained_accuracy", "constraint": "snr_db", "how": "auto"},
+                task={"name": "constrained_accuracy", "constraint": "snr", "how": "auto"},
                 result=curve(slope, noise),
             )
     nets = list(NETS)

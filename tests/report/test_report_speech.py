@@ -24,7 +24,7 @@ from test_report_page import contrast, opened
 
 from limen.report import build
 
-CONSTRAINED = {"name": "constrained_accuracy", "constraint": "snr_db", "how": "auto"}
+CONSTRAINED = {"name": "constrained_accuracy", "constraint": "snr", "how": "auto"}
 
 
 @pytest.fixture(scope="module")

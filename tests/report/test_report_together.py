@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from speech_run import SPEECH
 
-from limen.cli.app import _show
+from limen.cli.app import out
+from limen.cli.run_table import print_run
 from limen.core.statistics import wilson
 from limen.experiments.engine import run
 from limen.experiments.file import read_experiment
@@ -292,7 +293,7 @@ def test_the_terminal_shows_the_union_of_a_real_run(
         {"task": curve, "nets": [net], "attacks": attacks},
     ]
     summary = run(read_experiment({"tasks": tasks, "audit": False}, tmp_path / "a.yaml"), tmp_path / "run")
-    _show(summary, tmp_path / "run")
+    print_run(summary, tmp_path / "run", out)
     shown = " ".join(capsys.readouterr().out.split())
     fooled = [
         set(np.flatnonzero(np.array(c.rows["correct"]) == 0)) for c in read_run(tmp_path / "run").done[:2]

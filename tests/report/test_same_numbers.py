@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from limen.cli.app import _show
+from limen.cli.app import out
+from limen.cli.run_table import print_run
 from limen.core.statistics import pooled
 from limen.experiments.engine import run
 from limen.experiments.file import read_experiment
@@ -32,7 +33,7 @@ TASKS = [
         "metrics": RATES,
     },
     {
-        "task": {"name": "constrained_accuracy", "constraint": "snr_db", "values": [20]},
+        "task": {"name": "constrained_accuracy", "constraint": "snr", "values": [20]},
         "nets": [NET],
         "attacks": [FGSM],
     },
@@ -73,12 +74,12 @@ def test_summary_curve_matrix_terminal_and_page_show_the_same_pooled_rate(
         [whole["high"]],
     )
     assert cells["transfer", "fgsm"]["result"]["victims"]["ctc_small"]["wer"] == whole["mean"]
-    _show(summary, folder)
+    print_run(summary, folder, out)
     shown = capsys.readouterr().out
     (line,) = [line for line in shown.splitlines() if line.split()[:2] == ["none", "fgsm"]][:1]
-    assert f"{whole['mean']:.3g}" in line.split()
-    assert "wer: all errors over all words" in shown
-    assert "snr_db: median" in shown
+    assert f"{100 * whole['mean']:.1f} %" in line
+    assert "WER: word error rate of the adversarial sample" in shown
+    assert re.search(r"median of .*SNR, dB", shown)
     page = " ".join(
         unescape(re.sub(r"<[^>]+>", " ", build(folder).read_text(encoding="utf-8"))).split()
     ).replace("\u202f", " ")
@@ -138,9 +139,9 @@ def test_the_terminal_gives_every_victim_of_a_transfer_a_line_of_its_own(
     }
     summary = run(read_experiment({"tasks": [task], "audit": False}, tmp_path / "a.yaml"), tmp_path / "run")
     found = summary["cells"][0]["summary"]["result"]["victims"]
-    _show(summary, tmp_path / "run")
+    print_run(summary, tmp_path / "run", out)
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if " fgsm on " in line]
     assert [line[3] for line in lines] == ["ctc_small", "beam"]
     for line in lines:
         assert line[4] == "6"
-        assert f"{found[line[3]]['wer']:.3g}" in line
+        assert f"{100 * found[line[3]]['wer']:.1f}" in line

@@ -15,8 +15,7 @@ from limen.experiments.file import Experiment, read_experiment
 from limen.experiments.plan import plan
 from limen.models.base.model import Classifier
 from limen.report.checks import run_checks
-from limen.report.run import Cell as Read
-from limen.report.run import read_run
+from limen.report.run import CellResult, read_run
 from limen.tasks.audit import Audit, audit
 from limen.tasks.base.cell import Cell
 
@@ -156,7 +155,7 @@ def checks_of(result):
     }
     found = [
         c
-        for c in run_checks([Read(Path("nowhere"), meta, {"n": result["n"], "result": result})])
+        for c in run_checks([CellResult(Path("nowhere"), meta, {"n": result["n"], "result": result})])
         if c.status == "flag"
     ]
     return [c.name for c in found], " ".join(flag for c in found for flag in c.flags)
@@ -348,7 +347,9 @@ def test_every_value_of_a_swept_defence_is_audited_and_a_swept_budget_once_in_th
         attacks=[None, pgd],
         sweep={"defense.quality": [50, 90], "attack.budget.eps": [0.1, 0.2, 0.3]},
     )
-    assert [(c.variable, c.spec["defense"]["quality"], c.spec["attack"]["budget"]["eps"]) for c in found] == [
+    assert [
+        (c.variable, c.spec["defense"][0]["quality"], c.spec["attack"]["budget"]["eps"]) for c in found
+    ] == [
         ({"defense.quality": 50}, 50, 0.2),
         ({"defense.quality": 90}, 90, 0.2),
     ]

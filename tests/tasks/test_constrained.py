@@ -17,7 +17,7 @@ ATTACK = {"name": "pgd", "steps": 10, "random_start": False, "budget": {"name": 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
     ready = cell(tmp_path_factory.mktemp("cell"), dataset(TEXTS), ATTACK)
-    return run("constrained_accuracy", ready, constraint="snr_db", values=[60, 10, 5])
+    return run("constrained_accuracy", ready, constraint="snr", values=[60, 10, 5])
 
 
 def test_the_error_rates_of_a_curve_are_those_of_the_whole_set(outcome):
@@ -64,7 +64,7 @@ def test_the_control_can_be_left_out(tmp_path):
     found = run(
         "constrained_accuracy",
         cell(tmp_path, dataset(TEXTS), ATTACK),
-        constraint="snr_db",
+        constraint="snr",
         values=[10],
         control=False,
     )

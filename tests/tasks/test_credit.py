@@ -7,7 +7,8 @@ import torch
 from spelling import Speller, cell, dataset, run
 
 from limen.attacks.engine.run import Attack
-from limen.cli.app import _show
+from limen.cli.app import out
+from limen.cli.run_table import print_run
 from limen.core.types import Batch
 from limen.experiments.engine import run as run_experiment
 from limen.experiments.file import read_experiment
@@ -117,7 +118,7 @@ def test_summary_and_terminal_of_a_run_show_the_same_success_and_the_accuracy_st
         12 - wrong,
         wrong,
     )
-    _show(summary, tmp_path / "run")
+    print_run(summary, tmp_path / "run", out)
     shown = " ".join(capsys.readouterr().out.split())
     assert f"12 {100 * (1 - wrong / 12):.1f} % {'0.0 %' if success['n'] else '-'}" in shown
-    assert "success: at the attack's goal, of those not there before" in shown
+    assert "Success: the attack reached its goal, of the samples that were not there before" in shown

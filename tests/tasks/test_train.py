@@ -5,8 +5,8 @@ import json
 import pyarrow.parquet as parquet
 import torch
 
-from limen.attacks.engine.physical import behind
 from limen.core.components import parse
+from limen.defenses.base.compose import defended
 from limen.experiments.engine import run
 from limen.experiments.file import Experiment
 from limen.models.base.load import load_model
@@ -30,7 +30,7 @@ def test_a_net_trained_in_a_cell_with_a_defense_is_judged_behind_it(tmp_path):
         told = json.loads((cell / "cell.json").read_text())
         model = load_model({**NET["model"], "weights": str(cell / "weights.safetensors")})
         defense = told["spec"]["defense"]
-        judged = behind(model, [defense] if defense else [])
+        judged = defended(model, defense or [])
         with torch.no_grad():
             right = (judged(batch.x).argmax(1) == batch.y).tolist()
         rows = parquet.read_table(cell / "rows.parquet").to_pylist()

@@ -152,7 +152,7 @@ def test_a_goal_about_languages_needs_the_same_languages(tmp_path):
 
 
 def test_two_victims_of_one_name_are_refused(tmp_path):
-    with pytest.raises(UserError, match="two victims are called ctc_small"):
+    with pytest.raises(UserError, match="two victims have the name ctc_small"):
         run(
             "transfer", cell(tmp_path, dataset(TEXTS), ATTACK), victims=[{"model": {"name": "ctc_small"}}] * 2
         )

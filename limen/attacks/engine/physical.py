@@ -16,9 +16,10 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core import seeds
-from limen.core.components import parse, spec_of
+from limen.core.components import spec_of
 from limen.core.options import Options
 from limen.core.types import Batch
+from limen.defenses.base.compose import defended
 from limen.goals.base.goal import Goal
 from limen.models.base.model import Model, evaluating
 
@@ -34,17 +35,9 @@ class OverTheAir(Options):
     """Fresh draws of them under which each sample is judged."""
 
 
-def behind(model: Model, transforms: list[Any]) -> Model:
-    """The model behind these transforms, the first of which a sample meets first."""
-    for spec in reversed(transforms):
-        component, options = parse("defenses", spec)
-        model = component.function(model, options)
-    return model
-
-
 def seen_by_search(model: Model, transforms: list[Any], draws: int | None) -> Model:
     """The model behind the transforms of an attack; a gradient averages `draws` of their draws."""
-    seen = behind(model, transforms)
+    seen = defended(model, transforms)
     if draws is not None and seen.draws != draws:
         seen = copy.copy(seen)  # shares the weights
         seen.draws = draws
@@ -57,7 +50,7 @@ def over_the_air(
 ) -> Tensor:
     """(B,) the share of fresh draws in which x, clean or adversarial, reaches the goal. The same draws
     whatever x is."""
-    heard = behind(model, options.through)
+    heard = defended(model, options.through)
     streams = seeds.generators(seed, batch.ids, "over_the_air")
     with evaluating(heard):
         votes = [goal.judged(heard(x, batch.lengths, streams)).double() for _ in range(options.draws)]

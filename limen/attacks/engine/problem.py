@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from limen.attacks.engine.forward import CleanPass, Doubts, FullPath, ask
-from limen.budgets.families.balls import Ball
+from limen.budgets.families.budget import Budget
 from limen.core.errors import SampleError, UserError
 from limen.core.seeds import Streams
-from limen.core.types import Outputs, select, valid
+from limen.core.types import GuardedOutputs, Outputs, answers_of, refused_by, select, valid
 from limen.goals.base.goal import Goal
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model
@@ -27,6 +27,12 @@ NO_BUDGET = (
     "needs a budget and has none. Add one, for example budget: {name: linf, eps: 0.03}; `limen list "
     "budgets` shows all."
 )
+
+
+DETECTOR_WEIGHT = 10.0
+"""Weight in the loss of a detector's score above its threshold (He et al. 2017,
+https://arxiv.org/abs/1706.04701). Scores lie between 0 and 2 or so, and losses of confident answers near 10:
+evading the detector must not be worth less than a better answer."""
 
 
 @dataclass
@@ -82,7 +88,7 @@ class Problem:
     x: Tensor
     """(B, ...) clean samples."""
     goal: Goal
-    budget: Ball | None
+    budget: Budget | None
     """None: the attack seeks the smallest change it can."""
     generators: Sequence[torch.Generator]
     """One stream per sample."""
@@ -118,7 +124,7 @@ class Problem:
         return len(self.x)
 
     @property
-    def ball(self) -> Ball:
+    def ball(self) -> Budget:
         """The budget of an attack that cannot do without one."""
         if self.budget is None:
             raise UserError(f"This attack {NO_BUDGET}")
@@ -148,9 +154,11 @@ class Problem:
             or isinstance(self.high, Tensor)
         ):
             return self
-        return replace(self, x=self.x[:, : int(self.lengths.max())])
+        longest = int(self.lengths.max())
+        budget = None if self.budget is None else self.budget.cut(longest)
+        return replace(self, x=self.x[:, :longest], budget=budget)
 
-    def around(self, x: Tensor, budget: Ball | None) -> "Problem":
+    def around(self, x: Tensor, budget: Budget | None) -> "Problem":
         """The same goal asked of other points, with another budget; calls go on the same account."""
         return replace(self, x=x, budget=budget, clean=None)
 
@@ -225,7 +233,7 @@ class Problem:
         losses, votes = [], []
         for _ in range(self.draws):
             outputs = self.outputs(x_adv)
-            losses.append(self._measured(measure, outputs).to(self.x.dtype))
+            losses.append(self.measured(measure, outputs).to(self.x.dtype))
             votes.append(self.confirmed(outputs, x_adv) if confirm else self._claimed(outputs))
         return _mean(losses), _all(votes)
 
@@ -256,7 +264,7 @@ class Problem:
         for _ in range(self.draws):
             with torch.enable_grad():
                 leaf, samples, outputs = self._passed(x_adv, through)
-                values = self._measured(measure, outputs)
+                values = self.measured(measure, outputs)
                 gradient = _slope(
                     values.sum(), leaf
                 )  # sum, not mean: each row its own gradient whatever the batch
@@ -267,12 +275,19 @@ class Problem:
             )
         return _mean(gradients), _mean(losses), _all(votes)
 
-    def _measured(self, loss: Callable[[Outputs], Tensor], outputs: Outputs) -> Tensor:
-        """(B,) losses; a sample that cannot have one is named."""
+    def measured(self, loss: Callable[[Outputs], Tensor], outputs: Outputs) -> Tensor:
+        """(B,) losses; a sample that cannot have one is named. Behind a detector they are lowered by its
+        score above the threshold, which alone gives the gradient of samples whose answer is at the goal
+        (Bryniarski et al. 2021, https://arxiv.org/abs/2106.15023)."""
         try:
-            return loss(outputs)
+            values = loss(answers_of(outputs))
         except SampleError as error:
             raise error.named(self.ids) from None
+        if isinstance(outputs, GuardedOutputs):
+            refused = outputs.refused & self.goal.reached(outputs.answers).to(outputs.refused.device)
+            values = torch.where(refused.to(values.device), values.detach(), values)
+            values = values - DETECTOR_WEIGHT * outputs.suspicion.clamp_min(0).to(values)
+        return values
 
     def _passed(
         self, x_adv: Tensor, through: Callable[[Tensor], Tensor] | None
@@ -358,7 +373,8 @@ class Problem:
 
     @torch.no_grad()
     def _claimed(self, outputs: Outputs) -> Tensor:
-        return self.goal.reached(outputs).to(self.x.device)
+        reached, refused = self.goal.reached(outputs).to(self.x.device), refused_by(outputs)
+        return reached if refused is None else reached & ~refused.to(self.x.device)
 
     def _cleaned(self, gradient: Tensor) -> Tensor:
         """Counts dead gradients, makes non-finite entries zero and leaves padding alone."""
@@ -416,7 +432,12 @@ def _all(votes: list[Tensor]) -> Tensor:
 
 
 def need_classes(problem: Problem, who: str) -> None:
-    """For attacks that look at the logits of single classes."""
+    """For attacks that read the logits of single classes."""
+    if problem.model.refuses:
+        raise UserError(
+            f"The attack {who} reads logits and does not know the detector in front of this model. Use pgd, "
+            "fgsm, bim, mi_fgsm or square, which lower its score too."
+        )
     if problem.model.output != "class" or any(isinstance(m, Ensemble) for m in problem.model.modules()):
         raise UserError(
             f"The attack {who} needs one classifier, but this model gives transcripts, or there are several. "

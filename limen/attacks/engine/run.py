@@ -5,7 +5,7 @@ was has had its pass.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,11 +23,12 @@ from limen.attacks.engine.problem import Calls, Problem, Watch, searched
 from limen.attacks.engine.spec import AttackSpec
 from limen.attacks.engine.storage import Store, stored
 from limen.attacks.engine.threads import in_threads
-from limen.budgets.families.balls import Ball
+from limen.budgets.families.budget import Budget, BudgetContext
+from limen.budgets.families.options import make_budget
 from limen.core import seeds
 from limen.core.components import parse
 from limen.core.errors import UserError
-from limen.core.types import BOUNDS, Batch, Kind, Outputs, select
+from limen.core.types import BOUNDS, Batch, Kind, Outputs, answers_of, select
 from limen.goals.base.goal import Goal, GoalContext
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model, check_samples, evaluating
@@ -126,22 +127,22 @@ class Attack:
         seen, x = prepared(fast, batch.x, self.spec.precision)
         make_goal, goal_options = self.spec.goal[0].function, self.spec.goal[1]
         goal = make_goal(
-            GoalContext(batch.y, clean, seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen),
+            GoalContext(
+                batch.y, answers_of(clean), seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen
+            ),
             goal_options,
         )
         low, high = bounds or BOUNDS[batch.kind]
+        around = partial(self.budget_around, model=model, batch=batch, seed=seed, bounds=bounds)
         through = partial(seen_by_search, transforms=self.spec.through, draws=self.spec.draws)
         asks = goal.view(through(seen))
-        full = (
-            None
-            if fast is model
-            else FullPath(goal.view(through(model)), partial(self._stored_rows, batch, store))
-        )
+        rows_as_stored = partial(self._stored_rows, batch, store, around)
+        full = None if fast is model else FullPath(goal.view(through(model)), rows_as_stored)
         return Problem(
             asks,
             x,
             goal,
-            self._ball(x, batch),
+            around(x),
             seeds.generators(seed, batch.ids, "attack", self.spec.name),
             low,
             high,
@@ -151,17 +152,36 @@ class Attack:
             full=full,
         )
 
-    def _ball(self, x: Tensor, batch: Batch) -> Ball | None:
-        budget = self.spec.budget
-        return budget[0].function(x, batch.lengths, budget[1]) if budget else None
+    def budget_around(
+        self,
+        x: Tensor,
+        model: Model,
+        batch: Batch,
+        seed: int = 0,
+        bounds: tuple[Tensor | float, Tensor | float] | None = None,
+    ) -> Budget | None:
+        """The budget around x: the samples of the batch, in another precision or as a file stores them."""
+        if self.spec.budget is None:
+            return None
+        streams = seeds.generators(seed, batch.ids, "budget")
+        return make_budget(
+            self.spec.budget,
+            BudgetContext(x, batch.kind, batch.lengths, model.rate_hz, batch.ids, streams, model, bounds),
+        )
 
-    def _stored_rows(self, batch: Batch, store: Store, x_adv: Tensor, index: Tensor) -> Tensor:
+    def _stored_rows(
+        self,
+        batch: Batch,
+        store: Store,
+        around: Callable[..., Budget | None],
+        x_adv: Tensor,
+        index: Tensor,
+    ) -> Tensor:
         """Points of a search as they are stored; they are those of the rows `index`, whose padding the search
         may have cut."""
         part = batch.rows(index)
-        return stored(x_adv, part.x[..., : x_adv.shape[-1]], store, lambda x: self._ball(x, part)).to(
-            batch.x.dtype
-        )
+        clean = part.x[..., : x_adv.shape[-1]]
+        return stored(x_adv, clean, store, partial(around, batch=part)).to(batch.x.dtype)
 
     def craft(
         self,
@@ -227,7 +247,8 @@ class Attack:
             if problem.watch is not None:
                 problem.watch.observe(problem, x_adv, last=True)
                 x_adv = problem.watch.x
-            x_adv = stored(x_adv, batch.x, store, lambda x: self._ball(x, batch)).to(batch.x.dtype)
+            around = partial(self.budget_around, model=model, batch=batch, seed=seed, bounds=bounds)
+            x_adv = stored(x_adv, batch.x, store, around).to(batch.x.dtype)
             adversarial = _answers(victim, batch, x_adv, clean, seeds.generators(seed, batch.ids, "judge"))
             notes = problem.goal.notes(problem.model, x_adv.to(problem.x))
             return Attacked(
@@ -246,7 +267,12 @@ class Attack:
     def _starts_clean(self, model: Model, victim: Model) -> bool:
         """True if the pass over the clean samples may also give the search its first gradient."""
         alone = model.output == "class" and not any(isinstance(m, Ensemble) for m in model.modules())
-        return self.spec.options.starts_clean and victim is model and alone and not model.random
+        return (
+            self.spec.options.starts_clean
+            and victim is model
+            and alone
+            and not (model.random or model.refuses)
+        )
 
     def _searched(self, problem: Problem, clean: Outputs | None) -> Tensor:
         """What the search finds. Samples that reach the goal as they are, by the `clean` answers of a

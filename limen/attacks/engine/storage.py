@@ -22,7 +22,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from limen.budgets.families.balls import Ball
+from limen.budgets.families.budget import Budget
 
 Store = Literal["float", "int16", "uint8"]
 LEVELS = {"int16": 32768, "uint8": 255}
@@ -38,23 +38,24 @@ def quantise(x: Tensor, store: Store) -> Tensor:
 
 
 def stored(
-    x_adv: Tensor, clean: Tensor, store: Store, ball_around: Callable[[Tensor], Ball | None]
+    x_adv: Tensor, clean: Tensor, store: Store, budget_around: Callable[[Tensor], Budget | None]
 ) -> Tensor:
-    """x_adv on the grid and inside the ball around the clean samples; without a ball, the nearest point."""
+    """x_adv on the grid and inside the budget around the clean samples; without one, the nearest point."""
     rounded = quantise(x_adv, store)
     if store == "float":
         return rounded
     x = _exact(clean, store)
-    ball = ball_around(x)
-    if ball is None:
+    budget = budget_around(x)
+    if budget is None:
         return rounded
-    outside = _outside(ball, quantise(rounded.double(), store) - x).nonzero().squeeze(1)
+    outside = _outside(budget, quantise(rounded.double(), store) - x).nonzero().squeeze(1)
     files = quantise(x[outside], store)
-    alone = _outside(ball.rows(outside), files - x[outside])  # rounding the clean sample is too much already
-    between = (ball_around(quantise(x, store)) if bool(alone.any()) else None) or ball
+    # rounding the clean sample is too much already
+    alone = _outside(budget.rows(outside), files - x[outside])
+    between = (budget_around(quantise(x, store)) if bool(alone.any()) else None) or budget
     for i, file, files_only in zip(outside.tolist(), files, alone.tolist(), strict=True):
         row, index = slice(i, i + 1), torch.tensor([i], device=x.device)
-        own, base = (between.rows(index), file[None]) if files_only else (ball.rows(index), x[row])
+        own, base = (between.rows(index), file[None]) if files_only else (budget.rows(index), x[row])
         way = own.project(torch.where(x_adv[row] == clean[row], 0.0, x_adv[row].double() - base))
         rounded[row] = _taken_back(base, way, file[None], store, own).to(rounded)
     return rounded
@@ -70,15 +71,15 @@ def _exact(x: Tensor, store: Store) -> Tensor:
     )
 
 
-def _taken_back(base: Tensor, way: Tensor, file: Tensor, store: Store, ball: Ball) -> Tensor:
+def _taken_back(base: Tensor, way: Tensor, file: Tensor, store: Store, budget: Budget) -> Tensor:
     """(1, ...) the grid's nearest point to base + way, as few values as possible taken back towards the clean
     file until it is inside."""
     point = quantise(base + way, store)
-    while bool(_outside(ball, point - base)):
+    while bool(_outside(budget, point - base)):
         movable = point != file
         short = quantise(point - (point - file).sign() / LEVELS[store], store)
         size = (point - base).abs()
-        first = size - way.abs() + (size > ball.radius.double() * (1 + SLACK)).to(size)
+        first = size - way.abs() + budget.beyond(point - base, SLACK).to(size)
         order = torch.where(movable, first, -torch.inf).flatten().argsort(descending=True, stable=True)
         rank = (
             torch.empty_like(order)
@@ -88,7 +89,7 @@ def _taken_back(base: Tensor, way: Tensor, file: Tensor, store: Store, ball: Bal
         low, high = 1, int(movable.sum())
         while low < high:
             middle = (low + high) // 2
-            if bool(_outside(ball, torch.where(rank < middle, short, point) - base)):
+            if bool(_outside(budget, torch.where(rank < middle, short, point) - base)):
                 low = middle + 1
             else:
                 high = middle
@@ -96,5 +97,5 @@ def _taken_back(base: Tensor, way: Tensor, file: Tensor, store: Store, ball: Bal
     return point
 
 
-def _outside(ball: Ball, change: Tensor) -> Tensor:
-    return ball.norm(change) > ball.radius.double() * (1 + SLACK)
+def _outside(budget: Budget, change: Tensor) -> Tensor:
+    return budget.norm(change) > budget.radius.double() * (1 + SLACK)

@@ -14,6 +14,7 @@ from torch import Tensor
 from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, searched
 from limen.attacks.engine.spec import AttackSpec
+from limen.attacks.shared.budget_needs import need_norm
 from limen.budgets.families.balls import expand
 from limen.core.components import Component
 from limen.core.errors import UserError
@@ -49,6 +50,7 @@ class Shape:
 
 def nothing(problem: Problem) -> Shape:
     """No perturbation yet, at the mean radius of the samples."""
+    need_norm(problem, "uap", "linf", "l2", "l1", "l0")
     return Shape(torch.zeros_like(problem.x[0]), problem.ball.radius.mean())
 
 

@@ -39,7 +39,7 @@ def _look(problem: Problem, x: Tensor) -> tuple[Tensor, Tensor]:
     values, votes = [], []
     for _ in range(problem.draws):
         outputs = problem.outputs(x)
-        values.append(measure(outputs).to(x))
+        values.append(problem.measured(measure, outputs).to(x))
         votes.append(problem.confirmed(outputs, x))
     return torch.stack(values).mean(0), torch.stack(votes).all(0)
 

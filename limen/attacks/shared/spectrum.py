@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from limen.attacks.engine.problem import Problem
-from limen.budgets.families.balls import L2Ball
 from limen.core.errors import UserError
 
 TOLERANCE = 1e-9
@@ -100,7 +99,7 @@ def energies(problem: Problem, who: str) -> list[float]:
             f"The attack {who} is for clips, but this model takes {problem.model.kind}s. Use pgd or "
             "random_noise."
         )
-    if not isinstance(problem.ball, L2Ball):
+    if problem.ball.norm_name != "l2":
         raise UserError(
             f"The attack {who} takes energy out of a clip, so its budget must be one of energy: "
             "budget: {name: snr, snr_db: 30} or {name: l2, eps: 0.5}."

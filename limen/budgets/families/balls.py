@@ -1,20 +1,16 @@
-"""What the attacker may change: balls around each clean sample, one radius per sample.
-
-A ball gives an exact projection, the steepest step and a random start. Rows never look at each other. A
-projection never creates change where there was none, so padding that is not perturbed stays untouched.
-"""
+"""Balls of a norm around each clean sample, with exact projections; one radius per sample."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from limen.budgets.families.budget import Budget, signed_uniform
 from limen.core.seeds import normal_like, uniform_like
-from limen.core.types import valid
 
-B = TypeVar("B", bound="Ball")
+BLOCK = 4096
 
 
 def expand(values: Tensor, like: Tensor) -> Tensor:
@@ -22,66 +18,42 @@ def expand(values: Tensor, like: Tensor) -> Tensor:
     return values.view(-1, *[1] * (like.dim() - 1))
 
 
-BLOCK = 4096
-
-
 def length(x: Tensor) -> Tensor:
-    """(B, ...) -> (B,) Euclidean norms. Of clips (B, T) block by block: the same to the last bit however much
-    padding follows a clip, and ten digits more precise than one sum over a hundred thousand samples."""
+    """(B, ...) -> (B,) Euclidean norms. Clips (B, T) are summed block by block: the result is the same to the
+    last bit however much padding follows a clip, and ten digits more precise than one sum over a hundred
+    thousand samples."""
     if x.dim() > 2:
         return x.flatten(1).norm(dim=1)
     whole = x.shape[1] - x.shape[1] % BLOCK
     rest = torch.nn.functional.pad(x[:, whole:], (0, whole + BLOCK - x.shape[1]))[:, None]
     parts = [x.unfold(1, BLOCK, BLOCK), rest] if whole else [rest]
     norms = torch.cat([part.norm(dim=2) for part in parts], 1)
-    return (
-        norms.square_().cumsum(1)[:, -1].sqrt_()
-    )  # one after another: blocks of padding at the end add nothing
+    # one after another: blocks of padding at the end add nothing
+    return norms.square_().cumsum(1)[:, -1].sqrt_()
 
 
-@dataclass(frozen=True)
-class Ball:
-    """{delta : norm(delta) <= radius}, per sample."""
-
-    radius: Tensor
-    """(B,)."""
-    sparse: ClassVar[bool] = False
-    """True if the steepest step moves few coordinates; one that the range stops must then make way for the
-    next steepest."""
-
-    def norm(self, delta: Tensor) -> Tensor:
-        """(B, ...) -> (B,)."""
-        raise NotImplementedError
-
-    def project(self, delta: Tensor) -> Tensor:
-        """The nearest point of the ball, in the Euclidean sense, as a new tensor."""
-        raise NotImplementedError
-
-    def step(self, gradient: Tensor, size: Tensor) -> Tensor:
-        """The change of norm `size` (B,) that raises a linear function with this gradient most, as a new
-        tensor."""
-        raise NotImplementedError
-
-    def start(
-        self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None
-    ) -> Tensor:
-        """A random point of the ball; padding (beyond `lengths`) stays 0."""
-        raise NotImplementedError
+class Ball(Budget):
+    """{delta : norm(delta) <= radius} with a norm of the values alone."""
 
     def fill(self, delta: Tensor) -> Tensor:
-        """The change in the same direction whose norm is exactly the radius; no change stays none."""
         largest = delta.flatten(1).abs().amax(1)
-        scaled = delta / expand(
-            torch.where(largest > 0, largest, 1), delta
-        )  # squares of small changes would vanish
+        # squares of small changes would vanish
+        scaled = delta / expand(torch.where(largest > 0, largest, 1), delta)
         norm = self.norm(scaled)
         return scaled * expand(self.radius / torch.where(norm > 0, norm, 1), delta)
 
-    def rows(self: B, index: Tensor) -> B:
-        return replace(self, radius=self.radius[index])
+    def beyond(self, delta: Tensor, slack: float = 0.0) -> Tensor:
+        return delta.abs() > expand(self.radius.double() * (1 + slack), delta)
 
 
 class LinfBall(Ball):
+    norm_name = "linf"
+    coordinatewise = True
+
+    def interval(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        radius = expand(self.radius, like)
+        return -radius, radius
+
     def norm(self, delta: Tensor) -> Tensor:
         return delta.flatten(1).abs().amax(1)
 
@@ -95,10 +67,12 @@ class LinfBall(Ball):
     def start(
         self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None
     ) -> Tensor:
-        return _signed(like, generators, lengths) * expand(self.radius, like)
+        return signed_uniform(like, generators, lengths) * expand(self.radius, like)
 
 
 class L2Ball(Ball):
+    norm_name = "l2"
+
     def norm(self, delta: Tensor) -> Tensor:
         return length(delta)
 
@@ -108,9 +82,8 @@ class L2Ball(Ball):
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
         norm = self.norm(gradient)
-        if not bool(
-            (norm > 1e-15).all()
-        ):  # squares of gradients below 1e-19 vanish in single precision: scale by the largest entry first
+        if not bool((norm > 1e-15).all()):
+            # squares of gradients below 1e-19 vanish in single precision: scale by the largest entry first
             largest = gradient.flatten(1).abs().amax(1)
             gradient = gradient / expand(torch.where(largest > 0, largest, 1), gradient)
             norm = self.norm(gradient)
@@ -129,6 +102,7 @@ class L2Ball(Ball):
 
 
 class L1Ball(Ball):
+    norm_name = "l1"
     sparse = True
 
     def norm(self, delta: Tensor) -> Tensor:
@@ -137,7 +111,7 @@ class L1Ball(Ball):
     def project(self, delta: Tensor) -> Tensor:
         r"""Soft threshold with the one theta for which the norm is the radius. Duchi et al. 2008,
         https://doi.org/10.1145/1390156.1390191: theta = (sum_{i in S} |d_i| - radius) / |S|, S those larger
-        than theta. From S = all of them, whoever falls below leaves, until none does (Michelot 1986,
+        than theta. S begins with all values and loses those below theta until none is (Michelot 1986,
         https://doi.org/10.1007/BF00938486): theta only rises, and no sort is needed."""
         flat = delta.flatten(1)
         size = flat.abs()
@@ -145,7 +119,7 @@ class L1Ball(Ball):
         return size.sub(self._threshold(above * size, left)).mul_(above).mul_(flat.sign()).view_as(delta)
 
     def _above(self, size: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, n) 1 for what is larger than the threshold, else 0, and (B, 1) how many those are."""
+        """(B, n) 1 for values above the threshold and 0 for others, and (B, 1) the number of those above."""
         theta, above, before = (
             torch.zeros_like(size[:, :1]),
             torch.empty_like(size),
@@ -158,8 +132,8 @@ class L1Ball(Ball):
             theta, before = theta.maximum(self._threshold(above.mul_(size), left)), left
 
     def _threshold(self, kept: Tensor, count: Tensor) -> Tensor:
-        """(B, 1) what `count` (B, 1) magnitudes, the others being 0, must lose each for their sum to be the
-        radius."""
+        """(B, 1) how much each of `count` (B, 1) magnitudes must lose for their sum to be the radius; the
+        other entries of `kept` are 0."""
         return ((kept.sum(1, keepdim=True) - self.radius[:, None]) / count.clamp_min(1)).clamp_min(0)
 
     def step(self, gradient: Tensor, size: Tensor) -> Tensor:
@@ -176,15 +150,16 @@ class L1Ball(Ball):
         self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None
     ) -> Tensor:
         """Laplace direction, which is uniform on the sphere of this norm, with a uniform length."""
-        u = _signed(like, generators, lengths)
+        u = signed_uniform(like, generators, lengths)
         laplace = -u.sign() * torch.log1p(-u.abs().clamp_max(1 - 1e-7))
         length = uniform_like(like.flatten(1)[:, :1], generators).squeeze(1)
         return self.fill(laplace) * expand(length, like)
 
 
 class L0Ball(Ball):
-    """At most `radius` coordinates changed; how far is left to the range of the samples."""
+    """At most `radius` values changed, each as far as the range of the samples allows."""
 
+    norm_name = "l0"
     sparse = True
     reach: ClassVar[float] = 2.0
     """The widest change a coordinate may need: the whole range of a clip."""
@@ -193,7 +168,7 @@ class L0Ball(Ball):
         return (delta.flatten(1) != 0).sum(1).to(delta.dtype)
 
     def project(self, delta: Tensor) -> Tensor:
-        """Keep the largest entries; of equal ones, the first."""
+        """Keep the largest entries; among equal ones, the first."""
         size = delta.flatten(1).abs()
         count = self.radius[:, None].ceil().clamp_max(size.shape[1])
         if not len(delta):
@@ -211,15 +186,8 @@ class L0Ball(Ball):
     def start(
         self, like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None = None
     ) -> Tensor:
-        return self.project(_signed(like, generators, lengths) * self.reach)
+        return self.project(signed_uniform(like, generators, lengths) * self.reach)
 
     def fill(self, delta: Tensor) -> Tensor:
-        """As many of the largest changes as the budget allows."""
+        """The largest changes, up to the number the budget allows."""
         return self.project(delta)
-
-
-def _signed(like: Tensor, generators: Sequence[torch.Generator], lengths: Tensor | None) -> Tensor:
-    """(B, ...) numbers in [-1, 1); padding stays 0."""
-    drawn = 2 * uniform_like(like, generators, lengths) - 1
-    mask = valid(like, lengths)
-    return drawn if mask is None else drawn * mask

@@ -1,23 +1,31 @@
-"""What defences share: a model behind a transform of its input, and how an honest attacker differentiates
-it."""
+"""A model behind one defence, and the helpers that defences share."""
 
 import copy
 from collections.abc import Sequence
+from functools import cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from limen.core import seeds
 from limen.core.errors import UserError
-from limen.core.types import Kind, Outputs
+from limen.core.types import Outputs
+from limen.defenses.base.options import DefenseOptions
 from limen.models.base.model import Model
 
 
 class Defended(Model):
-    """The inner model, seen through `transform`. Everything Limen knows of the model it also knows of the
-    defended one."""
+    """The model `inner` behind one defence. Everything declared by the model is declared by this one too.
 
-    def __init__(self, model: Model):
+    Most defences are one of three: a `Transform` of the input, a `Voting` over several answers, or a
+    `Detector` that may refuse a sample. Others derive from this class and write `forward` themselves.
+    """
+
+    own: nn.Module
+    """The network of a defence with weights of its own (`WeightedDefenseOptions`). Weight files use the names
+    of its parameters."""
+
+    def __init__(self, model: Model, options: DefenseOptions):
         super().__init__()
         self.inner = model
         self.kind, self.classes, self.rate_hz, self.shape = (
@@ -26,7 +34,9 @@ class Defended(Model):
             model.rate_hz,
             model.shape,
         )
-        self.random, self.draws = model.random, model.draws
+        self.random = model.random or options.random
+        self.draws = max(getattr(options, "draws", 1), model.draws)
+        self.refuses = model.refuses
         self.training = model.training
 
     @property
@@ -34,54 +44,84 @@ class Defended(Model):
         inner = self.inner.for_attack
         if inner is self.inner:
             return self
-        seen = copy.copy(self)
-        seen._modules = {**self._modules, "inner": inner}
-        return seen
-
-    def transform(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        """x -> what the inner model sees, of the same shape and range; padding stays zero."""
-        raise NotImplementedError
+        fast = copy.copy(self)
+        fast._modules = {**self._modules, "inner": inner}
+        return fast
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
     ) -> Outputs:
-        return self.inner(self.transform(x, lengths), lengths, generators)
+        raise NotImplementedError
+
+
+class Transform(Defended):
+    """A change of the sample before the model evaluates it.
+
+    An attacker differentiates the transform itself, unless `stand_in` gives something else: rounding and
+    codecs have no useful gradient (BPDA, Athalye et al. 2018, https://arxiv.org/abs/1802.00420).
+    """
+
+    def transform(
+        self, x: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator] | None
+    ) -> Tensor:
+        """x -> what the inner model evaluates, of the same shape and range; padding stays zero. `generators`,
+        one per sample, are for transforms that draw at random: see `streams_of`."""
+        raise NotImplementedError
+
+    def stand_in(self, x: Tensor, lengths: Tensor | None) -> Tensor | None:
+        """What an attacker differentiates in place of the transform, of the same shape; None: the transform
+        itself."""
+        return None
+
+    def transformed(
+        self, x: Tensor, lengths: Tensor | None, generators: Sequence[torch.Generator] | None
+    ) -> Tensor:
+        """The transform's value with the gradient that an attacker follows."""
+        stand_in = self.stand_in(x, lengths)
+        if stand_in is None:
+            return self.transform(x, lengths, generators)
+        with torch.no_grad():
+            y = self.transform(x, lengths, generators)
+        return straight_through(stand_in, y)
+
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
+    ) -> Outputs:
+        return self.inner(self.transformed(x, lengths, generators), lengths, generators)
+
+
+class StraightThrough(Transform):
+    """A transform that an attacker differentiates as if it were the identity."""
+
+    def stand_in(self, x: Tensor, lengths: Tensor | None) -> Tensor | None:
+        return x
 
 
 def straight_through(x: Tensor, y: Tensor) -> Tensor:
-    """The value of y with the gradient of x: the backward pass takes the transform for the identity (BPDA,
-    Athalye et al. 2018, https://arxiv.org/abs/1802.00420)."""
+    """The value of y with the gradient of x."""
     return y.detach() + (x - x.detach())
 
 
 def streams_of(
     x: Tensor, generators: Sequence[torch.Generator] | None, name: str
 ) -> Sequence[torch.Generator]:
-    """The streams that a random defence draws from. Without any every sample gets the same draws: an answer
-    must not depend on the place in the batch."""
-    return generators or [seeds.generator(0, name) for _ in range(len(x))]
+    """The random streams of the samples. Without any, every sample gets the same draws: an answer must not
+    depend on the place in the batch."""
+    return generators or seeds.Streams(cache(lambda i: seeds.generator(0, name)), range(len(x)))
 
 
 def at_snr(noise: Tensor, y: Tensor, snr_db: Tensor) -> Tensor:
-    """The noise (B, T), zero on padding, so loud that y (B, T) stands snr_db (B,) above it. Its loudness is
-    no way to change an answer, so no gradient goes through it."""
-    wanted = y.detach().norm(dim=1) * 10 ** (-snr_db / 20)
-    return noise * (wanted / noise.norm(dim=1).clamp_min(1e-12))[:, None]
-
-
-def check_kind(model: Model, kind: Kind, name: str, instead: str) -> None:
-    if model.kind != kind:
-        raise UserError(
-            f"The defense {name} is for models that take {kind}s, but this one takes {model.kind}s. Use one "
-            f"of: {instead}."
-        )
+    """The noise (B, T), zero on padding, scaled to snr_db (B,) decibels below y (B, T). The scale has no
+    gradient."""
+    level = y.detach().norm(dim=1) * 10 ** (-snr_db / 20)
+    return noise * (level / noise.norm(dim=1).clamp_min(1e-12))[:, None]
 
 
 def rate_of(model: Model, name: str) -> int:
-    """The sample rate of the clips, which the defence must know."""
+    """The sample rate of the clips; a UserError if the model does not declare it."""
     if model.rate_hz is None:
         raise UserError(
-            f"The defense {name} must know the sample rate of the clips, but the model does not say it. "
-            "Give the model its rate_hz."
+            f"The defense {name} needs the sample rate of the clips, but the model does not declare it. Give "
+            "the model its rate_hz."
         )
     return model.rate_hz

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from limen.core.components import parse
 from limen.core.errors import UserError, check_each
+from limen.defenses.base.compose import defended
 from limen.experiments.cradv import plan, schema
 from limen.experiments.cradv.nets import Opened, Opener
 from limen.models.base.first_answers import width
@@ -36,11 +36,8 @@ class _Checker:
             self.opener.data(cell.net, "train")
         for defense in cell.defenses:
             if defense is not None:
-                component, options = parse(
-                    "defenses", {"name": defense.name, **schema.declared(defense.params)}
-                )
                 self._asked(
-                    component.function(net.model, options),
+                    defended(net.model, [{"name": defense.name, **schema.declared(defense.params)}]),
                     net,
                     f"the defense {defense.name} before {cell.net.model}",
                     defense.data,

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from limen.core.components import parse
 from limen.core.errors import UserError
+from limen.defenses.base.compose import defended
 from limen.experiments.cradv import plan, schema
 from limen.experiments.cradv.attacks import craft
 from limen.experiments.cradv.check import check
@@ -210,10 +210,8 @@ class _Runner:
     def _ready(
         self, net: Opened, defense: plan.Defense | None, attack: plan.Attack | None, share: int = 1
     ) -> Run:
-        victim = net.model
-        if defense is not None:
-            component, options = parse("defenses", {"name": defense.name, **schema.declared(defense.params)})
-            victim = component.function(net.model, options)
+        specs = [] if defense is None else [{"name": defense.name, **schema.declared(defense.params)}]
+        victim = defended(net.model, specs)
         seen = victim if self.cell.task.attack_on_defense else net.model
         if attack is not None and attack.surrogate is not None:
             seen = self.opener.net(attack.surrogate).model

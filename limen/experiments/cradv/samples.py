@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from limen.defenses.base.defended import Defended
+from limen.defenses.base.defended import Transform
 from limen.experiments.cradv import schema
 from limen.experiments.cradv.tasks import Run
 from limen.images.files import write_picture
+from limen.models.base.model import Model
 
 
 def samples(run: Run, params: schema.Samples, folder: Path) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def samples(run: Run, params: schema.Samples, folder: Path) -> dict[str, Any]:
                 run.space.pixels(x_adv),
                 run.space.pixels(x_adv) - clean,
             )
-        if params.save_defended and isinstance(run.victim.model, Defended):
+        if params.save_defended:
             for i, picture in enumerate(_defended(run.victim.model, run.space.pixels(x_adv))):
                 write_picture(folder / f"{first + i + 1}_defended.png", picture)
     return {"total": len(rows), "correct": correct, "samples": rows}
@@ -76,10 +77,10 @@ def _adversaries(
             write_picture(folder / f"{row['index']}_perturbation.png", shown)
 
 
-def _defended(model: Defended, x: Tensor) -> list[Tensor]:
-    """What the net behind the defence sees; nothing where that is no single picture (crops)."""
+def _defended(model: Model, x: Tensor) -> list[Tensor]:
+    """The pictures that the net behind the defence evaluates; none if they are not one each (crops)."""
     with torch.no_grad():
-        return [] if type(model).transform is Defended.transform else list(model.transform(x, None))
+        return list(model.transformed(x, None, None)) if isinstance(model, Transform) else []
 
 
 def _percent(share: Tensor) -> str:

@@ -12,7 +12,15 @@ from torch import Tensor
 from limen.core.edits import edits
 from limen.core.errors import UserError
 from limen.core.text import How, normalised
-from limen.core.types import EnsembleOutputs, Outputs, Transcripts, predictions, select
+from limen.core.types import (
+    EnsembleOutputs,
+    Outputs,
+    Transcripts,
+    answers_of,
+    predictions,
+    refused_by,
+    select,
+)
 from limen.models.base.model import Model
 
 
@@ -76,8 +84,10 @@ class Goal:
         return torch.tensor(doubtful) if any(doubtful) else None
 
     def judged(self, outputs: Outputs) -> Tensor:
-        """(B,) bool, asked once of the stored samples: texts are decoded and compared."""
-        return _across(self._judged, outputs, torch.all)
+        """(B,) bool, computed once for the stored samples: texts are decoded and compared. A sample that a
+        detector refuses has not reached the goal."""
+        reached, refused = _across(self._judged, outputs, torch.all), refused_by(outputs)
+        return reached if refused is None else reached & ~refused.to(reached.device)
 
     def score(self, outputs: Outputs) -> Tensor:
         """(B,) how far towards the goal an answer is, in what it says: higher is better. A classifier's is
@@ -157,7 +167,8 @@ class GoalContext:
 
 
 def members(outputs: Outputs) -> Sequence[Tensor | Transcripts]:
-    return outputs.members if isinstance(outputs, EnsembleOutputs) else [outputs]
+    answers = answers_of(outputs)
+    return answers.members if isinstance(answers, EnsembleOutputs) else [answers]
 
 
 def _across(

@@ -1,11 +1,11 @@
-r"""Levels of a change relative to the clip: on the whole clip, on its vocal part and on its background.
+r"""Level of a change relative to the clip: on the entire clip, on its vocal part and on its background.
 
 Vadillo and Santana 2022, https://arxiv.org/abs/2001.08444, section 4.2:
 
     dB_x(delta) = dB(delta) - dB(x),  each part of delta compared with the same part of x
 
-The vocal part is the shortest contiguous stretch with 95 % of the clean clip's energy; what lies before and
-behind it is background. Clips of the class silence have no vocal part.
+The vocal part is the shortest contiguous stretch with 95 % of the clean clip's energy; the rest is
+background. Clips of the class silence have no vocal part.
 """
 
 import math
@@ -19,22 +19,40 @@ from limen.core.types import Samples
 from limen.metrics.base.metric import Column, Columns, Missing, per_pair
 
 SILENCE = ("silence", "_silence_", "_background_noise_")
-"""Names that data sets give to the class without speech."""
+"""Names of the class without speech in common data sets."""
 NO_SPEECH = Missing("the clip is of the class silence")
 
 Level = Callable[[Tensor], Tensor]
-"""Linear level of a stretch of samples: their largest or their mean magnitude."""
+"""Linear level of a stretch of samples: the largest or the mean magnitude."""
 
 
-def part_columns(name: str, meaning: str) -> dict[str, Column]:
-    parts = {"": "the whole clip", "_vocal": "the vocal part", "_background": "the background"}
+PARTS = {
+    "": ("the entire clip", ""),
+    "_vocal": ("the vocal part", " vocal"),
+    "_background": ("the background", " backgr."),
+}
+"""Suffix of a column -> the part in its meaning, and in its heading."""
+
+
+def part_columns(name: str, meaning: str, heading: str, *, headline: bool = False) -> dict[str, Column]:
+    """One column per part; only that of the entire clip can be a headline."""
     return {
-        f"{name}{part}": Column(f"{meaning}, on {words}", unit="dB", better="lower")
-        for part, words in parts.items()
+        f"{name}{suffix}": Column(
+            f"{meaning}, on {part}",
+            unit="dB",
+            better="lower",
+            heading=f"{heading}{short}, dB",
+            format="1f",
+            headline=headline and not suffix,
+            needs_attack=True,
+        )
+        for suffix, (part, short) in PARTS.items()
     }
 
 
 def part_levels(samples: Samples, name: str, level: Level) -> Columns:
+    """The columns of `part_columns`."""
+
     def vocal(x: Tensor, x_adv: Tensor) -> float | Missing:
         start, end = vocal_part(x[None])[0].tolist()
         return _relative(x[start:end], x_adv[start:end], level, "vocal part")
@@ -59,17 +77,18 @@ def part_levels(samples: Samples, name: str, level: Level) -> Columns:
 def _relative(x: Tensor, x_adv: Tensor, level: Level, part: str) -> float | Missing:
     if len(x) == 0:
         return Missing(f"the clip has no {part}")
-    of_clip, of_change = float(level(x)), float(level(x_adv - x))
-    if of_clip == 0:
+    clip_level, change_level = float(level(x)), float(level(x_adv - x))
+    if clip_level == 0:
         return Missing(f"the clean {part} is silent")
     return (
-        20 * math.log10(of_change / of_clip)
-        if of_change > 0
+        20 * math.log10(change_level / clip_level)
+        if change_level > 0
         else Missing(f"nothing was changed in the {part}")
     )
 
 
 def _silence(samples: Samples) -> list[bool]:
+    """(B,): whether the sample is of a class without speech."""
     y, classes = samples.batch.y, samples.classes
     if not isinstance(y, Tensor) or classes is None:
         return [False] * len(samples.batch)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from limen.core import seeds
 from limen.core.errors import UserError
-from limen.core.types import Batch
+from limen.core.types import Batch, answers_of
 from limen.models.base.model import Model, check_fits, check_samples, check_takes, evaluating
 
 
@@ -70,7 +70,7 @@ def _asked(model: Model, batch: Batch, who: str) -> int:
     version = _version(x)
     try:
         with torch.no_grad(), evaluating(model), torch.random.fork_rng([x.device] if x.is_cuda else []):
-            logits: Any = model(x, lengths, seeds.generators(0, ["0", "1"], "trial"))
+            logits: Any = answers_of(model(x, lengths, seeds.generators(0, ["0", "1"], "trial")))
     except UserError:
         raise
     except Exception as error:  # modules of the user's fail in their own ways

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from limen.core.components import Component, parse
+from limen.core.components import KINDS, Component, parse
 from limen.core.errors import UserError
 from limen.models.base.model import Model, ModelOptions, inner
 
@@ -32,30 +32,37 @@ def load_model(spec: str | Mapping[str, Any]) -> Model:
         torch.manual_seed(options.init_seed)
         model: Model = component.function(options)
     if options.weights not in ("random", "own"):
-        state, source = _weights(component, options)
-        load_state(inner(model), state, f"model {component.name}: the weights {source}")
+        # weights published elsewhere: the model's file knows how to read them
+        if options.weights == "zoo" and hasattr(component.module, "fetched"):
+            state = component.module.fetched(options)
+            load_state(inner(model), state, f"model {component.name}: the weights that were fetched")
+        else:
+            load_weights(inner(model), component, options.weights, ZOO)
     model.eval().prepare()
     return model
 
 
-def _weights(component: Component, options: ModelOptions) -> tuple[dict[str, Tensor], str]:
-    """The state dict that `weights` asks for, and how to call it in a message."""
-    name, _, variant = options.weights.partition(":")
+def load_weights(module: nn.Module, component: Component, weights: str, zoo: Path) -> None:
+    """Load what the option `weights` names: "zoo", "zoo:variant" or a file."""
+    state, source = _weights(component, weights, zoo)
+    who = KINDS[component.kind].singular
+    load_state(module, state, f"{who} {component.name}: the weights {source}")
+
+
+def _weights(component: Component, weights: str, zoo: Path) -> tuple[dict[str, Tensor], str]:
+    """The state dict that `weights` names, and a description of it for messages."""
+    name, _, variant = weights.partition(":")
     if name != "zoo":
-        path = Path(options.weights).expanduser()
+        path = Path(weights).expanduser()
         return read_state(path), str(path)
-    if not variant and hasattr(
-        component.module, "fetched"
-    ):  # the weights are published elsewhere: the model's file says how to read them
-        return component.module.fetched(options), "that were fetched"
-    path = ZOO / f"{component.name}{'_' if variant else ''}{variant}.safetensors"
+    path = zoo / f"{component.name}{'_' if variant else ''}{variant}.safetensors"
     if not path.exists():
-        shipped = ", ".join(sorted(p.stem for p in ZOO.glob("*.safetensors")))
+        shipped = ", ".join(sorted(p.stem for p in zoo.glob("*.safetensors")))
         what = f"weights {variant}" if variant else "weights"
         raise UserError(
-            f"model {component.name}: no {what} are shipped for it. Give a file (weights: "
-            "path/to/weights.pth), train it (`limen train`), or say weights: random. Shipped weights: "
-            f"{shipped or 'none'}."
+            f"{KINDS[component.kind].singular} {component.name}: no {what} are shipped for it. Give a file "
+            "(weights: path/to/weights.pth), train it (`limen train`), or say weights: random. Shipped "
+            f"weights: {shipped or 'none'}."
         )
     return read_state(path), f"of the zoo ({path.name})"
 

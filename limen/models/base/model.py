@@ -3,15 +3,17 @@ it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import AfterValidator, Field
 from torch import Tensor, nn
 
+from limen.core import seeds
 from limen.core.errors import UserError
 from limen.core.options import Options
-from limen.core.types import Batch, Kind, Outputs
+from limen.core.types import Batch, EnsembleOutputs, Kind, Outputs, answers_of, predictions, refused_by
 
 
 class ModelOptions(Options):
@@ -42,6 +44,8 @@ class Model(nn.Module):
     random: bool = False
     """True if two calls may answer differently: then attacks average gradients over `draws` calls."""
     draws: int = 1
+    refuses: bool = False
+    """True if a detector may refuse samples: then the outputs are `GuardedOutputs`."""
     batch_invariant: bool = False
     """True of a recogniser that is built so that in single precision a clip gets, bit for bit, what it gets
     alone."""
@@ -63,12 +67,40 @@ class Model(nn.Module):
         """(B,) cross-entropy of the classes, or negative log-likelihood of the transcripts,
         differentiable."""
         check_samples(self.kind, x, lengths)
-        outputs = self(x, lengths)
+        outputs = answers_of(self(x, lengths))
         if isinstance(outputs, Tensor):
             assert isinstance(y, Tensor)
             return torch.nn.functional.cross_entropy(outputs, y, reduction="none")
         assert not isinstance(y, Tensor)
+        assert not isinstance(outputs, EnsembleOutputs)
         return outputs.nll(y)
+
+    @torch.no_grad()
+    def votes(
+        self,
+        x: Tensor,
+        n: int,
+        lengths: Tensor | None = None,
+        generators: Sequence[torch.Generator] | None = None,
+    ) -> Tensor | list[list[str]]:
+        """The answers of n calls, each with fresh draws: (B, K) votes per class, or n texts for each clip.
+        Samples that a detector refuses in a call have one vote less. A model that draws nothing is called
+        once."""
+        streams = generators or seeds.Streams(cache(lambda i: seeds.generator(0, "votes")), range(len(x)))
+        calls, weight = (n, 1) if self.random else (1, n)
+        counts = torch.zeros(len(x), len(self.classes or []), dtype=torch.long)
+        texts: list[list[str]] = [[] for _ in range(len(x))]
+        for _ in range(calls):
+            outputs = self(x, lengths, streams)
+            refused = refused_by(outputs)
+            answered = torch.ones(len(x), dtype=torch.bool) if refused is None else ~refused.cpu()
+            answers = predictions(outputs)
+            if isinstance(answers, Tensor):
+                counts[torch.arange(len(x)), answers.cpu()] += weight * answered
+            else:
+                for row, text, counted in zip(texts, answers, answered.tolist(), strict=True):
+                    row += [text] * (weight * counted)
+        return counts if self.output == "class" else texts
 
     @torch.no_grad()
     def transcribe(self, x: Tensor, lengths: Tensor | None = None) -> list[str]:

@@ -1,5 +1,4 @@
-"""One cell of an experiment: a net, a defence, an attack and what to do with them. Tasks ask it for attacked
-batches."""
+"""One cell of an experiment: a net, its defence and an attack; tasks take attacked batches from it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -12,11 +11,13 @@ from torch import Tensor
 
 from limen.attacks.engine.run import Attack, credited
 from limen.attacks.engine.storage import Store, quantise, stored
+from limen.budgets.families.budget import Budget, BudgetContext
+from limen.budgets.families.options import make_budget
 from limen.core import seeds
 from limen.core.atomic import write_atomic
 from limen.core.components import Component
 from limen.core.options import Options
-from limen.core.types import Batch, Outputs, Samples, different, predictions
+from limen.core.types import Batch, Outputs, Samples, different, predictions, refused_by
 from limen.data.base.dataset import Dataset
 from limen.goals.base.goal import Goal
 from limen.metrics.base.apply import Metric, applicable, measure
@@ -28,7 +29,7 @@ from limen.models.base.model import Model, check_fits, evaluating
 
 @dataclass
 class Example:
-    """One sample to look at or listen to."""
+    """One sample to inspect."""
 
     id: str
     clean: Tensor
@@ -38,7 +39,7 @@ class Example:
 
 @dataclass
 class Outcome:
-    """What a task leaves: per-sample rows, what it found beyond them, samples to look at."""
+    """Result of a task: rows per sample, results beyond them, and samples to inspect."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
@@ -57,26 +58,28 @@ class Cell:
     attack: Attack | None
     metrics: list[Metric]
     folder: Path
-    """Where the task may leave files; appears in the run folder when the cell is done."""
+    """Folder for files of the task; appears in the run folder when the cell is done."""
     training: Callable[[int | None], Dataset]
-    """The training part of the data, cut at a number of samples: universal attacks are crafted on it, nets
+    """The training split of the data, at most a number of samples: universal attacks are crafted and nets are
     trained on it."""
     validation: Callable[[int | None], Dataset]
+    defenses: list[dict[str, Any]] = field(default_factory=list)
+    """The victim's defences, as the experiment file names them."""
     stop: Model | None = None
-    """A third model that looks on during the search (transfer)."""
+    """A model that the search observes without differentiating it (transfer)."""
     stop_every: int = 1
     proxy: str = ""
-    """What the nets that the attacker differentiates are called."""
+    """Names of the nets that the attacker differentiates."""
     open: Callable[[dict[str, Any]], Model] = load_model
-    """Other nets by their spec; the engine's keeps them for the next cell."""
+    """Opens other nets by their spec; the engine keeps them for the next cell."""
     limit: int | None = None
-    """Samples the experiment allows of each part of the data."""
+    """Samples of each split of the data at most."""
     seed: int = 0
     store: Store = "float"
     batch_size: int = 64
     crafted: Path | None = None
-    """File of the universal perturbation, named by all it depends on; made by the first cell that needs
-    it."""
+    """File of the universal perturbation, named by everything it depends on; written by the first cell that
+    needs it."""
     examples: int = 4
     device: torch.device | str = "cpu"
     advance: Callable[[int], None] = lambda n: None
@@ -84,8 +87,8 @@ class Cell:
     say: Callable[[str], None] = lambda text: None
 
     def batches(self, limit: int | None = None) -> Iterator[Batch]:
-        """The samples as the files of the run hold them: what a listener hears is what was attacked and
-        measured."""
+        """The samples, quantised as the files of the run: the attacked and measured samples are those
+        stored."""
         left = limit
         for batch in self.data.batches(self.batch_size):
             check_fits(self.model, batch)
@@ -98,8 +101,8 @@ class Cell:
                     return
 
     def craft(self) -> None:
-        """Universal attacks look for their perturbation on the training part first; the next cell that needs
-        the same one finds it."""
+        """Craft the perturbation of a universal attack on the training split, or read it if a cell before
+        did."""
         if self.attack is None or not self.attack.universal:
             return
         if self.crafted is not None and self.crafted.is_file():
@@ -115,7 +118,7 @@ class Cell:
             )
 
     def samples(self, batch: Batch, attack: Attack | None = None) -> tuple[Samples, Goal | None]:
-        """Attack one batch and judge it. Without an attack the samples are judged as they are."""
+        """Attack one batch and judge it; without an attack, judge the clean samples."""
         attack = attack or self.attack
         extra: dict[str, Any] = {}
         if attack is None:
@@ -158,21 +161,32 @@ class Cell:
     ) -> Samples:
         """The same samples with another perturbation, stored inside the budget and judged by a fresh forward
         pass."""
-        around = lambda x: budget[0].function(x, samples.batch.lengths, budget[1]) if budget else None
+        around = lambda x: self.budget_around(x, samples.batch, budget)
         x_adv = stored(x_adv, samples.batch.x, self.store, around)
         adversarial = self.answer(self.victim, x_adv, samples.batch, "judge")
         assert samples.clean is not None
         extra = {} if goal is None else samples.extra | credit(goal, samples.clean, goal.judged(adversarial))
         return replace(samples, x_adv=x_adv, adversarial=adversarial, extra=extra)
 
+    def budget_around(
+        self, x: Tensor, batch: Batch, budget: tuple[Component, Options] | None
+    ) -> Budget | None:
+        """The budget around x: the samples of the batch, or what a file stores of them."""
+        if budget is None:
+            return None
+        streams = seeds.generators(self.seed, batch.ids, "budget")
+        model = self.attacked_model
+        context = BudgetContext(x, batch.kind, batch.lengths, model.rate_hz, batch.ids, streams, model)
+        return make_budget(budget, context)
+
     def answer(self, model: Model, x: Tensor, batch: Batch, purpose: str) -> Outputs:
-        """What a model says of these samples; `purpose` names the streams of models that draw at random."""
+        """The model's outputs for these samples; `purpose` names the streams of models that draw at
+        random."""
         with torch.no_grad(), evaluating(model):
             return decoded(model(x, batch.lengths, seeds.generators(self.seed, batch.ids, purpose)))
 
     def answers(self, samples: Samples) -> list[dict[str, Any]]:
-        """One row per sample: who it is, what the attacker wanted, what the model said, what the attack
-        cost."""
+        """One row per sample: its id and label, the target, the predictions, and the cost of the attack."""
         assert samples.clean is not None
         assert samples.adversarial is not None
         columns: dict[str, list[Any]] = {
@@ -184,13 +198,16 @@ class Cell:
             isinstance(samples.target, Tensor) and samples.target.dim() > 1
         ):
             columns["target"] = self.names(samples.target)
+        for name, outputs in (("clean_refused", samples.clean), ("refused", samples.adversarial)):
+            if (refused := refused_by(outputs)) is not None:
+                columns[name] = refused.tolist()
         columns |= languages(samples) | samples.extra
         return [
             {"id": name, **{k: v[i] for k, v in columns.items()}} for i, name in enumerate(samples.batch.ids)
         ]
 
     def rows(self, samples: Samples) -> list[dict[str, Any]]:
-        """The answers and every metric."""
+        """The rows of `answers` with every metric."""
         return [
             answer | measured
             for answer, measured in zip(self.answers(samples), measure(samples, self.metrics), strict=True)
@@ -203,25 +220,30 @@ class Cell:
         return [classes[i] if 0 <= i < len(classes) else str(i) for i in answers.tolist()]
 
     def rates(self, *names: str) -> list[Metric]:
-        """Metrics that a task cannot do without: as the experiment asks for them, else with their
-        defaults."""
+        """Metrics that a task needs, with the options of the experiment or else with their defaults."""
         own = {component.name: (component, options) for component, options in self.metrics}
         return [
             own.get(name) or applicable([name], self.data.kind, self.model.output, True)[0] for name in names
         ]
 
     def right(self, samples: Samples) -> Tensor:
-        """(B,) bool: the adversarial answer is still the truth."""
-        return ~_different(samples.batch.y, samples.adversarial, samples)
+        """(B,) bool: whether the prediction for the adversarial sample is right."""
+        return _answered(samples, ~_different(samples.batch.y, samples.adversarial, samples))
 
     def moved(self, samples: Samples) -> Tensor:
-        """(B,) bool: the answer changed: fooling, as Moosavi-Dezfooli et al. 2017 count it."""
+        """(B,) bool: whether the prediction changed, the fooling of Moosavi-Dezfooli et al. 2017."""
         assert samples.clean is not None
-        return _different(predictions(samples.clean), samples.adversarial, samples)
+        return _answered(samples, _different(predictions(samples.clean), samples.adversarial, samples))
+
+
+def _answered(samples: Samples, values: Tensor) -> Tensor:
+    """(B,) bool: the values, False for adversarial samples that a detector refuses."""
+    refused = None if samples.adversarial is None else refused_by(samples.adversarial)
+    return values if refused is None else values & ~refused.to(values.device)
 
 
 def _different(expected: Tensor | list[str], outputs: Outputs | None, samples: Samples) -> Tensor:
-    """Where the answers are not what was expected; of texts only the words count."""
+    """(B,) bool: whether the predictions differ from the expected ones; of texts only the words count."""
     assert outputs is not None
     return different(
         comparable(expected, "words"), comparable(predictions(outputs), "words"), samples.batch.x.device
@@ -229,23 +251,24 @@ def _different(expected: Tensor | list[str], outputs: Outputs | None, samples: S
 
 
 def credit(goal: Goal, clean: Outputs, reached: Tensor) -> dict[str, list[bool]]:
-    """The columns `success` and `already` of samples for which the goal holds where `reached` says so."""
+    """The columns `success` and `already`; `reached` is whether the goal holds for the adversarial
+    samples."""
     already = goal.judged(clean)
     return {"success": credited(reached, already).tolist(), "already": already.tolist()}
 
 
 def languages(samples: Samples) -> dict[str, list[Any]]:
-    """Of a model that detects languages: which one it took each sample for, and the true one where the ids
-    begin with it ("it/...")."""
+    """Columns of a model that detects languages: the detected ones, and the true one if ids begin with it
+    ("it/...")."""
     known = getattr(samples.clean, "languages", None)
     if not known:
         return {}
-    spoken = [name.partition("/")[0] if "/" in name else "" for name in samples.batch.ids]
+    prefixes = [name.partition("/")[0] if "/" in name else "" for name in samples.batch.ids]
     true = (
-        {"language": [code if code in known else None for code in spoken]}
-        if any(code in known for code in spoken)
+        {"language": [code if code in known else None for code in prefixes]}
+        if any(code in known for code in prefixes)
         else {}
     )
-    pairs = (("clean_language", samples.clean), ("adversarial_language", samples.adversarial))
-    of = lambda outputs: [known[i] for i in outputs.language_logits.argmax(1).tolist()]
-    return true | {column: of(outputs) for column, outputs in pairs}
+    both = (("clean_language", samples.clean), ("adversarial_language", samples.adversarial))
+    detected = lambda outputs: [known[i] for i in outputs.language_logits.argmax(1).tolist()]
+    return true | {column: detected(outputs) for column, outputs in both}

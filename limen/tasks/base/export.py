@@ -1,8 +1,7 @@
-"""Adversarial sets that any other tool can read: every clean and adversarial sample as a file, and a table.
+"""Export of clean and adversarial samples as files with a table, readable by other tools.
 
-adversarial/table.csv holds a line per sample: id, clean and adversarial (paths beside the table), text or
-label (the truth), target, what the model said of both, success, and every metric. The attack `imported` reads
-it back.
+adversarial/table.csv holds a line per sample: id, clean and adversarial (paths relative to the table), text
+or label (the reference), target, both predictions, success, and every metric. The attack `imported` reads it.
 """
 
 import csv
@@ -21,17 +20,16 @@ from limen.images.files import write_picture
 
 Export = Literal["flac", "wav"]
 
-SPOKEN = {
+TRANSCRIPT_COLUMNS = {
     "label": "text",
     "clean_prediction": "clean_transcript",
     "adversarial_prediction": "adversarial_transcript",
 }
-"""What the columns of a recogniser's table are called."""
+"""Column of the rows -> its name in the table of a recogniser."""
 
 
 class Exporter:
-    """Writes the files of each batch as it comes, and the table at the end. Clips have 16 bits; pictures
-    become PNG, with 8."""
+    """Writes the files of each batch, and the table at the end; clips have 16 bits, pictures 8 (PNG)."""
 
     def __init__(self, folder: Path, form: Export):
         self.folder, self.form = folder / "adversarial", form
@@ -40,7 +38,7 @@ class Exporter:
 
     def add(self, samples: Samples, rows: list[dict[str, Any]]) -> None:
         clip = samples.batch.kind == "clip"
-        renamed = SPOKEN if not isinstance(samples.batch.y, Tensor) else {}
+        renamed = TRANSCRIPT_COLUMNS if not isinstance(samples.batch.y, Tensor) else {}
         for i, row in enumerate(rows):
             name = f"{self._name(row['id'])}.{self.form if clip else 'png'}"
             for which, x in zip(("clean", "adversarial"), samples.pair(i), strict=True):
@@ -60,8 +58,7 @@ class Exporter:
         write_atomic(self.folder / "table.csv", text.getvalue().encode())
 
     def _name(self, identity: str) -> str:
-        """The id as a file name that every system takes; two ids that would share one are told apart by a
-        hash."""
+        """The id as a file name that is valid on every system, with a hash if another id has the same."""
         stem = (
             identity[: -len(Path(identity).suffix)]
             if Path(identity).suffix.lower() in (*SUFFIXES, ".png", ".jpg")

@@ -1,5 +1,4 @@
-"""White Gaussian noise of the same energy: the control that says whether it is the attack or any change of
-this size that does the harm."""
+"""White Gaussian noise with the energy of the attack's change: a control for changes of the same size."""
 
 from collections.abc import Sequence
 
@@ -15,11 +14,12 @@ TRIES, TOLERANCE = 30, 1e-6
 
 
 def equal_noise(batch: Batch, x_adv: Tensor, streams: Sequence[torch.Generator], store: Store) -> Tensor:
-    """x + s n, cut to the range and stored, with the s per sample for which ||change||_2 is that of x_adv.
+    """x + s n, clipped to the range and stored, with the s per sample for which ||change||_2 is that of
+    x_adv.
 
-    Cutting and rounding change the norm, so s is found by s <- s * wanted / found: found / s only falls as s
-    grows, and the steps of rounding are small beside the whole. Where even the largest change the range
-    allows is too small, it is the largest.
+    Clipping and rounding change the norm, so s is found by iterating s <- s * wanted / found: found / s
+    decreases in s, and rounding steps are small in comparison. If the largest change that the range allows is
+    too small, the result is the largest.
     """
     low, high = BOUNDS[batch.kind]
     mask = valid(batch.x, batch.lengths)
@@ -35,7 +35,7 @@ def equal_noise(batch: Batch, x_adv: Tensor, streams: Sequence[torch.Generator],
             torch.where(expand(nearer, tried), tried, out),
             torch.where(nearer, (found - wanted).abs(), error),
         )
-        left = error > TOLERANCE * wanted  # who is there stays, whatever the others still need
+        left = error > TOLERANCE * wanted  # converged samples stay fixed
         if not bool(left.any()):
             break
         scale = torch.where(found > 0, scale * wanted / found.clamp_min(1e-12), scale)
