@@ -37,6 +37,10 @@ from limen.goals.base.goal import Goal
 MOST = 512
 
 
+VALUES = 784
+"""Values of a sample for which the cost is declared: a picture of 28 x 28 pixels."""
+
+
 class JSMA(AttackOptions):
     minimal: ClassVar[bool] = True
     compares_logits: ClassVar[bool] = True
@@ -51,6 +55,9 @@ class JSMA(AttackOptions):
     budget per value (linf, local_linf) bounds each."""
     direction: Literal["up", "down", "both"] = "both"
     """Whether values rise, fall, or do as suits each of them."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.gamma * VALUES / self.theta  # two gradients move two values
 
 
 @torch.no_grad()

@@ -59,10 +59,6 @@ class ZOO(AttackOptions):
     importance: bool = True
     """Draw half of the pixels where the change is large; if false, all anywhere."""
 
-    @property
-    def continues_after_success(self) -> bool:
-        return self.confidence > 0
-
     def cost(self, classes: int | None = None) -> float:
         return self.queries * FORWARD
 

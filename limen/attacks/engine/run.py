@@ -19,7 +19,7 @@ from torch import Tensor
 from limen.attacks.engine.forward import CleanPass, FullPath, ask
 from limen.attacks.engine.physical import seen_by_search
 from limen.attacks.engine.precision import prepared
-from limen.attacks.engine.problem import Calls, Problem, Watch, searched
+from limen.attacks.engine.problem import NO_BUDGET, Calls, Problem, Watch, searched
 from limen.attacks.engine.spec import AttackSpec
 from limen.attacks.engine.storage import Store, stored
 from limen.attacks.engine.threads import in_threads
@@ -109,6 +109,10 @@ class Attack:
         """True if the attack must first be crafted on other samples."""
         return self.spec.options.universal
 
+    def _check_budget(self) -> None:
+        if self.spec.budget is None and self.spec.options.needs_budget:
+            raise UserError(f"The attack {self.spec.name} {NO_BUDGET}")
+
     def pose(
         self,
         model: Model,
@@ -192,6 +196,7 @@ class Attack:
         bounds: tuple[Tensor | float, Tensor | float] | None = None,
     ) -> None:
         """Universal attacks: find the one perturbation on these samples; other attacks have nothing to do."""
+        self._check_budget()
         if self.universal:
             with torch.no_grad(), evaluating(model):
                 self.crafted = self.spec.options.craft(self.pose(model, batch, seed=seed, bounds=bounds))
@@ -214,6 +219,7 @@ class Attack:
         With `stop`, that model looks on every `stop_every` gradients, and the point of the search that it
         finds best is what is taken."""
         victim = victim or model
+        self._check_budget()
         check_samples(batch.kind, batch.x, batch.lengths, batch.ids)
         check_range(batch, bounds)
         if self.universal and self.crafted is None:
