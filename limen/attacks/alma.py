@@ -38,7 +38,7 @@ from limen.attacks.shared.smallest_change import (
     BALLS,
     DUALS,
     annealed,
-    first_look,
+    clean_gradient,
     room,
     shares,
     sizes,
@@ -81,7 +81,7 @@ class ALMA(AttackOptions):
 @torch.no_grad()
 def alma(problem: Problem, options: ALMA) -> Tensor:
     need_classes(problem, "alma")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, clean, norm = active.x, margin, options.norm
     g = active.movable(x_adv, gradient)
     unit = _unit(active, g, margin, norm)

@@ -74,7 +74,7 @@ def apgd(problem: Problem, options: APGD) -> Tensor:
         random = problem.ball.coordinatewise and not options.targets
     if options.targets:  # otherwise the first gradient says who is there already
         outputs = problem.outputs(problem.x)
-        if problem.certain:
+        if problem.deterministic:
             best.reached = problem.goal.reached(outputs).to(problem.x.device)
             left = left[~best.reached]
         if options.targets and not problem.goal.targeted:
@@ -158,7 +158,7 @@ def _run(
     interval = max(int((0.04 if l1 else 0.22) * options.steps), 1)
     check = interval
     for step in range(1, options.steps + 1):
-        if not active.certain:
+        if not active.deterministic:
             best.take(s.rows, s.x, s.loss, reached)
         elif bool(reached.any()):
             best.take(s.rows[reached], s.x[reached], s.loss[reached], reached[reached])

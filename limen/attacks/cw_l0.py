@@ -27,7 +27,7 @@ from torch import Tensor
 from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Adam, inside, way
-from limen.attacks.shared.smallest_change import clear_margin, first_look, room, sizes
+from limen.attacks.shared.smallest_change import clean_gradient, clear_margin, room, sizes
 from limen.budgets.families.balls import expand
 
 MOST = 1e6
@@ -77,7 +77,7 @@ class _Search:
 @torch.no_grad()
 def cw_l0(problem: Problem, options: CWL0) -> Tensor:
     need_classes(problem, "cw_l0")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, success, adam = active.x, torch.zeros_like(left, dtype=torch.bool), Adam(active.x)
     rate = options.learning_rate * room(active, "linf")
     c = 2 * options.c_init * way(active, gradient, margin)

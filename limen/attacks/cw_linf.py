@@ -28,7 +28,14 @@ from torch import Tensor
 from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Adam, inside
-from limen.attacks.shared.smallest_change import first_look, room, shares, sizes, smooth_margin, temperatures
+from limen.attacks.shared.smallest_change import (
+    clean_gradient,
+    room,
+    shares,
+    sizes,
+    smooth_margin,
+    temperatures,
+)
 from limen.budgets.families.balls import expand
 
 GROWTH = 1.1
@@ -79,7 +86,7 @@ class _Bound:
 @torch.no_grad()
 def cw_linf(problem: Problem, options: CWLinf) -> Tensor:
     need_classes(problem, "cw_linf")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, success, adam = active.x, torch.zeros_like(left, dtype=torch.bool), Adam(active.x)
     clean, largest = margin, room(active, "linf")
     tau = _linear(active, x_adv, gradient, margin).minimum(largest)

@@ -24,7 +24,7 @@ from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     annealed,
-    first_look,
+    clean_gradient,
     room,
     shares,
     sizes,
@@ -54,7 +54,7 @@ class DDN(AttackOptions):
 @torch.no_grad()
 def ddn(problem: Problem, options: DDN) -> Tensor:
     need_classes(problem, "ddn")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, clean = active.x, margin
     g = active.movable(x_adv, gradient)
     largest = room(active, "l2")

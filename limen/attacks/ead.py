@@ -25,7 +25,7 @@ from torch import Tensor
 from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Weights, inside
-from limen.attacks.shared.smallest_change import annealed, clear_margin, first_look, shares, sizes
+from limen.attacks.shared.smallest_change import annealed, clean_gradient, clear_margin, shares, sizes
 from limen.budgets.families.balls import expand
 
 
@@ -59,7 +59,7 @@ class EAD(AttackOptions):
 @torch.no_grad()
 def ead(problem: Problem, options: EAD) -> Tensor:
     need_classes(problem, "ead")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     slopes = active.movable(active.x, gradient).flatten(1).abs()
     weights = Weights.of(options.c_init * _enough(slopes, -margin, options.beta))
     first_alpha = options.step_size * (

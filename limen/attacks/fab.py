@@ -25,7 +25,7 @@ from torch import Tensor
 
 from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
-from limen.attacks.shared.give_up import Hopeless
+from limen.attacks.shared.give_up import Forecast
 from limen.attacks.shared.hyperplane import onto_hyperplane
 from limen.attacks.shared.smallest_change import (
     BALLS,
@@ -92,7 +92,7 @@ def fab(problem: Problem, options: FAB) -> Tensor:
             break
         # small batches are slow: as many runs as fit; where runs draw from a sample's stream, one after the
         # other
-        together = len(problem) // len(left) if problem.certain and options.restarts == 1 else 1
+        together = len(problem) // len(left) if problem.deterministic and options.restarts == 1 else 1
         now, picks = picks[:together], picks[together:]
         _run_together(
             problem.rows(left.repeat(len(now))), options, norm, best, left, [pick[left] for pick in now]
@@ -132,7 +132,7 @@ def _run(
     nearest = torch.full_like(
         beyond, torch.inf
     )  # the smallest change of this run, as a multiple of the budget
-    hopeless = Hopeless(
+    forecast = Forecast(
         options.give_up, options.steps, [options.steps // 8, options.steps // 4, options.steps // 2]
     )
     for step in range(options.steps):
@@ -142,19 +142,19 @@ def _run(
         some = bool(success.any())
         if some:
             best.take(left, x, size, success)
-        if active.budget is not None and active.certain and (some or options.give_up):
+        if active.budget is not None and active.deterministic and (some or options.give_up):
             done = _settled(runs, best, norm, together)[left] if some else torch.zeros_like(success)
             if options.give_up:
                 far = (
                     size if active.ball.norm_name == norm else active.ball.norm(delta)
                 ) / active.ball.radius
                 nearest = torch.where(success, nearest.minimum(far), nearest)
-                done = done | hopeless.at(step, nearest - 1)
+                done = done | forecast.at(step, nearest - 1)
             if bool(done.any()):
                 if not some:  # given up, and not taken above
                     best.take(left[done], x[done], size[done], success[done])
                 stay = (~done).nonzero().squeeze(1)
-                active, hopeless = active.rows(stay), hopeless.rows(stay)
+                active, forecast = active.rows(stay), forecast.rows(stay)
                 left, pick, beyond, nearest, x, delta, f, w, success = (
                     t[stay] for t in (left, pick, beyond, nearest, x, delta, f, w, success)
                 )
@@ -230,7 +230,7 @@ def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
 def _settled(problem: Problem, best: Smallest, norm: str, together: int = 1) -> Tensor:
     """(B,) bool: whether the smallest changes keep to the budget. Of runs side by side, all towards one class
     after all towards another: this one's or that of one before it."""
-    if problem.budget is None or not problem.certain:
+    if problem.budget is None or not problem.deterministic:
         return torch.zeros_like(best.size, dtype=torch.bool)
     size = best.size
     if problem.ball.norm_name != norm:

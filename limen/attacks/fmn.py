@@ -40,7 +40,7 @@ from limen.attacks.shared.smallest_change import (
     BALLS,
     DUALS,
     annealed,
-    first_look,
+    clean_gradient,
     room,
     shares,
     sizes,
@@ -82,7 +82,7 @@ class FMN(AttackOptions):
 @torch.no_grad()
 def fmn(problem: Problem, options: FMN) -> Tensor:
     need_classes(problem, "fmn")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, clean, norm, first_alpha = active.x, margin, options.norm, options.step_size or STEPS[options.norm]
     g = active.movable(x_adv, gradient)
     largest, widest = room(active, norm), room(active, "linf")
@@ -133,7 +133,7 @@ def _direction(g: Tensor, norm: str) -> Tensor:
 def _project(active: Problem, x_adv: Tensor, gradient: Tensor, eps: Tensor, norm: str) -> Tensor:
     """Into the ball of radius eps and into the range."""
     if norm == "l1":
-        return project_l1(active.around(active.x, BALLS["l1"](eps)), x_adv)
+        return project_l1(active.recentred(active.x, BALLS["l1"](eps)), x_adv)
     if norm != "l0":
         return active.clip(active.x + BALLS[norm](eps).project(x_adv - active.x))
     delta = active.clip(x_adv) - active.x

@@ -125,7 +125,7 @@ def genetic(problem: Problem, options: Genetic) -> Tensor:
     x_adv = problem.x.clone()
     p = x_adv.new_full((len(problem),), options.mutation)
     first = _mutated(problem, problem.x[:, None].repeat_interleave(options.population, 1), p, options)
-    herd = Population(
+    current = Population(
         problem,
         torch.arange(len(problem), device=x_adv.device),
         first,
@@ -133,59 +133,63 @@ def genetic(problem: Problem, options: Genetic) -> Tensor:
         p,
     ).sorted()
     for generation in range(options.generations):
-        x_adv[herd.rows] = herd.members[:, 0]
-        stay = ~herd.reached[:, 0] if problem.certain else torch.ones_like(herd.rows, dtype=torch.bool)
+        x_adv[current.rows] = current.members[:, 0]
+        stay = (
+            ~current.reached[:, 0]
+            if problem.deterministic
+            else torch.ones_like(current.rows, dtype=torch.bool)
+        )
         if options.finish and generation % DECODE_EVERY == 0:
-            near = stay & _near(herd.problem, herd.members[:, 0])
+            near = stay & _near(current.problem, current.members[:, 0])
             if bool(near.any()):
                 steps = options.generations - generation
-                x_adv[herd.rows[near]] = _finished(
-                    herd.problem.rows(near), herd.members[near, 0], steps, options
+                x_adv[current.rows[near]] = _finished(
+                    current.problem.rows(near), current.members[near, 0], steps, options
                 )
             stay &= ~near
         if not bool(stay.all()):
-            herd = herd.those(stay)
-        if not len(herd.rows):
+            current = current.those(stay)
+        if not len(current.rows):
             break
-        herd = _next(herd, options)
-    x_adv[herd.rows] = herd.members[:, 0]
+        current = _next(current, options)
+    x_adv[current.rows] = current.members[:, 0]
     return x_adv
 
 
-def _next(herd: Population, options: Genetic) -> Population:
+def _next(current: Population, options: Genetic) -> Population:
     """The elite and the children of parents who were chosen by their scores."""
-    children = _mutated(herd.problem, _crossed(herd, options), herd.p, options)
-    score, reached = _look(herd.problem, children, options.at_once)
-    gain, spread = (score.amax(1) - herd.score[:, 0]).clamp_min(0), herd.score.std(1)
+    children = _mutated(current.problem, _crossed(current, options), current.p, options)
+    score, reached = _look(current.problem, children, options.at_once)
+    gain, spread = (score.amax(1) - current.score[:, 0]).clamp_min(0), current.score.std(1)
     rate = torch.where(gain > 0, options.mutation * spread / gain, torch.inf).clamp(max=options.mutation_most)
     join = lambda old, new: torch.cat([old[:, : options.elite], new], 1)
     return Population(
-        herd.problem,
-        herd.rows,
-        join(herd.members, children),
-        join(herd.score, score),
-        join(herd.reached, reached),
-        options.momentum * herd.p + (1 - options.momentum) * rate,
+        current.problem,
+        current.rows,
+        join(current.members, children),
+        join(current.score, score),
+        join(current.reached, reached),
+        options.momentum * current.p + (1 - options.momentum) * rate,
     ).sorted()
 
 
-def _crossed(herd: Population, options: Genetic) -> Tensor:
+def _crossed(current: Population, options: Genetic) -> Tensor:
     """(B, children, ...): every sample of a child comes from either of its two parents, with even odds."""
-    score = herd.score.double()
+    score = current.score.double()
     spread = score.std(1, keepdim=True)
     chance = (
         (score - score.amax(1, keepdim=True)) / (options.temperature * torch.where(spread > 0, spread, 1))
     ).softmax(1)
     children = options.population - options.elite
-    drawn = uniform_like(score.new_zeros(len(score), 2 * children), herd.problem.generators)
+    drawn = uniform_like(score.new_zeros(len(score), 2 * children), current.problem.generators)
     chosen = (
         torch.searchsorted(chance.cumsum(1), drawn)
         .clamp_max(score.shape[1] - 1)
         .view(len(score), 2, children)
     )
     row = torch.arange(len(score), device=score.device)[:, None]
-    mother, father = herd.members[row, chosen[:, 0]], herd.members[row, chosen[:, 1]]
-    return torch.where(_uniform(herd.problem, mother) < 0.5, mother, father)
+    mother, father = current.members[row, chosen[:, 0]], current.members[row, chosen[:, 1]]
+    return torch.where(_uniform(current.problem, mother) < 0.5, mother, father)
 
 
 def _mutated(problem: Problem, members: Tensor, p: Tensor, options: Genetic) -> Tensor:

@@ -84,7 +84,7 @@ def jsma(problem: Problem, options: JSMA) -> Tensor:
         success, size = clear_margin(active.goal)(logits) > 0, sizes(x - active.x, "l0")
         best.take(left, x, size, success)
         moved, found = _moved(active, x, slopes, limit - size, options)
-        stay = found & ~success if active.certain else found
+        stay = found & ~success if active.deterministic else found
         active, left, x, logits, limit = active.rows(stay), left[stay], moved[stay], logits[stay], limit[stay]
     return problem.project(best.x)
 

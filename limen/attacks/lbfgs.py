@@ -29,7 +29,7 @@ from torch import Tensor
 from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Weights, inside, way
-from limen.attacks.shared.smallest_change import clear_margin, first_look, shares, sizes
+from limen.attacks.shared.smallest_change import clean_gradient, clear_margin, shares, sizes
 from limen.budgets.families.balls import expand
 from limen.core.types import Outputs
 from limen.goals.base.goal import Goal
@@ -135,7 +135,7 @@ class _Pairs:
 @torch.no_grad()
 def lbfgs(problem: Problem, options: LBFGS) -> Tensor:
     need_classes(problem, "lbfgs")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     walk, pairs = _started(gradient, margin, active.x, options), _Pairs(active.x, options.history)
     weights = Weights.of(4 * options.c_init * walk.temperature * way(active, gradient, margin))
     _aim(active, walk, pairs, weights.c, ~walk.reached)

@@ -50,7 +50,7 @@ def nes(problem: Problem, options: NES) -> Tensor:
     left, m = torch.arange(len(problem), device=x_adv.device), torch.zeros_like(x_adv)
     directions, steps = planned(problem, options.queries, options.directions)
     for step in range(steps):
-        if problem.certain and bool(reached.any()):
+        if problem.deterministic and bool(reached.any()):
             active, left, m = active.rows(~reached), left[~reached], m[~reached]
             if not len(left):
                 break

@@ -88,7 +88,7 @@ def one_pixel(problem: Problem, options: OnePixel) -> Tensor:
     herd = Population(active, left, first, *scored(active, _painted(active, first)))
     for _ in range(looks // population - 1):
         x_adv[herd.rows] = _painted(herd.problem, herd.best())[:, 0]
-        if problem.certain and bool((done := herd.reached.any(1)).any()):
+        if problem.deterministic and bool((done := herd.reached.any(1)).any()):
             herd = herd.those(~done)
             if not len(herd.rows):
                 return x_adv

@@ -67,7 +67,7 @@ def _run(active: Problem, options: PGD, best: Best, rows: Tensor, last: bool) ->
     )
     x_adv = active.start() if options.random_start else active.x.clone()
     velocity = torch.zeros_like(x_adv) if options.momentum else None
-    early_stop = options.early_stop and active.certain
+    early_stop = options.early_stop and active.deterministic
     for step in range(options.steps):
         gradient, loss, reached = active.gradient(x_adv, confirm=early_stop)
         if not early_stop:

@@ -26,7 +26,7 @@ from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     annealed,
-    first_look,
+    clean_gradient,
     shares,
     sizes,
     smooth_margin,
@@ -60,7 +60,7 @@ class SigmaZero(AttackOptions):
 @torch.no_grad()
 def sigma_zero(problem: Problem, options: SigmaZero) -> Tensor:
     need_classes(problem, "sigma_zero")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, clean, success = active.x, margin, torch.zeros_like(left, dtype=torch.bool)
     high, low = (active.clip(torch.full_like(active.x, end)) for end in (torch.inf, -torch.inf))
     width = high - low

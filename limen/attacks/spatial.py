@@ -127,7 +127,7 @@ def _climb(problem: Problem, options: Spatial, best: Best) -> None:
             through=lambda p: _moved(active, p, options),  # noqa: B023
         )
         best.take(left, _moved(active, where, options), loss, reached)
-        if problem.certain and bool(reached.any()):
+        if problem.deterministic and bool(reached.any()):
             stay = ~reached
             active, left, where, gradient = active.rows(stay), left[stay], where[stay], gradient[stay]
             if not len(left):
@@ -139,7 +139,7 @@ def _climb(problem: Problem, options: Spatial, best: Best) -> None:
 
 def _left(problem: Problem, best: Best) -> Tensor:
     """Samples that are still searched; of a model that draws at random, all."""
-    return (~best.reached | (not problem.certain)).nonzero().squeeze(1)
+    return (~best.reached | (not problem.deterministic)).nonzero().squeeze(1)
 
 
 def _grid(options: Spatial) -> Tensor:

@@ -54,7 +54,7 @@ def spsa(problem: Problem, options: SPSA) -> Tensor:
     )
     directions, steps = planned(problem, options.queries, options.directions)
     for step in range(1, steps + 1):
-        if problem.certain and bool(reached.any()):
+        if problem.deterministic and bool(reached.any()):
             active, left, first, second = (
                 active.rows(~reached),
                 left[~reached],

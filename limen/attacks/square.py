@@ -28,7 +28,7 @@ from torch import Tensor
 from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.budget_needs import need_norm
-from limen.attacks.shared.give_up import Hopeless
+from limen.attacks.shared.give_up import Forecast
 from limen.attacks.shared.windows import Windows, grid, pyramids, widths, windows
 from limen.budgets.families.balls import L0Ball, expand
 from limen.core.seeds import uniform_like
@@ -82,25 +82,25 @@ def square(problem: Problem, options: Square) -> Tensor:
         None,
         _ends(problem),
     )
-    hopeless = Hopeless(
+    forecast = Forecast(
         options.give_up, options.queries, [FIRST_LOOK * 2**k for k in range(options.queries.bit_length())]
     )
     query, whole = 1, active  # whole: as many of each sample as there are points in a round
     _, reached = problem.evaluate(found)
     while query < options.queries:
-        done = reached if active.certain else torch.zeros_like(reached)
+        done = reached if active.deterministic else torch.zeros_like(reached)
         if options.give_up and problem.model.output == "class":
-            done = done | hopeless.at(query, -loss)
+            done = done | forecast.at(query, -loss)
         if bool(done.any()):
             found[rows[done]] = x[done]
             stay = (~done).nonzero().squeeze(1)
-            active, rows, x, loss, ends, hopeless = (
+            active, rows, x, loss, ends, forecast = (
                 active.rows(stay),
                 rows[stay],
                 x[stay],
                 loss[stay],
                 ends[stay],
-                hopeless.rows(stay),
+                forecast.rows(stay),
             )
             whole, moves = active, None if moves is None else moves.rows(stay)
         if not len(rows):

@@ -99,7 +99,7 @@ class _Garbled(Goal):
     def score(self, outputs: Outputs) -> Tensor:
         return torch.stack([self._rates(one) for one in members(outputs)]).amin(0).clamp_max(1.0)
 
-    def doubtful(self, outputs: Outputs) -> None:
+    def needs_decoding(self, outputs: Outputs) -> None:
         """None: `reached` decodes the texts already."""
         return None
 

@@ -121,7 +121,7 @@ def wasserstein(problem: Problem, options: Wasserstein) -> Tensor:
     for step in range(options.steps):
         gradient, loss, reached = active.gradient(x_adv, loss=active.goal.margin)
         best.take(left, x_adv, loss, reached)
-        if problem.certain and bool(reached.any()):
+        if problem.deterministic and bool(reached.any()):
             stay = ~reached
             active = active.rows(stay)
             left, gradient, plan, mass, space, low, mu = (

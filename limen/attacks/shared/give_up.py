@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 @dataclass
-class Hopeless:
+class Forecast:
     """Looks at the samples now and then, each time with about twice as much work done as the last time."""
 
     give_up: float
@@ -38,7 +38,7 @@ class Hopeless:
         self.before = missing.clone()
         return gone
 
-    def rows(self, keep: Tensor) -> "Hopeless":
-        return Hopeless(
+    def rows(self, keep: Tensor) -> "Forecast":
+        return Forecast(
             self.give_up, self.total, self.looks, None if self.before is None else self.before[keep]
         )

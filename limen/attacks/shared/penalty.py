@@ -81,7 +81,7 @@ def way(active: Problem, gradient: Tensor, margin: Tensor) -> Tensor:
 
 def inside(active: Problem, best: Smallest, rows: Tensor) -> Tensor:
     """(B,) bool: who has come inside the budget, if there is one, and need not go on."""
-    if active.budget is None or not active.certain:
+    if active.budget is None or not active.deterministic:
         return torch.zeros(len(rows), dtype=torch.bool, device=active.x.device)
     return (best.size[rows] < torch.inf) & (
         active.budget.norm(best.x[rows] - active.x) <= active.budget.radius

@@ -93,7 +93,7 @@ def single(problem: Problem, shape: Shape, inner: dict[str, Any]) -> tuple[Tenso
     # same budget around the perturbed sample, and what it changed points the right way even where it did not
     # arrive
     minimal = options.minimal
-    posed = problem.around(x, None if minimal else problem.budget)
+    posed = problem.recentred(x, None if minimal else problem.budget)
     x_adv = searched(posed, lambda part: component.function(part, options))
     return x_adv - x, posed.reached(x_adv) if minimal else torch.ones(
         len(x), dtype=torch.bool, device=x.device

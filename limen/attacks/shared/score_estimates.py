@@ -80,7 +80,7 @@ def probed(problem: Problem, x: Tensor, draw: Draw, directions: int, size: float
         )
         out.gradient[left] += (slope * (ends[:, :n] - ends[:, n:])).sum(1) / (4 * size * size * directions)
         hit = reached.any(1)
-        if problem.certain and bool(hit.any()):
+        if problem.deterministic and bool(hit.any()):
             out.reached[left[hit]] = True
             out.x[left[hit]] = ends[hit, reached[hit].to(torch.uint8).argmax(1)]
             left = left[~hit]

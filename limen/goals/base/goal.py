@@ -66,11 +66,11 @@ class Goal:
         return -value if self.targeted else value
 
     def reached(self, outputs: Outputs) -> Tensor:
-        """(B,) bool, asked at every step of a search, so nothing is decoded; where `doubtful` says so,
+        """(B,) bool, asked at every step of a search, so nothing is decoded; where `needs_decoding` says so,
         `judged` may not confirm it."""
         return _across(self._reached, outputs, torch.all)
 
-    def doubtful(self, outputs: Outputs) -> Tensor | None:
+    def needs_decoding(self, outputs: Outputs) -> Tensor | None:
         """(B,) bool: where only decoding tells whether a success is one; None: nowhere. A beam search may
         write another text than greedy decoding. A recogniser that does not write the reference letter for
         letter may write the same words with other punctuation and capitals, or too few wrong ones."""
@@ -80,8 +80,8 @@ class Goal:
             return torch.ones(len(self.reference), dtype=torch.bool)
         if self.targeted:
             return None
-        doubtful = [self.at_least > 0 or normalised(r, self.normalise) != r for r in self.reference]
-        return torch.tensor(doubtful) if any(doubtful) else None
+        needs_decoding = [self.at_least > 0 or normalised(r, self.normalise) != r for r in self.reference]
+        return torch.tensor(needs_decoding) if any(needs_decoding) else None
 
     def judged(self, outputs: Outputs) -> Tensor:
         """(B,) bool, computed once for the stored samples: texts are decoded and compared. A sample that a
