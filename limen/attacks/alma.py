@@ -1,5 +1,5 @@
-r"""Augmented Lagrangian: the size of the change and the constraint that the model be fooled, weighed by a
-multiplier of each sample's own. Rony et al. 2021, https://arxiv.org/abs/2011.11857:
+r"""Augmented Lagrangian: the size of the change against the constraint that the model is fooled, with one
+multiplier per sample. Rony et al. 2021, https://arxiv.org/abs/2011.11857:
 
     minimise  ||delta||_p    subject to    c(x + delta) < 0
     delta_{k+1} = clip( delta_k - eta_k * grad ( ||delta_k||_p + P(c, rho_k, mu_k) ) )
@@ -107,8 +107,7 @@ def alma(problem: Problem, options: ALMA) -> Tensor:
         )
         g = active.movable(x_adv, gradient)
         best.take(left, x_adv, sizes(x_adv - active.x, norm), reached & (margin > 0))
-        # bounded, because a clean sample may stand next to the boundary; an answer that is no number tells
-        # nothing
+        # bounded, because a clean sample may be close to the boundary; NaN carries no information
         c = shares(-margin, clean.abs()).clamp(-10, 10).nan_to_num(1.0)
         if step % 10 == 0:
             rho = torch.where((best.size[left] < torch.inf) | (c < 0.95 * checked), rho, 1.2 * rho)

@@ -1,4 +1,5 @@
-r"""Auto-PGD, whose step sizes look after themselves. Croce & Hein 2020, https://arxiv.org/abs/2003.01690:
+r"""Auto-PGD: projected gradient descent with adaptive step sizes. Croce & Hein 2020,
+https://arxiv.org/abs/2003.01690:
 
     z^{t+1} = Proj( x^t + eta^t * steepest( grad L(x^t) ) )
     x^{t+1} = Proj( x^t + a * (z^{t+1} - x^t) + (1 - a) * (x^t - x^{t-1}) ),    eta^0 = 2 eps
@@ -42,8 +43,8 @@ class APGD(AttackOptions):
     loss: Literal["soft", "ce", "dlr"] = "soft"
     """The margin with a softened gradient (of a goal that is not about one class: its own loss); the
     cross-entropy (of any goal: its own loss); or the difference of logits ratio, which `soft` takes too
-    towards `targets`. The last two are the paper's; their formulas, also for fewer than four classes, stand
-    in limen/attacks/shared/losses.py."""
+    towards `targets`. The last two are the paper's; their formulas, also for fewer than four classes,
+    are in limen/attacks/shared/losses.py."""
     targets: int = Field(default=0, ge=0)
     """0: the goal as it is. k: of an untargeted goal, one run towards each of the k classes likeliest next to
     the true one, by the clean output. A goal that has a target keeps it."""
@@ -168,8 +169,7 @@ def _run(
             active, s, sparse = active.rows(stay), s.at(stay), sparse[stay]
         if (
             step > check
-            # now, not after the gradient: who is fooled must not go back to a point of higher loss that fools
-            # no one
+            # before the gradient: a fooled sample must not return to a point of higher loss short of it
         ):
             if l1:
                 sparse = _check_sparse(active, s, sparse)

@@ -1,4 +1,4 @@
-r"""Carlini and Wagner's L0 attack: the L2 attack, again and again, on fewer and fewer values. Carlini &
+r"""Carlini and Wagner's L0 attack: the L2 attack, repeated on fewer and fewer values. Carlini &
 Wagner 2017, section VI-C, https://arxiv.org/abs/1608.04644:
 
     minimise  || delta ||_2^2 + c * f(x + delta)    over the values that may still change
@@ -134,7 +134,7 @@ def _plan(
     x_best: Tensor,
     size: Tensor,
 ) -> Tensor:
-    """Chooses what is frozen next where a search has ended; says who has tried everything."""
+    """Chooses the values to freeze next if a search has ended; returns which samples have tried all."""
     delta = x_best - active.x
     changed, anew = delta != 0, expand(success | failed, delta)
     search.use = torch.where(expand(success, delta), (gradient * delta).abs(), search.use)

@@ -131,7 +131,7 @@ def _step(
 
 
 def _judge(bound: _Bound, success: Tensor, smallest: Tensor, farther: Tensor, options: CWLinf) -> Tensor:
-    """The next tau and c; says whose tau can shrink no more."""
+    """The next tau and c; returns which tau cannot shrink further."""
     found = smallest < torch.inf
     bound.waited = torch.where(success, 0, bound.waited + 1)
     fails = ~success & (bound.waited >= torch.where(found, options.patience, 1))

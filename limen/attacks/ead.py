@@ -1,4 +1,4 @@
-r"""Elastic net attack: a change of small L1 norm, which few values carry. Chen et al. 2018,
+r"""Elastic net attack: a change of small L1 norm, concentrated on few values. Chen et al. 2018,
 https://arxiv.org/abs/1709.04114:
 
     minimise  c * f(x + delta) + ||delta||_2^2 + beta * ||delta||_1    subject to  low <= x + delta <= high
@@ -38,7 +38,7 @@ class EAD(AttackOptions):
     quick: ClassVar[dict[str, Any]] = {"steps": 4, "search_steps": 3}
 
     beta: float = Field(default=2.0, ge=0)
-    """Weight of the L1 norm beside the squared L2 norm; 0 leaves the latter alone."""
+    """Weight of the L1 norm, relative to the squared L2 norm; 0 uses the L2 norm only."""
     decision: Literal["en", "l1"] = "en"
     """Of all successes the one of smallest ||delta||_2^2 + beta * ||delta||_1 is kept, or of smallest
     ||delta||_1."""

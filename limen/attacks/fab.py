@@ -1,5 +1,5 @@
-r"""Fast adaptive boundary: along the linearised boundary, biased towards the clean sample. Croce & Hein 2020,
-https://arxiv.org/abs/1907.02044:
+r"""Fast adaptive boundary: steps to the linearised decision boundary, biased towards the clean sample. Croce
+& Hein 2020, https://arxiv.org/abs/1907.02044:
 
     pi = { z : f_s(x_i) + <w_s, z - x_i> = 0 },    s the class whose linearised boundary is nearest to x_i
     d_i = Proj_{pi, range}(x_i) - x_i,    d_0 = Proj_{pi, range}(x) - x,

@@ -1,4 +1,4 @@
-r"""Fast minimum norm: gradient steps inside a ball whose radius closes in on the boundary, in four norms.
+r"""Fast minimum norm: gradient steps in a ball whose radius converges to the boundary, in four norms.
 Pintor et al. 2021, https://arxiv.org/abs/2102.12827:
 
     eps_k   = ||delta_k||_p + L(x + delta_k) / || grad L ||_q

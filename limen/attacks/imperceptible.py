@@ -1,4 +1,4 @@
-r"""A perturbation hidden under the sounds of the clip. Qin et al. 2019, https://arxiv.org/abs/1903.10346,
+r"""A perturbation below the masking threshold of the clip. Qin et al. 2019, https://arxiv.org/abs/1903.10346,
 sections 3.2 and 4:
 
     stage 1   minimise L(x + delta, t) subject to max|delta| <= tau,
@@ -46,15 +46,15 @@ class Imperceptible(CW):
     alpha: float = Field(default=0.05, gt=0)
     """First weight of the masking loss."""
     increase: float = Field(default=1.2, ge=1)
-    """What alpha is multiplied by every `increase_every` steps where the goal is reached."""
+    """Factor of alpha every `increase_every` steps if the goal is reached."""
     increase_every: int = Field(default=20, ge=1)
     """In steps."""
     fall: float = Field(default=0.8, gt=0, le=1)
-    """What alpha is multiplied by every `fall_every` steps where the goal is not reached."""
+    """Factor of alpha every `fall_every` steps if the goal is not reached."""
     fall_every: int = Field(default=50, ge=1)
     """In steps."""
     masking_check_every: int = Field(default=10, ge=1)
-    """Steps between two looks whether a better hidden point reaches the goal as 16-bit audio."""
+    """Steps between two checks whether a better masked point reaches the goal as 16-bit audio."""
     rate_hz: int | None = Field(default=None, ge=1000)
     """Sample rate of the clips; null: the model's."""
 
@@ -120,7 +120,7 @@ def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rat
 
 
 def _masking_gradient(masking: Masking, delta: Tensor) -> Tensor:
-    """Of l_theta, for each row. No model is asked, so this is no matter of the problem's."""
+    """Gradient of l_theta for each row. It needs no model, so it is not computed by the problem."""
     with torch.enable_grad():
         leaf = delta.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(masking.excess(leaf).sum(), leaf)

@@ -1,5 +1,5 @@
-r"""Saliency map attack: two values at a time, those that raise the wanted logit and lower its rival most.
-Papernot et al. 2016, https://arxiv.org/abs/1511.07528:
+r"""Saliency map attack: changes two values at a time, those that raise the wanted logit and lower its rival
+most. Papernot et al. 2016, https://arxiv.org/abs/1511.07528:
 
     alpha(p, q) = sum_{i in {p, q}} dZ_t / dx_i,    beta(p, q) = sum_{i in {p, q}} sum_{j != t} dZ_j / dx_i
     (p, q)      = argmax { -alpha * beta : alpha > 0, beta < 0 },    x_p, x_q <- clip( x + theta )
@@ -54,7 +54,7 @@ class JSMA(AttackOptions):
     """Largest share of the values that may change, at least one. An l0 budget below it takes its place; a
     budget per value (linf, local_linf) bounds each."""
     direction: Literal["up", "down", "both"] = "both"
-    """Whether values rise, fall, or do as suits each of them."""
+    """Whether values rise, fall, or either."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.gamma * VALUES / self.theta  # two gradients move two values

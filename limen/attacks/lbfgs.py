@@ -66,7 +66,7 @@ class LBFGS(AttackOptions):
 
 @dataclass
 class _Walk:
-    """Where each sample stands."""
+    """State of each sample."""
 
     x: Tensor
     """(B, ...) the last point accepted."""

@@ -1,4 +1,4 @@
-r"""Gradients estimated by natural evolution strategies, from scores alone. Ilyas et al. 2018,
+r"""Gradient estimates by natural evolution strategies, from scores only. Ilyas et al. 2018,
 https://arxiv.org/abs/1804.08598:
 
     g = 1 / (2 sigma n) sum_j ( f(x + sigma u_j) - f(x - sigma u_j) ) u_j,    u_j ~ N(0, I)
@@ -28,10 +28,10 @@ class NES(AttackOptions):
     quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     queries: int = Field(default=5000, ge=3)
-    """Most looks at the model's scores, of each sample."""
+    """Largest number of evaluations of the model per sample."""
     directions: int = Field(default=5, ge=1)
-    """Random directions n of a step; each costs two looks. The paper takes 25 to 50 and less momentum, which
-    uses looks less well."""
+    """Random directions n of a step; each costs two evaluations. The paper uses 25 to 50 and less momentum,
+    which is less efficient."""
     sigma: float = Field(default=0.01, gt=0)
     """Length of a probe per pixel or sample, in input units. The paper takes 0.001."""
     step_size: float = Field(default=0.5, gt=0)

@@ -1,4 +1,4 @@
-r"""One-pixel attack: differential evolution over where and what. Su et al. 2019,
+r"""One-pixel attack: differential evolution over the position and the value of pixels. Su et al. 2019,
 https://arxiv.org/abs/1710.08864:
 
     member = (place, colour) of each changed pixel;   child_i = member_r1 + 0.5 ( member_r2 - member_r3 ),
@@ -40,10 +40,9 @@ class OnePixel(AttackOptions):
     population: int = Field(default=50, ge=4)
     """Members of a population, one population per sample. The paper takes 400."""
     base: Literal["best", "random"] = "best"
-    """What a child is made from: the best member, which takes fewer looks, or a random one, as in the
-    paper."""
+    """Parent of a child: the best member, which needs fewer evaluations, or a random one, as in the paper."""
     queries: int = Field(default=5000, ge=1)
-    """Most looks at the model's scores, of each sample; the paper: 400 members and 100 generations."""
+    """Largest number of evaluations of the model per sample; the paper: 400 members and 100 generations."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.queries * FORWARD
@@ -98,7 +97,7 @@ def one_pixel(problem: Problem, options: OnePixel) -> Tensor:
 
 
 def _next(herd: Population, options: OnePixel) -> Population:
-    """Every member beside its child: the better of the two stays."""
+    """Replaces every member by its child if the child is better."""
     b, p = herd.score.shape
     drawn = uniform_like(herd.score.new_zeros(b, p, 3), herd.problem.generators).double()
     one, two, three = (drawn * p).long().clamp_max(p - 1).unbind(2)

@@ -92,7 +92,7 @@ def _run(active: Problem, options: PGD, best: Best, rows: Tensor, last: bool) ->
         x_adv = active.step(x_adv, gradient, alpha * (1 - step / options.steps) if options.shrink else alpha)
     if early_stop and last:
         best.x[rows] = (
-            x_adv  # whether it reaches the goal is for the judge to say: no pass is spent on it here
+            x_adv  # the final evaluation tells whether it reaches the goal; no pass is spent on it here
         )
     else:
         best.take(rows, x_adv, *active.evaluate(x_adv, confirm=early_stop))

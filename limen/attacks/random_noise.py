@@ -1,4 +1,4 @@
-"""Noise that fills the budget: the control that every attack must beat.
+"""Random noise of the size of the budget: the control that every attack must exceed.
 
 No gradient is used. The draw is scaled to have exactly the norm of the budget (a quieter one would be no fair
 control), then cut to the range of the samples.
@@ -17,7 +17,7 @@ from limen.core.seeds import normal_like, uniform_like
 
 class RandomNoise(AttackOptions):
     changes_every_sample: ClassVar[bool] = True
-    """Changes samples that reach the goal already, too: a control must do to all what it does to one."""
+    """A control must change all samples alike."""
     uses_gradients: ClassVar[bool] = False
     searches: ClassVar[bool] = False
     promise: ClassVar[LinearPromise] = LinearPromise(None)

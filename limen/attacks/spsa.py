@@ -1,4 +1,4 @@
-r"""Simultaneous perturbation stochastic approximation, from scores alone. Uesato et al. 2018,
+r"""Simultaneous perturbation stochastic approximation, from scores only. Uesato et al. 2018,
 https://arxiv.org/abs/1802.05666:
 
     g = 1/n sum_j ( f(x + c u_j) - f(x - c u_j) ) / (2 c) * u_j,    u_j in {-1, +1}^d with even odds
@@ -28,10 +28,10 @@ class SPSA(AttackOptions):
     quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     queries: int = Field(default=5000, ge=3)
-    """Most looks at the model's scores, of each sample."""
+    """Largest number of evaluations of the model per sample."""
     directions: int = Field(default=5, ge=1)
-    """Random directions n of a step; each costs two looks. The paper takes 64 to 4096 and many more looks in
-    all."""
+    """Random directions n of a step; each costs two evaluations. The paper uses 64 to 4096, and many more
+    evaluations in total."""
     c: float = Field(default=0.01, gt=0)
     """Length of a probe per pixel or sample, in input units."""
     learning_rate: float = Field(default=0.5, gt=0)

@@ -37,11 +37,11 @@ class UAP(AttackOptions):
     """The attack on single samples: {name: ..., its options}. One that needs a budget gets this attack's own.
     Null: deepfool, as in the paper, or ddn where the goal names a target, which deepfool cannot take."""
     epochs: int = Field(default=5, ge=1)
-    """Most passes over the samples."""
+    """Largest number of passes over the samples."""
     rate: float = Field(default=0.8, gt=0, le=1)
     """Share of fooled samples at which the search stops."""
     at_once: int = Field(default=16, ge=1)
-    """Samples whose changes are found side by side."""
+    """Samples whose changes are computed in one batch."""
     samples: int | None = Field(default=1000, ge=1)
     """Training samples an experiment crafts on; null takes all."""
 

@@ -34,9 +34,9 @@ class UAPHC(AttackOptions):
     overshoot: float = Field(default=0.1, ge=0)
     """DeepFool's overshoot."""
     k_classes: int = Field(default=12, ge=2)
-    """Classes that DeepFool looks at."""
+    """Classes that DeepFool considers."""
     at_once: int = Field(default=16, ge=1)
-    """Samples whose changes are found side by side."""
+    """Samples whose changes are computed in one batch."""
     samples: int | None = Field(default=None, ge=1)
     """Training samples of all classes together that an experiment crafts on; null takes all."""
 
