@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RATE_HZ = 16_000
 SERVER = """
 import sys
-from limen.listening.server.guard import Limits
+from limen.listening.server.limits import Limits
 from limen.listening.server.app import serve
 limits = Limits(address_per_s=1e6, address_burst=10**6, begin_per_s=1e6, begin_burst=10**6)  # all come from one address
 serve(sys.argv[1], port=int(sys.argv[2]), limits=limits)
@@ -71,7 +71,7 @@ def main() -> None:
         (ROOT / "docs" / "benchmarks_listening.md").write_text(page(rows, arguments.arrive, (low, high)))
 
 
-def measured(listeners: int, kills: int, arrive_s: float, think_s: tuple[float, float]) -> dict[str, Any]:
+def measured(listeners: int, kills: int, ramp_up_s: float, think_s: tuple[float, float]) -> dict[str, Any]:
     """One run with a fresh study and a fresh database."""
     with tempfile.TemporaryDirectory(prefix="limen-bench-") as folder:
         study = write_study(Path(folder), listeners)
@@ -82,7 +82,7 @@ def measured(listeners: int, kills: int, arrive_s: float, think_s: tuple[float, 
         try:
             with context.Pool(1) as pool:  # visitors must not wait for this process, nor it for them
                 visits = pool.apply_async(
-                    visitors, (str(study), listeners, f"http://127.0.0.1:{port}", arrive_s, think_s)
+                    visitors, (str(study), listeners, f"http://127.0.0.1:{port}", ramp_up_s, think_s)
                 )
                 for _ in range(kills):
                     time.sleep(12)
@@ -107,12 +107,12 @@ def measured(listeners: int, kills: int, arrive_s: float, think_s: tuple[float, 
 
 
 def visitors(
-    study: str, listeners: int, url: str, arrive_s: float, think_s: tuple[float, float]
+    study: str, listeners: int, url: str, ramp_up_s: float, think_s: tuple[float, float]
 ) -> list[dict[str, Any]]:
     from limen.listening.simulation.simulate import simulate
 
-    people = simulate(study, listeners, url=url, arrive_s=arrive_s, think_s=think_s, informed=False)
-    return [vars(person.visit) for person in people]
+    people = simulate(study, listeners, url=url, ramp_up_s=ramp_up_s, think_s=think_s, informed=False)
+    return [vars(person.participation) for person in people]
 
 
 def compared(study: Path, told: list[dict[str, Any]]) -> dict[str, int]:
@@ -224,7 +224,7 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
-def page(rows: list[dict[str, Any]], arrive_s: float, think_s: tuple[float, float]) -> str:
+def page(rows: list[dict[str, Any]], ramp_up_s: float, think_s: tuple[float, float]) -> str:
     head = (
         "| listeners at once | kills | finished | answers acknowledged | lost | doubled | requests sent "
         "again | answers per s | p50, ms | p95, ms | p99, ms | p99.9, ms | sound p50, ms | sound p99, ms | "
@@ -237,7 +237,7 @@ Written by `python benchmarks/bench_listening.py` on {os.cpu_count()} cores, whi
 {platform.python_version()}, {", ".join(f"{name} {version(name)}" for name in parts)}.
 
 Every listener goes through consent, 12 clips to rate, 7 ABX trials, 8 trials of an adaptive threshold (sounds made on demand) and a page
-about the person: 29 screens. All come within {arrive_s:g} s. Each sound is fetched and its hash sent back; between hearing a screen and
+about the person: 29 screens. All come within {ramp_up_s:g} s. Each sound is fetched and its hash sent back; between hearing a screen and
 answering it a listener thinks for {think_s[0]:g} to {think_s[1]:g} s, several times faster than people do. The database is SQLite with
 synchronous=FULL: an answer is acknowledged when it is on the disk. Time is measured by the listener, from sending an answer to its
 acknowledgement, which comes with the next screen; answers that had to be sent again because the server was dead are not among the times.

@@ -26,10 +26,14 @@ sys.path.insert(0, str(ROOT / "tests" / "listening"))
 import simulated_answers as simulated  # noqa: E402
 
 from limen.listening.design import screens  # noqa: E402
-from limen.listening.statistics import dprime, hearers, proportion, sensitivity  # noqa: E402
 from limen.listening.statistics.crossed import Crossing  # noqa: E402
-from limen.listening.statistics.hearers import FEW  # noqa: E402
+from limen.listening.statistics.detection import dprime, sensitivity  # noqa: E402
+from limen.listening.statistics.hearers import (  # noqa: E402
+    FEW,
+    hearers,
+)
 from limen.listening.statistics.power import expected_of_share, power_detect, power_equivalence  # noqa: E402
+from limen.listening.statistics.proportions import proportion  # noqa: E402
 from limen.listening.statistics.samples import judged, p_above, p_within, share_interval  # noqa: E402
 from limen.listening.study import Study  # noqa: E402
 

@@ -22,7 +22,7 @@ from limen.core import seeds
 from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.core.options import parse_options
-from limen.core.types import Batch, Samples, answers_of, predictions
+from limen.core.types import Batch, Output, Samples, answers_of, predictions
 from limen.defenses.base.compose import defended
 from limen.inputs import UNKNOWN, as_batch, listed, whole
 from limen.metrics.base.apply import applicable
@@ -151,7 +151,7 @@ def measure(
         raise UserError("measure: the sample rate of these clips is not known. Give it: rate_hz=16000.")
     if attacked is None:
         return rows_of(Samples(batch, x_adv, rate_hz), applicable(metrics, batch.kind, None, False))
-    output = "class" if isinstance(answers_of(attacked.clean), Tensor) else "transcript"
+    output: Output = "class" if isinstance(answers_of(attacked.clean), Tensor) else "transcript"
     credit = {"success": attacked.success.tolist(), "already": attacked.already.tolist()}
     judged = Samples(
         batch,

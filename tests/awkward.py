@@ -35,7 +35,7 @@ class Hasty(Model):
     def __init__(self, inner: Model, less: float):
         super().__init__()
         self.inner, self.less, self.hastens = inner, less, False
-        self.kind, self.classes, self.rate_hz = inner.kind, inner.classes, inner.rate_hz
+        self.copy_facts(inner)
 
     @property
     def for_attack(self) -> Model:
@@ -60,7 +60,7 @@ class Hasty(Model):
 class ClipNet(Model):
     """Clips of any length to three classes; a clip gives the same alone as beside a longer one."""
 
-    kind, classes, rate_hz = "clip", ["a", "b", "c"], 16_000
+    kind, output, classes, rate_hz = "clip", "class", ["a", "b", "c"], 16_000
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Heard:
 class Recogniser(Model):
     """Frames of four samples, a linear layer, CTC."""
 
-    kind, rate_hz = "clip", 16_000
+    kind, output, rate_hz = "clip", "transcript", 16_000
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class Blind(Model):
     """A linear model behind something through which no gradient comes, or one that always answers the
     same."""
 
-    kind, classes = "picture", list("abcd")
+    kind, output, classes = "picture", "class", list("abcd")
 
     def __init__(self, way: str):
         super().__init__()
@@ -147,7 +147,7 @@ class Blind(Model):
 class Ill(Model):
     """A small network that has gradients (or answers) which are no numbers for bright pictures."""
 
-    kind, classes = "picture", list("abcd")
+    kind, output, classes = "picture", "class", list("abcd")
 
     def __init__(self, ill: str):
         super().__init__()

@@ -180,7 +180,7 @@ MISTAKES = {
     "answers as logits": ({"y": torch.zeros(3, 2)}, "one class index per sample"),
     "a class that there is not": (
         {"y": torch.tensor([0, 1, 2])},
-        "class 2, but the model knows only 2 classes",
+        "class 2, but the model has only 2 classes",
     ),
     "a negative class": ({"y": torch.tensor([0, 1, -1])}, "class -1"),
     "an unknown form of storage": (

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from limen.core.interrupts import SAME_WISH, deferred_interrupt, single_interrupt
+from limen.core.interrupts import DEBOUNCE_S, deferred_interrupt, single_interrupt
 
 ROOT = Path(__file__).parents[1]
 STUDIED = """
 import os, signal, sys, time
-from limen.experiments.workers import run_in_workers
+from limen.experiments.engines.processes import Processes, processes
 from limen.core.interrupts import single_interrupt
 
 def nothing(): ...
@@ -35,7 +35,8 @@ class Watcher:
 if __name__ == "__main__":
     try:
         with single_interrupt():
-            for _ in run_in_workers(["a", "b"], ["a", "b"], endless, nothing, 2, Watcher()): ...
+            with processes(nothing, Watcher(), Processes(jobs=2)) as pool:
+                for _ in pool.map(endless, ["a", "b"], ["a", "b"]): ...
     except KeyboardInterrupt:
         print("interrupted", flush=True)
 """
@@ -67,7 +68,7 @@ def test_a_ctrl_c_that_was_lost_can_be_pressed_again(monkeypatch):
     with single_interrupt():
         with pytest.raises(KeyboardInterrupt):
             press()
-        monkeypatch.setattr(time, "monotonic", lambda: now + 2 * SAME_WISH)
+        monkeypatch.setattr(time, "monotonic", lambda: now + 2 * DEBOUNCE_S)
         with pytest.raises(KeyboardInterrupt):
             press()
 

@@ -19,6 +19,7 @@ ORDER = [
     "goals",
     "budgets",
     "attacks",
+    "objectives",
     "metrics",
     "measure",
     "trials",

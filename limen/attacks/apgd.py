@@ -169,7 +169,7 @@ def _run(
             active, s, sparse = active.rows(stay), s.at(stay), sparse[stay]
         if (
             step > check
-            # before the gradient: a fooled sample must not return to a point of higher loss short of it
+            # before the gradient: a fooled sample must not go back to one that does not fool
         ):
             if l1:
                 sparse = _check_sparse(active, s, sparse)

@@ -87,8 +87,8 @@ def mu_law(x: Tensor, bits: int = 8) -> Tensor:
 
 
 def quantise(x: Tensor, bits: int = 16) -> Tensor:
-    """(..., T) in [-1, 1] -> (..., T) on the grid of integers with so many bits; 16 is what a WAV file
-    keeps."""
+    """(..., T) in [-1, 1] -> (..., T) on the grid of integers with `bits` bits; the files of a run have
+    16."""
     steps = 2.0 ** (bits - 1)
     return (x * steps).round().clamp(-steps, steps - 1) / steps
 
@@ -103,7 +103,7 @@ def _through_file(clip: np.ndarray, rate_hz: int, **how: Any) -> np.ndarray:
 
 
 def _each(x: Tensor, lengths: Tensor | None, code: Callable[[np.ndarray], np.ndarray]) -> Tensor:
-    """One clip after the other, without its padding, which stays as it was."""
+    """Apply `code` to each clip without its padding, which stays unchanged."""
     rows = x.detach().reshape(-1, x.shape[-1]).cpu().float()
     sizes = [x.shape[-1]] * len(rows) if lengths is None else lengths.tolist()
     y = rows.clone()

@@ -1,14 +1,15 @@
-"""Audio files to waveforms in [-1, 1] and back: any format, rate and channel count in, 16-bit WAV or FLAC
-out."""
+"""Audio files to waveforms in [-1, 1] and back: many formats are read, 16-bit WAV or FLAC is written."""
 
 import io
 import struct
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from limen.audio.codecs import quantise
 from limen.audio.resample import resample
 from limen.core.atomic import write_atomic
 from limen.core.errors import UserError
@@ -29,20 +30,25 @@ SUFFIXES = (
     ".w64",
     ".rf64",
 )
-"""Names that readers of folders take for audio."""
+"""Suffixes of files that readers of folders take for audio."""
 
 LOUDEST = 2.0
-"""Decoders of lossy formats overshoot 1 a little, and that is clipped as a player would; a file far beyond it
-has another scale."""
+"""Largest magnitude of a file: decoders of lossy formats overshoot 1 slightly, which is clipped as in a
+player; a larger one means another scale."""
+
+WAV_HEADER = 44
+"""Bytes before the samples in a WAV file of `encoded`."""
 
 MOST_SAMPLES = 2**26
-"""Samples of a file, all channels together: 23 minutes at 48 kHz, 70 minutes at 16 kHz. A header of a few
-bytes can promise 126 GiB."""
+"""Samples of a file at most, over all channels: 23 minutes at 48 kHz, 70 minutes at 16 kHz. A header of a few
+bytes can declare 126 GiB."""
 
 
 def read_clip(path: str | Path, rate_hz: int) -> Tensor:
-    """(T,) float32 in [-1, 1]: channels averaged, then resampled. A file that cannot be read in full is a
-    UserError that names it."""
+    """(T,) float32 in [-1, 1]: channels averaged, then resampled.
+
+    A file that cannot be read completely is a UserError with its name.
+    """
     import soundfile
 
     path = Path(path)
@@ -56,53 +62,53 @@ def read_clip(path: str | Path, rate_hz: int) -> Tensor:
     try:
         _check_complete(path)
         with soundfile.SoundFile(path) as file:
-            promised, own_hz = file.frames, file.samplerate
-            if promised * file.channels > MOST_SAMPLES:
+            declared, own_hz = file.frames, file.samplerate
+            if declared * file.channels > MOST_SAMPLES:
                 raise UserError(
-                    f"{path}: its header promises {promised:,} frames of {file.channels} channels; at most "
+                    f"{path}: its header declares {declared:,} frames of {file.channels} channels; at most "
                     f"{MOST_SAMPLES:,} samples are read. Cut the recording into clips."
                 )
             samples = file.read(dtype="float32", always_2d=True)
     except (RuntimeError, OSError) as error:  # LibsndfileError is a RuntimeError
         reason = getattr(error, "error_string", None) or error
         raise UserError(f"{path}: cannot be decoded as audio ({str(reason).strip().rstrip('.')}).") from None
-    if len(samples) < promised:
+    if len(samples) < declared:
         raise UserError(
-            f"{path}: is truncated: its header promises {promised} frames, {len(samples)} could be read."
+            f"{path}: is truncated: its header declares {declared} frames, {len(samples)} could be read."
         )
     if len(samples) == 0:
-        raise UserError(f"{path}: holds no samples (zero length).")
+        raise UserError(f"{path}: contains no samples (zero length).")
     if not np.isfinite(samples).all():
-        raise UserError(f"{path}: holds NaN or infinite samples.")
+        raise UserError(f"{path}: contains NaN or infinite samples.")
     if (peak := float(max(samples.max(), -samples.min()))) > LOUDEST:
         raise UserError(
-            f"{path}: floating-point samples must lie in [-1, 1], but reach {peak:g}. Scale the file down."
+            f"{path}: floating-point samples must be in [-1, 1], but reach {peak:g}. Scale the file down."
         )
     return resample(torch.from_numpy(samples.mean(1)), own_hz, rate_hz).clamp(-1, 1)
 
 
 def write_clip(path: str | Path, x: Tensor, rate_hz: int) -> None:
-    """Write (T,) as 16-bit FLAC if the name ends so, else WAV: round(32768 x), clipped. Reading it back gives
-    exactly x on that grid."""
-    import soundfile
-
+    """Write (T,) as 16-bit FLAC if the suffix is .flac, else as WAV; reading it gives `quantise(x)`
+    exactly."""
     if x.dim() != 1 or not bool(torch.isfinite(x).all()):
         raise UserError(
-            f"{path}: a clip to write must be finite and of shape (T,), but {tuple(x.shape)} came, "
+            f"{path}: a clip to write must be finite and of shape (T,), got {tuple(x.shape)}, "
             f"finite: {bool(torch.isfinite(x).all())}."
         )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole = (x.detach().cpu() * 32768).round().clamp(-32768, 32767).to(torch.int16)
+    write_atomic(path, encoded(x[None], rate_hz, "FLAC" if path.suffix.lower() == ".flac" else "WAV"))
+
+
+def encoded(x: Tensor, rate_hz: int, form: Literal["WAV", "FLAC"] = "WAV") -> bytes:
+    """(channels, T) in [-1, 1] as the bytes of a 16-bit file; those of WAV begin with `WAV_HEADER` bytes of
+    header."""
+    import soundfile
+
+    integers = (quantise(x.detach().cpu()) * 32768).to(torch.int16)
     content = io.BytesIO()
-    soundfile.write(
-        content,
-        whole.numpy(),
-        rate_hz,
-        format="FLAC" if path.suffix.lower() == ".flac" else "WAV",
-        subtype="PCM_16",
-    )
-    write_atomic(path, content.getvalue())
+    soundfile.write(content, integers.T.numpy(), rate_hz, format=form, subtype="PCM_16")
+    return content.getvalue()
 
 
 def clip_header(path: str | Path) -> tuple[int, int]:
@@ -112,13 +118,13 @@ def clip_header(path: str | Path) -> tuple[int, int]:
     try:
         info = soundfile.info(str(path))
     except (RuntimeError, OSError):
-        read_clip(path, 16000)  # says what is wrong with the file
+        read_clip(path, 16000)  # its error names the cause
         raise UserError(f"{path}: cannot be decoded as audio.") from None
     return info.samplerate, info.channels
 
 
 def _check_complete(path: Path) -> None:
-    """libsndfile reads a WAV file that was cut off as if it had been shorter, so the size of its data chunk
+    """Refuse a truncated WAV file: libsndfile reads it as if it were shorter, so the size of the data chunk
     is checked here."""
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -128,11 +134,11 @@ def _check_complete(path: Path) -> None:
         while len(chunk := file.read(8)) == 8:
             name, length = struct.unpack("<4sI", chunk)
             if name == b"data":
-                # 0xFFFFFFFF and its neighbours: a stream whose writer could not know its length
+                # 0xFFFFFFFF and values near it: a stream whose writer did not know its length
                 if length < 0xFFFFFF00 and file.tell() + length > size:
                     raise UserError(
-                        f"{path}: is truncated: its header promises {length} bytes of sound, "
-                        f"{size - file.tell()} are there."
+                        f"{path}: is truncated: its header declares {length} bytes of sound, "
+                        f"{size - file.tell()} are in the file."
                     )
                 return
             file.seek(length + length % 2, 1)

@@ -14,7 +14,7 @@ from limen.budgets.families.options import BudgetOptions
 
 class Dissimilarity(BudgetOptions):
     bound = "share"
-    column = "dissimilarity"
+    column = "dissimilarity_l2"
     text = "dissimilarity ≤ {}"
     sentence = "may change the sample by at most {} of its own Euclidean norm (dissimilarity)"
     heading = "dissimilarity (change relative to the sample)"

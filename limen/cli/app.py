@@ -9,9 +9,10 @@ import typer
 from limen import __version__
 from limen.cli.components import app as components_app
 from limen.cli.data import app as data_app
-from limen.cli.listen import app as listen_app
+from limen.cli.listen.app import app as listen_app
 from limen.cli.options import (
     Device,
+    Engine,
     Exact,
     File,
     Folder,
@@ -65,11 +66,12 @@ def run(
     limit: Limit = None,
     device: Device = "cpu",
     jobs: Jobs = 0,
+    engine: Engine = "processes",
     map: Map = None,
     cradv_exact: Exact = False,
 ) -> None:
     """Run an experiment into a run folder and build its report."""
-    _run(file, folder, resume, limit, device, jobs, path_mapping(map or []), cradv_exact)
+    _run(file, folder, resume, limit, device, jobs, engine, path_mapping(map or []), cradv_exact)
 
 
 @app.command()
@@ -138,10 +140,11 @@ def _run(
     limit: int | None = None,
     device: str = "cpu",
     jobs: int = 0,
+    engine: str = "processes",
     mapping: dict[str, str] | None = None,
     cradv_exact: bool = False,
 ) -> Path:
-    """Run a file of ours or of CrAdv's; returns the run folder."""
+    """Run an experiment file or one of CrAdv's task files; returns the run folder."""
     from limen.cli.progress import Bar
     from limen.cli.run_table import print_run
     from limen.experiments.cradv.runner import is_cradv, run_cradv
@@ -174,7 +177,13 @@ def _run(
         with Bar(out) as bar:
             there = available_device(device)
             summary = run_experiment(
-                experiment, where, resume=resume, device=there, jobs=job_count(jobs, there), progress=bar
+                experiment,
+                where,
+                resume=resume,
+                device=there,
+                jobs=job_count(jobs, there),
+                engine=engine,
+                progress=bar,
             )
         page = build(where)
         print_run(summary, where, out)

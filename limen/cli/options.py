@@ -31,6 +31,9 @@ Device = Annotated[
     ),
 ]
 Jobs = Annotated[int, typer.Option(min=0, help="Cells computed in parallel; 0: one per core (on cpu).")]
+Engine = Annotated[
+    str, typer.Option(help="Where several jobs are computed; `limen list engines`. One job runs inline.")
+]
 Map = Annotated[
     list[str] | None,
     typer.Option(

@@ -198,15 +198,20 @@ def NAME(x: Tensor, strength: float, rate_hz: int, options: CLASS, seed: int) ->
 
 TRIAL = '''"""One sentence that says what NAME asks."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from limen.trials.base.clips import Clips, clips
 from limen.trials.base.screen import Listener, Screen, Widget, choices
+from limen.trials.base.trial import HypothesisKind
 
 
 class CLASS(Clips):
+    # how answers are analysed: a file of limen/listening/analyses. An analysis of its own is a method `analyse`
+    analyses: ClassVar[tuple[str, ...]] = ("choices",)
+    hypotheses: ClassVar[tuple[HypothesisKind, ...]] = ("above_chance", "equivalent", "different")
+
     question: str = Field(default="Is there a voice in the clip?", max_length=500)
     """What is asked."""
 

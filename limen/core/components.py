@@ -33,8 +33,9 @@ class Kind:
     singular: str
     package: str
     """Import path of the folder that holds one file per component."""
-    used_in: Literal["experiment", "study", "report"] = "experiment"
-    """The file whose entries name components of this kind; `report` if no file names them."""
+    used_in: Literal["experiment", "study", "report", "command"] = "experiment"
+    """The kind of file whose entries name components of this kind. Sections of the report are all used;
+    engines are named on the command line."""
 
 
 KINDS: dict[str, Kind] = {
@@ -44,10 +45,13 @@ KINDS: dict[str, Kind] = {
     "goals": Kind("goal", "limen.goals"),
     "budgets": Kind("budget", "limen.budgets"),
     "attacks": Kind("attack", "limen.attacks"),
+    "objectives": Kind("training objective", "limen.objectives"),
     "metrics": Kind("metric", "limen.metrics"),
     "tasks": Kind("task", "limen.tasks"),
+    "engines": Kind("engine", "limen.experiments.engines", "command"),
     "degradations": Kind("axis", "limen.degradations", "study"),
     "trials": Kind("trial type", "limen.trials", "study"),
+    "sections": Kind("section", "limen.report.sections", "report"),
 }
 
 
@@ -121,7 +125,8 @@ def load(kind: str, name: str) -> Component:
         raise UserError(_unknown(kind, name))
     module = importlib.import_module(module_paths(kind)[name])
     function = getattr(module, name)
-    return Component(kind, name, function, get_type_hints(function)["options"], module)
+    # sections of the report take no options
+    return Component(kind, name, function, get_type_hints(function).get("options", Options), module)
 
 
 def _unknown(kind: str, name: str) -> str:

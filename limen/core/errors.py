@@ -24,18 +24,23 @@ class SampleError(UserError):
 
 def check_each(items: Iterable[T], check: Callable[[T], object]) -> None:
     """Check every item before anything is run; one UserError lists all distinct problems."""
-    troubles: dict[str, None] = {}
+    problems = []
     for item in items:
         try:
             check(item)
         except UserError as error:
-            troubles[str(error)] = None
-    if len(troubles) > 1:
-        raise UserError(
-            f"Nothing was run, because of {len(troubles)} problems:\n" + "\n".join(f"- {t}" for t in troubles)
-        )
-    if troubles:
-        raise UserError(next(iter(troubles)))
+            problems.append(str(error))
+    raise_all(problems)
+
+
+def raise_all(problems: Iterable[str]) -> None:
+    """One UserError that lists all distinct problems; nothing if there are none."""
+    distinct = list(dict.fromkeys(problems))
+    if len(distinct) > 1:
+        listed = "\n".join(f"- {problem}" for problem in distinct)
+        raise UserError(f"Nothing was run, because of {len(distinct)} problems:\n{listed}")
+    if distinct:
+        raise UserError(distinct[0])
 
 
 def missing_package(who: str, package: str, extra: str) -> UserError:

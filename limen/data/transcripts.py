@@ -1,4 +1,4 @@
-"""Transcripts: speech with what was said, from a table (CSV or TSV, Common Voice included) or from folders
+"""Transcripts: speech with its transcripts, from a table (CSV or TSV, Common Voice included) or from folders
 with .txt beside the audio.
 
 A folder may hold `name.txt` beside `name.wav`, or LibriSpeech's `*.trans.txt` with a line "name TEXT" per
@@ -46,23 +46,23 @@ class Transcripts(SplitOptions):
     audio_column: str | None = None
     """Column with the path of the audio; null: the first of the usual names (path, audio, wav, file, ...)."""
     text_column: str | None = None
-    """Column with what was said; null: the first of the usual names (sentence, text, transcript, words,
+    """Column with the transcript; null: the first of the usual names (sentence, text, transcript, words,
     ...)."""
     normalise: How = "words"
     """"words": lower case, only letters, digits, apostrophes and single spaces; "english": numbers as words
-    too; "none": as it stands."""
+    too; "none": unchanged."""
     rate_hz: int = Field(default=16000, ge=1)
-    """Sample rate that clips are brought to."""
+    """Sample rate to which clips are resampled."""
     valid_fraction: float = Field(default=0.0, ge=0, le=1)
-    """Part that a hash of the file's name puts in the valid split, where no folder or table names the
+    """Share of the files in the valid split, by a hash of the file name, if no folder or table names the
     splits."""
     test_fraction: float = Field(default=1.0, ge=0, le=1)
-    """The same for the test split; the rest is train."""
+    """Share of the files in the test split; the rest is train."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One file and its text, or why there is none."""
+    """One file and its text, or the reason why it has none."""
 
     id: str
     audio: Path
@@ -73,7 +73,7 @@ class Line:
 def transcripts(options: Transcripts) -> Dataset:
     path = Path(options.path).expanduser()
     if not path.exists():
-        raise UserError(f"transcripts: {path} is not there; a folder or a .csv or .tsv file was expected.")
+        raise UserError(f"transcripts: {path} does not exist; a folder or a .csv or .tsv file was expected.")
     lines, already_split = (
         _folder_lines(path, options) if path.is_dir() else (_table_lines(path, options), False)
     )
@@ -107,6 +107,7 @@ def transcripts(options: Transcripts) -> Dataset:
         load,
         rate_hz=options.rate_hz,
         skip_bad=options.bad_files == "skip",
+        truth="transcript",
     )
 
 

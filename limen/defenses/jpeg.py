@@ -5,20 +5,17 @@ The picture is encoded and decoded in memory by a real codec. An attacker differ
 (BPDA), or as a JPEG with smooth rounding (Shin and Song 2017); the model evaluates the real one either way.
 """
 
-import io
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.core.errors import UserError
 from limen.core.types import Kind
 from limen.defenses.base.defended import StraightThrough
 from limen.defenses.base.options import DefenseOptions
-from limen.images.jpeg import smooth_jpeg
+from limen.images.jpeg import compress, smooth_jpeg
 from limen.models.base.model import Model
 
 
@@ -43,22 +40,6 @@ class Compressed(StraightThrough):
 
     def stand_in(self, x: Tensor, lengths: Tensor | None) -> Tensor | None:
         return x if self.options.gradient == "identity" else smooth_jpeg(x, self.options.quality)
-
-
-def compress(picture: Tensor, quality: int) -> Tensor:
-    """(C, H, W) in [0, 1] -> the picture encoded as JPEG and decoded; C is 1 (grey) or 3 (RGB)."""
-    from PIL import Image
-
-    if picture.shape[0] not in (1, 3):
-        raise UserError(
-            "The defense jpeg takes grey (1 channel) or RGB (3 channels) pictures, got "
-            f"{picture.shape[0]} channels."
-        )
-    pixels = (picture.cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    file = io.BytesIO()
-    Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "JPEG", quality=quality)
-    decoded = torch.from_numpy(np.array(Image.open(file))).reshape(*pixels.shape).permute(2, 0, 1)
-    return decoded.to(picture) / 255
 
 
 def jpeg(model: Model, options: Jpeg) -> Model:

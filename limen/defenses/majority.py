@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from limen.core.types import EnsembleOutputs, Transcripts
+from limen.core.types import Answers, EnsembleOutputs, Transcripts, Values
 from limen.defenses.base.voting import (
     VotedTranscripts,
     Voting,
@@ -34,11 +34,11 @@ class Majorities(Voting):
         super().__init__(model, options, "majority")
         self.choose = most_frequent if options.transcripts == "most_frequent" else median
 
-    def vote(self, answers: list[Tensor | Transcripts | EnsembleOutputs]) -> Tensor | Transcripts:
+    def vote(self, answers: list[Answers]) -> Tensor | Transcripts:
         logits = [one for one in answers if isinstance(one, Tensor)]
         if logits:
             return majority_logits(logits)
-        texts = [one for one in answers if not isinstance(one, Tensor | EnsembleOutputs)]
+        texts = [one for one in answers if not isinstance(one, Tensor | Values | EnsembleOutputs)]
         return VotedTranscripts(texts, self.choose)
 
 

@@ -4,8 +4,7 @@ import hashlib
 import json
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,16 +16,16 @@ from limen.attacks.engine.run import Attack, stored_as
 from limen.budgets.families.options import budget_info
 from limen.core.atomic import naming_file
 from limen.core.components import parse
-from limen.core.errors import UserError, check_each
+from limen.core.errors import UserError, raise_all
 from limen.core.interrupts import single_interrupt
 from limen.data.base.dataset import Dataset
 from limen.defenses.base.compose import defended
+from limen.experiments.engines.base.pool import Pool, Watcher
 from limen.experiments.estimate import gradient_calls, samples_of
 from limen.experiments.file import Experiment
 from limen.experiments.folder import close_run, done, drop_unfinished, finish_cell, start_cell
 from limen.experiments.plan import Planned, plan
 from limen.experiments.sessions import opened
-from limen.experiments.workers import run_in_workers
 from limen.metrics.base.apply import Metric, applicable
 from limen.models.base.first_answers import check_answers, check_surrogate
 from limen.models.base.load import load_model
@@ -34,17 +33,14 @@ from limen.models.base.model import Model, check_fits
 from limen.tasks.base.cell import Cell, Outcome
 
 
-class Progress(Protocol):
-    """What the engine tells whoever watches."""
+class Progress(Watcher, Protocol):
+    """Progress display of a run."""
 
     def begin(self, total: float) -> None: ...
-    def cell(self, number: int, count: int, words: str) -> None: ...
-    def advance(self, units: float) -> None: ...
-    def say(self, text: str) -> None: ...
 
 
 class Quiet:
-    """Nobody watches."""
+    """No progress display."""
 
     def begin(self, total: float) -> None: ...
     def cell(self, number: int, count: int, words: str) -> None: ...
@@ -136,6 +132,7 @@ class CellFactory:
             stop=self.model(other.stop) if other and other.stop else None,
             stop_every=other.stop_every if other else 1,
             proxy=" + ".join(m["name"] for m in other.models) if other else planned.labels["net"],
+            net=spec["net"],
             open=self.model,
             data=data,
             attack=attack,
@@ -154,7 +151,7 @@ class CellFactory:
         )
 
 
-def run_cell(cell: Planned, workshop: CellFactory, progress: Progress, run: Path, safe_mode: bool) -> str:
+def run_cell(cell: Planned, workshop: CellFactory, progress: Watcher, run: Path, safe_mode: bool) -> str:
     """Compute one cell and move it into place; returns a line for the log."""
     begun, words = time.perf_counter(), cell.words
     folder = start_cell(run, cell)
@@ -204,10 +201,22 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "draws": (cell.attack and cell.attack.spec.draws) or cell.victim.draws,
         "stored_as": cell.store,
         "parameters": sum(p.numel() for p in cell.model.parameters()),
-        "universal": bool(cell.attack and cell.attack.universal),
         "attack_info": cell.attack and cell.attack.spec.facts(),
         "budget_info": budget_info(cell.attack.spec.budget if cell.attack else None),
     }
+
+
+def check_cells(cells: Sequence[Planned], factory: CellFactory, watcher: Watcher) -> list[int | str]:
+    """Open the models and data of each cell and try them on two samples: the number of samples of each cell,
+    or the message of what does not fit."""
+    results: list[int | str] = []
+    for cell in cells:
+        try:
+            factory.cell(cell, Path())
+            results.append(samples_of(cell, factory))
+        except UserError as error:
+            results.append(str(error))
+    return results
 
 
 @single_interrupt()
@@ -218,30 +227,28 @@ def run(
     resume: bool = False,
     device: str = "cpu",
     jobs: int = 1,
+    engine: str = "processes",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Run every cell that is not done yet, `jobs` of them side by side; returns the run's summary."""
+    """Run every cell that is not finished yet and return the summary of the run.
+
+    This process opens no model and no data set: an engine computes the cells, `jobs` at a time. A single job
+    is computed inline.
+    """
     progress = progress or Quiet()
     cells = plan(experiment)
     with opened(experiment, folder, resume, progress.say):
         todo = [cell for cell in cells if not done(folder, cell, progress.say)]
         _log(folder, f"{len(cells)} cells, {len(cells) - len(todo)} done before")
-        workshop = CellFactory(torch.device(device), experiment.batch_size, folder / "crafted")
-        if not experiment.safe_mode:
-            check_each(todo, lambda cell: workshop.cell(cell, folder))
-        progress.begin(sum(samples_of(c, workshop) * gradient_calls(c.spec) for c in todo))
-        each = partial(run_cell, run=folder, safe_mode=experiment.safe_mode)
-        if min(jobs, len(todo)) > 1:
-            fresh = partial(CellFactory, workshop.device, workshop.batch_size, workshop.crafted)
-            del workshop  # workers open models and data of their own; these have served the checks
-            finished = run_in_workers(
-                todo, [cell.words for cell in todo], each, fresh, min(jobs, len(todo)), progress
-            )
-        else:
-            finished = (each(cell, workshop, progress) for cell in _announced(todo, progress))
+        parse("engines", {"name": engine})  # an unknown name is an error with one job, too
+        jobs = max(1, min(jobs, len(todo)))
+        component, options = parse("engines", {"name": engine if jobs > 1 else "inline", "jobs": jobs})
+        prepare = partial(CellFactory, torch.device(device), experiment.batch_size, folder / "crafted")
+        compute = partial(run_cell, run=folder, safe_mode=experiment.safe_mode)
         try:
-            with closing(finished):  # no worker writes any more when the run ends
-                for line in finished:
+            with component.function(prepare, progress, options) as pool:
+                progress.begin(_check_all(todo, pool, experiment.safe_mode))
+                for line in pool.map(compute, todo, [cell.words for cell in todo]):
                     _log(folder, line)
         except BaseException:
             drop_unfinished(folder, todo)
@@ -249,10 +256,26 @@ def run(
         return close_run(folder, experiment, cells)
 
 
-def _announced(cells: list[Planned], progress: Progress) -> Iterator[Planned]:
-    for number, cell in enumerate(cells, 1):
-        progress.cell(number, len(cells), cell.words)
-        yield cell
+def _check_all(cells: Sequence[Planned], pool: Pool, safe_mode: bool) -> float:
+    """Check all cells before the first is computed; returns their work in gradients. In safe mode a cell that
+    fails here is recorded when it is computed."""
+    groups: dict[str, list[Planned]] = {}
+    for cell in cells:  # cells that share models are checked together, so each model is opened once
+        attack = cell.spec["attack"] or {}
+        key = [cell.spec["net"], cell.spec["defense"], attack.get("surrogate")]
+        groups.setdefault(json.dumps(key, sort_keys=True), []).append(cell)
+    samples: dict[str, int | str] = {}
+    for ids, results in pool.map(_check_group, list(groups.values())):
+        samples |= dict(zip(ids, results, strict=True))
+    if not safe_mode:
+        raise_all(str(found) for cell in cells if isinstance(found := samples[cell.id], str))
+    return sum(n * gradient_calls(cell.spec) for cell in cells if isinstance(n := samples[cell.id], int))
+
+
+def _check_group(
+    cells: Sequence[Planned], factory: CellFactory, watcher: Watcher
+) -> tuple[list[str], list[int | str]]:
+    return [cell.id for cell in cells], check_cells(cells, factory, watcher)
 
 
 def _log(folder: Path, text: str) -> None:

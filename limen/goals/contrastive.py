@@ -1,10 +1,9 @@
-r"""The contrastive loss of a self-supervised encoder, raised: it no longer tells the clip's own frames from
-others.
+r"""A high contrastive loss of a self-supervised encoder: it no longer tells a clip's frames from others.
 
 wav2vec 2.0, Baevski et al. 2020, https://arxiv.org/abs/2006.11477, equation 3; as an attack, Olivier et al.
-2022, https://arxiv.org/abs/2209.13523. Targets are the quantised frames of the clean clip and stay what they
-are; masked spans and distractors are drawn once for each sample. A search ends with its steps. Judged by the
-victim's transcript, which must differ from the truth.
+2022, https://arxiv.org/abs/2209.13523. Targets are the quantised frames of the clean clip and stay fixed;
+masked spans and distractors are drawn once for each sample. A search makes all its steps. Success is judged
+by the victim's transcript, which must differ from the truth.
 """
 
 from dataclasses import dataclass, replace
@@ -22,10 +21,12 @@ from limen.models.speech.self_supervised import Encoded
 
 
 class Contrastive(GoalOptions):
+    outputs = ("transcript", "embedding")
+
     hide: bool = True
-    """The masked frames are hidden from the encoder, as in pre-training; if false it sees the whole clip."""
+    """The masked frames are hidden from the encoder, as in pre-training; if false it gets every frame."""
     span_starts: float = Field(default=0.065, gt=0, le=1)
-    """Probability that a frame starts a masked span; the loss is that of the masked frames."""
+    """Probability that a frame starts a masked span; the loss counts the masked frames only."""
     span_frames: int = Field(default=10, ge=1)
     """Frames in a masked span."""
     normalise: How = "words"
@@ -34,7 +35,7 @@ class Contrastive(GoalOptions):
 
 @dataclass(frozen=True)
 class Frozen:
-    """What stays as it was for the clean clips, of one model."""
+    """Targets, masks and distractors of the clean clips for one model; they stay fixed during a search."""
 
     targets: Tensor
     codes: Tensor
@@ -50,7 +51,7 @@ class Frozen:
 class ContrastiveGoal(Goal):
     """`reference` holds the true transcripts, by which victims are judged."""
 
-    framed = True
+    keeps_padding = True
     frozen: tuple[Frozen, ...] = ()
     hide: bool = True
 
@@ -71,10 +72,10 @@ class ContrastiveGoal(Goal):
         )
 
 
-def contrastive(asked: GoalContext, options: Contrastive) -> Goal:
-    frozen = tuple(_freeze(encoded(one), asked, options) for one in members(asked.clean))
+def contrastive(context: GoalContext, options: Contrastive) -> Goal:
+    frozen = tuple(_freeze(encoded(one), context, options) for one in members(context.clean))
     return ContrastiveGoal(
-        truths(asked, "contrastive"),
+        truths(context, "contrastive"),
         targeted=False,
         normalise=options.normalise,
         frozen=frozen,
@@ -83,9 +84,9 @@ def contrastive(asked: GoalContext, options: Contrastive) -> Goal:
 
 
 @torch.no_grad()
-def _freeze(clean: Encoded, asked: GoalContext, options: Contrastive) -> Frozen:
+def _freeze(clean: Encoded, context: GoalContext, options: Contrastive) -> Frozen:
     codes = clean.codes()
-    mask, negatives = clean.drawn(asked.generators, options.span_starts, options.span_frames)
+    mask, negatives = clean.drawn(context.generators, options.span_starts, options.span_frames)
     return Frozen(clean.targets(codes), codes, negatives, mask)
 
 
@@ -93,6 +94,6 @@ def encoded(outputs: object) -> Encoded:
     if not isinstance(outputs, Encoded):
         raise UserError(
             "The goal contrastive needs a self-supervised encoder with its quantiser: {name: wav2vec2_small, "
-            'head: pretraining, weights: "zoo:ssl"}. Of a recogniser, the goal feature moves the features.'
+            'head: pretraining, weights: "zoo:ssl"}. For a recogniser use the goal feature.'
         )
     return outputs

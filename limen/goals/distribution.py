@@ -1,4 +1,4 @@
-r"""A whole distribution: k classes with chosen probabilities, in order. A "very targeted" attack (appendix
+r"""A chosen distribution: k classes with chosen probabilities, in order. A "very targeted" attack (appendix
 D.3.1 of Olivier 2023).
 
 The target y puts a point of the unit simplex on k classes drawn in order; the attacker lowers KL(y || f(x))
@@ -7,7 +7,6 @@ KL(f(x) || y), is infinite: most classes have no share in y.)
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -21,10 +20,11 @@ from limen.goals.base.options import GoalOptions
 
 
 class Distribution(GoalOptions):
-    targeted: ClassVar[bool] = True
+    targeted = True
+    outputs = ("class",)
 
     k: int = Field(default=3, ge=1)
-    """Classes that get a share; the larger, the more targeted."""
+    """Number of classes that get a share; the larger, the more targeted."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _Distribution(Goal):
         return self._reached(outputs)
 
     def _margin(self, outputs: Tensor | Transcripts) -> Tensor:
-        """How far the wanted classes stand above the next one, each above the one that should follow."""
+        """The smallest lead of a wanted class over the one that should follow it."""
         assert isinstance(outputs, Tensor)
         assert self.wanted is not None
         mine = outputs.gather(1, self.wanted)
@@ -57,25 +57,20 @@ class _Distribution(Goal):
         return self.loss(outputs)
 
 
-def distribution(asked: GoalContext, options: Distribution) -> Goal:
-    logits = asked.own
-    if not isinstance(logits, Tensor):
-        raise UserError(
-            "The goal distribution needs a classifier, but this model gives transcripts. Use the goal "
-            '"transcript".'
-        )
+def distribution(context: GoalContext, options: Distribution) -> Goal:
+    logits = context.own
+    assert isinstance(logits, Tensor)
     classes = logits.shape[1]
     if options.k > classes:
         raise UserError(
-            f"goal distribution: k must be at most the number of classes, {classes}, but {options.k} came."
+            f"goal distribution: k must be at most the number of classes, {classes}; got {options.k}."
         )
     targets = torch.zeros(logits.shape)
     wanted = torch.zeros(len(logits), options.k, dtype=torch.long)
-    for row, order, g in zip(targets, wanted, asked.generators, strict=True):
+    for row, order, g in zip(targets, wanted, context.generators, strict=True):
         chosen = torch.randperm(classes, generator=g)[: options.k]
-        shares = -torch.log1p(
-            -torch.rand(options.k, generator=g)
-        )  # exponential numbers, normalised, are uniform on the simplex
+        # exponential numbers, normalised, are uniform on the simplex
+        shares = -torch.log1p(-torch.rand(options.k, generator=g))
         row[chosen] = shares / shares.sum()
         order[:] = chosen[shares.argsort(descending=True)]
     return _Distribution(targets.to(logits), targeted=True, wanted=wanted.to(logits.device))

@@ -1,11 +1,13 @@
-r"""Features far from the clean ones: an attack on a self-supervised encoder that needs no transcript and hits
-what was fine-tuned from it.
+r"""Features far from the clean ones: an attack on a self-supervised encoder that needs no transcript and
+transfers to models fine-tuned from it.
 
 Inkawhich et al. 2020, https://arxiv.org/abs/2004.14861; on wav2vec 2.0, Olivier et al. 2022,
-https://arxiv.org/abs/2209.13523. Raised:
-    || f(x_adv) - f(x) ||^2, f(x) being the encoder's last hidden states
-A search ends with its steps: no distance is far enough. Judged by the victim's transcript, which must differ
-from the truth. At the clean sample itself the gradient is zero, so the search must start elsewhere
+https://arxiv.org/abs/2209.13523. The loss is
+
+    || f(x_adv) - f(x) ||^2,    f(x): the encoder's last hidden states
+
+A search makes all its steps, because no distance is far enough. Success is judged by the victim's transcript,
+which must differ from the truth. At the clean sample the gradient is zero, so the search must start elsewhere
 (random_start).
 """
 
@@ -23,6 +25,8 @@ from limen.goals.base.options import GoalOptions
 
 
 class Feature(GoalOptions):
+    outputs = ("transcript", "embedding")
+
     normalise: How = "words"
     """How the victim's text and the truth are compared: see the metric wer."""
 
@@ -31,7 +35,7 @@ class Feature(GoalOptions):
 class FeatureGoal(Goal):
     """`reference` holds the true transcripts, by which victims are judged."""
 
-    framed = True
+    keeps_padding = True
     clean: tuple[Tensor, ...] = ()
     """(B, F, C) clean features of each model."""
 
@@ -52,9 +56,9 @@ class FeatureGoal(Goal):
         )
 
 
-def feature(asked: GoalContext, options: Feature) -> Goal:
-    clean = tuple(features_of(one, "feature").detach() for one in members(asked.clean))
-    return FeatureGoal(truths(asked, "feature"), targeted=False, normalise=options.normalise, clean=clean)
+def feature(context: GoalContext, options: Feature) -> Goal:
+    clean = tuple(features_of(one, "feature").detach() for one in members(context.clean))
+    return FeatureGoal(truths(context, "feature"), targeted=False, normalise=options.normalise, clean=clean)
 
 
 def features_of(outputs: Any, who: str) -> Tensor:
@@ -62,7 +66,7 @@ def features_of(outputs: Any, who: str) -> Tensor:
     features = getattr(outputs, "features", None)
     if features is None:
         raise UserError(
-            f"The goal {who} needs a model that shows its features, such as wav2vec2_small or "
+            f"The goal {who} needs a model that gives its features, such as wav2vec2_small or "
             "huggingface_ctc."
         )
     return features

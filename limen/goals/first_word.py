@@ -1,11 +1,10 @@
-"""One word more: the transcript must begin with a chosen word. A "mildly targeted" attack (appendix D.3.2 of
-Olivier 2023).
+"""A chosen first word of the transcript: a "mildly targeted" attack (appendix D.3.2 of Olivier 2023).
 
-The loss is that of the sentence with the word before it; success looks at the first word alone.
+The loss is that of the sentence with the word in front of it; success depends on the first word alone.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -18,12 +17,13 @@ from limen.goals.base.options import GoalOptions
 
 
 class FirstWord(GoalOptions):
-    targeted: ClassVar[bool] = True
+    targeted = True
+    outputs = ("transcript",)
 
     word: str = Field(default="but", min_length=1, pattern=r"^\S+$")
-    """The word to be heard first, in the model's own alphabet."""
+    """The first word of the transcript, in the model's own alphabet."""
     before: Literal["label", "prediction"] = "label"
-    """What the word is put before: the truth or the model's own clean transcript."""
+    """The sentence that the word is put in front of: the truth or the model's own clean transcript."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class _FirstWord(Goal):
         return torch.tensor([normalised(t, self.normalise).split()[:1] == [wanted] for t in outputs.texts()])
 
 
-def first_word(asked: GoalContext, options: FirstWord) -> Goal:
-    said = truths(asked, "first_word")
-    rest = said if options.before == "label" else [str(t) for t in predictions(asked.own)]
+def first_word(context: GoalContext, options: FirstWord) -> Goal:
+    true = truths(context, "first_word")
+    rest = true if options.before == "label" else [str(t) for t in predictions(context.own)]
     # a sentence that begins with the word already stays as it is, and counts as reached from the start
     reference = [
         text if text.split()[:1] == [options.word] else f"{options.word} {text}".strip() for text in rest

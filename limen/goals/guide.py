@@ -1,13 +1,13 @@
-r"""The features of a guide: inside the network the picture becomes another one, and so does the answer.
+r"""The features of a guide picture: inside the network the sample becomes similar to it.
 Sabour et al. 2016, https://arxiv.org/abs/1511.05122:
 
     minimise  || phi(x_adv) - phi(g) ||^2,    phi: what a layer makes of a picture,
         g: the guide, a picture of another class
 
-under whatever budget (the paper: linf) by whatever search (the paper: L-BFGS). What is raised is minus the
-distance as a share of the one that the clean picture has. A search ends with its steps, or at the share
-`within`. Success means that the model answers what it answers to the guide; `guide_distance` in the rows says
-which share of the distance was left inside the network, of the paper's measures the first.
+under any budget (the paper: linf) by any search (the paper: L-BFGS). The loss is minus the distance as a
+share of that of the clean picture. A search makes all its steps, or ends at the share `within`. Success means
+that the model predicts the class that it predicts for the guide; `guide_distance` in the rows is the share of
+the distance that is left, the first of the paper's measures.
 """
 
 import json
@@ -33,28 +33,29 @@ PICTURES = 200
 
 
 class Guide(GoalOptions):
-    targeted: ClassVar[bool] = True
+    targeted = True
+    outputs = ("class",)
     example: ClassVar[dict[str, Any]] = {"data": {"name": "digits"}}
 
     data: Annotated[dict[str, Any], spec_of("data")]
     """Data set the guides come from, such as {name: digits, split: train}; its first 200 samples unless it
     has a limit."""
     guide: int | Literal["random"] = "random"
-    """Class that the guide has, or "random": any class but the sample's own. Which of its pictures is drawn
-    at random."""
+    """Class of the guide, or "random": any class but the sample's own. The picture is drawn at random among
+    those of the class."""
     id: str | None = None
     """Id of one guide for all samples; null draws one for each."""
     layer: str = ""
     """Name of a module of the network, whose output is compared; "" compares what goes into the last linear
     layer."""
     within: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the distance at which a sample has arrived, for searches that seek small changes; 0: when the
-    steps are over."""
+    """Share of the distance at which the goal is reached, for searches that seek small changes; 0: only the
+    end of the search ends it."""
 
 
 @dataclass(frozen=True)
 class GuideGoal(Goal):
-    """`reference` holds what the model answers to the guides."""
+    """`reference` holds the classes that the model predicts for the guides."""
 
     features: Tensor | None = None
     """(B, n) of the guides."""
@@ -68,7 +69,7 @@ class GuideGoal(Goal):
     def view(self, model: Model) -> Model:
         return Shown(model, self.layer)
 
-    def notes(self, model: Model, x_adv: Tensor) -> dict[str, list[Any]]:
+    def extra_columns(self, model: Model, x_adv: Tensor) -> dict[str, list[Any]]:
         return {"guide": list(self.ids or []), "guide_distance": (-self.loss(model(x_adv))).sqrt().tolist()}
 
     def loss(self, outputs: Outputs) -> Tensor:
@@ -80,9 +81,8 @@ class GuideGoal(Goal):
         return squared(features, self.features) / self.first
 
     def reached(self, outputs: Outputs) -> Tensor:
-        if self.within == 0 or not hasattr(
-            outputs, "features"
-        ):  # the clean pass shows none, and no sample starts at its guide
+        # the pass over the clean samples gives no features, and no sample starts at its guide
+        if self.within == 0 or not hasattr(outputs, "features"):
             return torch.zeros_like(self.reference, dtype=torch.bool)
         return self.margin(outputs) >= 0
 
@@ -90,30 +90,30 @@ class GuideGoal(Goal):
         return self.within**2 + self.loss(outputs)
 
     def score(self, outputs: Outputs) -> Tensor:
-        return super().margin(outputs)  # asked of a model that looks on and shows no features
+        return super().margin(outputs)  # the model that chooses points gives no features
 
 
-def guide(asked: GoalContext, options: Guide) -> Goal:
-    x, model = asked.x, asked.model
-    if x is None or model is None or not isinstance(asked.y, Tensor) or x.dim() != 4:
+def guide(context: GoalContext, options: Guide) -> Goal:
+    x, model = context.x, context.model
+    if x is None or model is None or not isinstance(context.y, Tensor) or x.dim() != 4:
         raise UserError(
-            "The goal guide needs a classifier of pictures. Of a self-supervised encoder, the goal feature "
-            "moves the features."
+            "The goal guide needs a classifier of pictures. For a self-supervised encoder of clips use the "
+            "goal feature."
         )
     pool = _pool(json.dumps(options.data, sort_keys=True))
-    of_each = zip(asked.y.tolist(), asked.ids, asked.generators, strict=True)
+    of_each = zip(context.y.tolist(), context.ids, context.generators, strict=True)
     chosen = pool.rows([_draw(pool, label, name, options, g) for label, name, g in of_each])
     shape, own = tuple(chosen.x.shape[1:]), tuple(x.shape[1:])
     if shape != own:
         raise UserError(
-            f"goal guide: guides must have the shape of the samples, {own}, but have {shape}. Take them "
-            "from the same data set."
+            f"goal guide: guides must have the shape of the samples, {own}; got {shape}. Take them from the "
+            "same data set."
         )
     shown = Shown(model, options.layer)
     with torch.no_grad(), evaluating(model):
-        answers = shown(chosen.x.to(x), None, asked.generators)
+        answers = shown(chosen.x.to(x), None, context.generators)
         features = features_of(answers, "guide").clone()
-        first = squared(features_of(shown(x, None, asked.generators), "guide"), features)
+        first = squared(features_of(shown(x, None, context.generators), "guide"), features)
     return GuideGoal(
         answers.argmax(1),
         targeted=True,

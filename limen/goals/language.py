@@ -1,12 +1,10 @@
-"""A chosen language: a multilingual recogniser must take the clip for speech in it, and then transcribes it
-in that language.
+"""A chosen language: a multilingual recogniser must detect it in the clip, and then transcribes in it.
 
 Olivier and Raj 2023, https://arxiv.org/abs/2210.17316, section 4: the language detector is a classifier; its
 cross-entropy is the loss.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +18,8 @@ from limen.goals.base.options import GoalOptions
 
 
 class Language(GoalOptions):
-    targeted: ClassVar[bool] = True
+    targeted = True
+    outputs = ("transcript",)
 
     target: str = Field(default="sr", min_length=2)
     """Code of the language, as the model names it: en, sr, tl, ..."""
@@ -49,18 +48,17 @@ class _Language(Goal):
         return self.loss(outputs)
 
 
-def language(asked: GoalContext, options: Language) -> Goal:
+def language(context: GoalContext, options: Language) -> Goal:
     known: list[str] = []
-    for clean in members(asked.clean):
+    for clean in members(context.clean):
         known = getattr(clean, "languages", None) or []
         if not known:
             raise UserError(
-                "The goal language needs a model that detects languages, such as whisper with size base; "
-                "this one does not."
+                "The goal language needs a model that detects languages, such as whisper with size base."
             )
         if options.target not in known:
             raise UserError(
                 f"goal language: this model knows no language {options.target!r}. It knows "
                 f"{', '.join(known)}."
             )
-    return _Language(torch.full((len(asked.y),), known.index(options.target)), targeted=True)
+    return _Language(torch.full((len(context.y),), known.index(options.target)), targeted=True)

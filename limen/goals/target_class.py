@@ -1,6 +1,6 @@
 """A chosen class: a given one, one drawn at random among the wrong ones, or the least likely."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -12,7 +12,8 @@ from limen.goals.base.options import GoalOptions
 
 
 class TargetClass(GoalOptions):
-    targeted: ClassVar[bool] = True
+    targeted = True
+    outputs = ("class",)
 
     target: int | Literal["random", "least_likely"] = Field(default="random")
     """Index of the class, or "random" (uniform over the classes that are not the true one), or "least_likely"
@@ -21,13 +22,10 @@ class TargetClass(GoalOptions):
     """Classes that "random" may draw from; null means all."""
 
 
-def target_class(asked: GoalContext, options: TargetClass) -> Goal:
-    logits, y = asked.own, asked.y
-    if not isinstance(logits, Tensor) or not isinstance(y, Tensor):
-        raise UserError(
-            "The goal target_class needs a classifier, but this model gives transcripts. Use the goal "
-            '"transcript".'
-        )
+def target_class(context: GoalContext, options: TargetClass) -> Goal:
+    logits, y = context.own, context.y
+    assert isinstance(logits, Tensor)
+    assert isinstance(y, Tensor)
     classes = logits.shape[1]
     if options.target == "least_likely":
         return Goal(logits.argmin(1), targeted=True)
@@ -35,17 +33,16 @@ def target_class(asked: GoalContext, options: TargetClass) -> Goal:
         pool = range(classes) if options.among is None else options.among
         if any(not 0 <= c < classes for c in pool):
             raise UserError(
-                f"goal target_class: among must hold classes from 0 to {classes - 1}, but {options.among} "
-                "came."
+                f"goal target_class: among must hold classes from 0 to {classes - 1}; got {options.among}."
             )
         drawn = [
             _draw([c for c in pool if c != int(label)], g)
-            for label, g in zip(y, asked.generators, strict=True)
+            for label, g in zip(y, context.generators, strict=True)
         ]
         return Goal(torch.tensor(drawn, device=logits.device), targeted=True)
     if not 0 <= options.target < classes:
         raise UserError(
-            f"goal target_class: target must be a class from 0 to {classes - 1}, but {options.target} came."
+            f"goal target_class: target must be a class from 0 to {classes - 1}; got {options.target}."
         )
     return Goal(torch.full_like(logits.argmax(1), options.target), targeted=True)
 

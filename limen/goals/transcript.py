@@ -1,8 +1,11 @@
-"""A chosen sentence: the recogniser must hear exactly this text, or the one of a list that fits the clip.
+"""A chosen sentence: the recogniser must output exactly this text, or the one of a list that fits the clip.
 
 Olivier and Raj 2023, https://arxiv.org/abs/2210.17316: for a decoder that writes token after token the first
-token is the hardest, so its loss may count more: L = (1 / (n + lambda)) [(1 + lambda) L_1 + sum_{i>1} L_i],
-here times n, so that lambda leaves the scale as it is.
+token is the hardest, so its loss may have a larger weight:
+
+    L = (1 / (n + lambda)) [(1 + lambda) L_1 + sum_{i>1} L_i]
+
+multiplied here by n, so that lambda does not change the scale.
 """
 
 from collections.abc import Sequence
@@ -20,24 +23,25 @@ from limen.goals.base.options import GoalOptions
 
 
 class Transcript(GoalOptions):
-    targeted: ClassVar[bool] = True
+    targeted = True
+    outputs = ("transcript",)
     example: ClassVar[dict[str, Any]] = {"text": "open the door"}
 
     text: str | None = Field(default=None, min_length=1)
-    """What the model must write, in its own alphabet."""
+    """What the model must output, in its own alphabet."""
     among: list[str] | None = Field(default=None, min_length=1)
     """Instead of one text, a list to choose from for each sample."""
     table: str | None = None
     """Instead of one text, a .csv or .tsv file with the columns id and target: the export of an earlier run,
     or a set made by others."""
     choose: Literal["closest", "random"] = "closest"
-    """Of the list: the text whose length is closest to the truth's (of equals, the first), or one drawn at
-    random."""
+    """From the list: the text whose length is closest to the truth's (among equals, the first), or one drawn
+    at random."""
     first_weight: float = Field(default=0.0, ge=0)
-    """lambda, for encoder-decoders; 1 is what the paper found to work on Whisper. CTC has no first token and
+    """lambda, for encoder-decoders; 1 works on Whisper according to the paper. CTC has no first token and
     ignores it."""
     normalise: How = "words"
-    """How the text that is heard is compared with the target."""
+    """How the transcript is compared with the target."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> "Transcript":
@@ -49,26 +53,26 @@ class Transcript(GoalOptions):
         return self
 
 
-def transcript(asked: GoalContext, options: Transcript) -> Goal:
-    said = truths(asked, "transcript")
+def transcript(context: GoalContext, options: Transcript) -> Goal:
+    true = truths(context, "transcript")
     chosen: list[str]
     if options.text is not None:
-        chosen = [options.text] * len(said)
+        chosen = [options.text] * len(true)
     elif options.among is None:
-        chosen = _of_table(Path(options.table or "").expanduser(), asked.ids)
+        chosen = _of_table(Path(options.table or "").expanduser(), context.ids)
     elif options.choose == "closest":
-        chosen = [min(options.among, key=lambda t: abs(len(t) - len(y))) for y in said]
+        chosen = [min(options.among, key=lambda t: abs(len(t) - len(y))) for y in true]
     else:
         n = len(options.among)
-        chosen = [options.among[int(torch.randint(n, (1,), generator=g))] for g in asked.generators]
+        chosen = [options.among[int(torch.randint(n, (1,), generator=g))] for g in context.generators]
     return Goal(chosen, targeted=True, normalise=options.normalise, first_weight=options.first_weight)
 
 
 def _of_table(table: Path, ids: Sequence[str]) -> list[str]:
     if not table.is_file():
         raise UserError(
-            f"goal transcript: there is no table {table}; a .csv or .tsv file with the columns id and "
-            "target was expected."
+            f"goal transcript: there is no table {table}; expected a .csv or .tsv file with the columns id "
+            "and target."
         )
     columns, rows = read_rows(table)
     id_column, target_column = (find_column(table, columns, name, (), "table") for name in ("id", "target"))

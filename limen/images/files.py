@@ -1,8 +1,8 @@
-"""Picture files to pixels in [0, 1] and back: any format and colour mode in, 8-bit PNG out.
+"""Picture files to pixels in [0, 1] and back: many formats are read, 8-bit PNG is written.
 
 Every part of Limen reads pictures here, so that a file has the same pixels as data, as a pair to measure, as
-an imported sample and as a sticker: turned as its EXIF tag says, a palette looked up, 16 bits of grey kept,
-and what is transparent shown on white, as a viewer would. Of 16 bits of colour Pillow gives the upper 8,
+an imported sample and as a sticker: rotated according to its EXIF tag, palettes resolved, 16 bits of grey
+kept, and transparency shown on white, as in a viewer. Pillow reads only the upper 8 of 16 bits of colour,
 which `measure` notes.
 """
 
@@ -18,17 +18,19 @@ from limen.core.atomic import write_atomic
 from limen.core.errors import UserError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".pgm", ".ppm")
-"""Names that readers of folders take for pictures."""
+"""Suffixes of files that readers of folders take for pictures."""
 
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "GIF", "PPM")
-"""What they are in Pillow. Its other readers are left alone: some start programs."""
+"""Their names in Pillow. Its other readers are not used: some start programs."""
 MOST_PIXELS = 50_000_000
-"""Width x height. A file of some kilobytes can promise, and even hold, more pixels than memory."""
+"""Width x height at most. A file of some kilobytes can declare, and even contain, more pixels than memory."""
 
 
 def open_picture(path: str | Path) -> tuple[Any, list[str]]:
-    """The picture as a PIL image, and what was done to its pixels. Its mode is L, RGB, or F for 16 bits of
-    grey, there in [0, 1]."""
+    """The picture as a PIL image, and notes on conversions of its pixels.
+
+    The mode is L or RGB, or F in [0, 1] for 16 bits of grey.
+    """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     path = Path(path)
@@ -58,22 +60,21 @@ def open_picture(path: str | Path) -> tuple[Any, list[str]]:
 
 
 def check_size(path: str | Path, width: int, height: int) -> None:
-    """A UserError for a picture that is too large to be read, by its header alone."""
+    """Refuse a picture that is too large to be read, from its header alone."""
     if width * height > MOST_PIXELS:
         raise UserError(
-            f"{path}: its header promises {width:,} x {height:,} pixels; at most {MOST_PIXELS:,} are read. "
+            f"{path}: its header declares {width:,} x {height:,} pixels; at most {MOST_PIXELS:,} are read. "
             "Scale the picture down."
         )
 
 
 def read_picture(path: str | Path, channels: Literal[1, 3] | None = None) -> Tensor:
-    """(1, H, W) grey or (3, H, W) RGB in [0, 1]; `channels` brings every picture to one of them."""
+    """(1, H, W) grey or (3, H, W) RGB in [0, 1]; `channels` converts every picture to one of them."""
     return pixels(open_picture(path)[0], channels)
 
 
 def pixels(picture: Any, channels: Literal[1, 3] | None = None) -> Tensor:
-    """(C, H, W) in [0, 1] of an image that `open_picture` gave. Colour becomes grey by its luma (ITU-R
-    BT.601)."""
+    """(C, H, W) in [0, 1] of an image from `open_picture`; colour becomes grey by its luma (ITU-R BT.601)."""
     if picture.mode == "RGB" and channels == 1:
         picture = picture.convert("L")
     values = np.atleast_3d(np.array(picture))
@@ -89,20 +90,29 @@ def pixels(picture: Any, channels: Literal[1, 3] | None = None) -> Tensor:
 
 def write_picture(path: str | Path, x: Tensor) -> None:
     """(C, H, W) in [0, 1] as 8-bit PNG."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(Path(path), encoded(x, "PNG"))
+
+
+def encoded(x: Tensor, form: Literal["PNG", "JPEG"], **options: Any) -> bytes:
+    """(C, H, W) in [0, 1] as the bytes of an 8-bit file; C is 1 (grey) or 3 (RGB)."""
     from PIL import Image
 
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    array = (x.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    array = (quantise(x.detach().cpu()) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     content = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(array[:, :, 0] if array.shape[2] == 1 else array)).save(
-        content, format="PNG"
-    )
-    write_atomic(Path(path), content.getvalue())
+    picture = Image.fromarray(np.ascontiguousarray(array[:, :, 0] if array.shape[2] == 1 else array))
+    picture.save(content, format=form, **options)
+    return content.getvalue()
+
+
+def quantise(x: Tensor) -> Tensor:
+    """Pixels in [0, 1] on the grid of 8-bit files, in steps of 1/255."""
+    return (x * 255).round().clamp(0, 255) / 255
 
 
 def _deep_colour(file: Any) -> bool:
-    """True if a file that is opened, but not loaded, holds more than 8 bits of a colour: Pillow has no mode
-    for that."""
+    """True if a file that is opened, but not loaded, has more than 8 bits per colour, for which Pillow has no
+    mode."""
     if file.mode.startswith("I") or not file.tile:
         return False
     codec, *_, args = file.tile[0]

@@ -1,15 +1,22 @@
-r"""A differentiable JPEG. ITU-T T.81 with the JFIF colours and 4:2:0 chroma, rounding made smooth as in Shin
+r"""JPEG compression of pixels: by the codec, and differentiable.
+
+The differentiable one is ITU-T T.81 with the JFIF colours and 4:2:0 chroma, with the smooth rounding of Shin
 and Song 2017:
 
-round(c) ~ [c] + (c - [c])^3
+    round(c) ~ [c] + (c - [c])^3
 """
 
+import io
 import math
 from functools import lru_cache
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from limen.core.errors import UserError
+from limen.images.files import encoded
 
 # Annex K of T.81: quantisation steps of the 8 x 8 coefficients for quality 50
 LUMINANCE = (
@@ -32,9 +39,22 @@ CHROMINANCE = (
 TO_YCC = ((0.299, 0.587, 0.114), (-0.168735892, -0.331264108, 0.5), (0.5, -0.418687589, -0.081312411))
 
 
+def compress(picture: Tensor, quality: int) -> Tensor:
+    """(C, H, W) in [0, 1] -> the picture encoded as JPEG and decoded; C is 1 (grey) or 3 (RGB)."""
+    from PIL import Image
+
+    if len(picture) not in (1, 3):
+        raise UserError(
+            f"JPEG takes grey (1 channel) or RGB (3 channels) pictures, got {len(picture)} channels."
+        )
+    file = io.BytesIO(encoded(picture, "JPEG", quality=quality))
+    decoded = np.atleast_3d(np.array(Image.open(file)))
+    return torch.from_numpy(decoded).permute(2, 0, 1).to(picture) / 255
+
+
 def smooth_round(c: Tensor) -> Tensor:
-    whole = c.detach().round()
-    return whole + (c - whole) ** 3
+    nearest = c.detach().round()
+    return nearest + (c - nearest) ** 3
 
 
 def smooth_jpeg(x: Tensor, quality: int) -> Tensor:
@@ -69,11 +89,11 @@ def _dct() -> Tensor:
 
 
 def _plane(plane: Tensor, table: Tensor) -> Tensor:
-    """(B, C, H, W) in [0, 255], through 8 x 8 blocks and back."""
+    """(B, C, H, W) in [0, 255], compressed in 8 x 8 blocks."""
     b, c, h, w = plane.shape
     dct, table = _dct().to(plane), table.to(plane)
-    whole = F.pad(plane, (0, -w % 8, 0, -h % 8), mode="replicate") - 128
-    blocks = whole.unflatten(3, (-1, 8)).unflatten(2, (-1, 8)).transpose(3, 4)  # (B, C, rows, columns, 8, 8)
+    padded = F.pad(plane, (0, -w % 8, 0, -h % 8), mode="replicate") - 128
+    blocks = padded.unflatten(3, (-1, 8)).unflatten(2, (-1, 8)).transpose(3, 4)  # (B, C, rows, columns, 8, 8)
     coefficients = smooth_round(dct @ blocks @ dct.T / table) * table
-    back = (dct.T @ coefficients @ dct).transpose(3, 4).reshape(b, c, *whole.shape[2:])
+    back = (dct.T @ coefficients @ dct).transpose(3, 4).reshape(b, c, *padded.shape[2:])
     return back[..., :h, :w] + 128

@@ -21,7 +21,7 @@ from typing import Any
 from limen.audio.loudness import Loudness
 from limen.core.errors import UserError
 from limen.listening.from_run import ClipPair, balanced, different, enough, pairs
-from limen.listening.server.keys import new_code
+from limen.listening.server.identifiers import new_completion_code
 from limen.listening.study import read_study
 
 HERE = Path(__file__).parent / "templates"
@@ -207,7 +207,7 @@ def _write(folder: Path, template: str, name: str, seed: int, rows: list[dict[st
     slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64] or template
     text = re.sub(r"(?m)^name: .*$", f"name: {slug}", text)
     text = re.sub(r"(?m)^seed: 0", f"seed: {seed}", text)
-    text = re.sub(r"(?m)^  code: null      ", f'  code: "{new_code()}"', text)
+    text = re.sub(r"(?m)^  code: null      ", f'  code: "{new_completion_code()}"', text)
     words = sorted({row["answer"] for row in rows})
     text = text.replace(
         "identify: true ", f"identify: {_flow(words)} "

@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import os
-import struct
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from limen.audio.files import clip_header, read_clip
+from limen.audio.files import WAV_HEADER, clip_header, encoded, read_clip
 from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.core.seeds import number
@@ -33,8 +32,6 @@ from limen.listening.calibration_tones import RATE_HZ, made
 from limen.listening.study import Study
 from limen.trials.base.screen import Screen, Stimulus
 
-HEADER = 44
-"""Bytes before the samples."""
 LOWEST_HZ, HIGHEST_HZ = 8000, 48_000
 """What every browser plays; files outside are resampled."""
 LONGEST_S = 120.0
@@ -52,12 +49,12 @@ VERSION = 1
 
 def digest(wav: bytes) -> str:
     """sha256 of the samples: what a page that played them sends back."""
-    return hashlib.sha256(wav[HEADER:]).hexdigest()
+    return hashlib.sha256(wav[WAV_HEADER:]).hexdigest()
 
 
 def length_s(wav: bytes) -> float:
     """Duration, from the header."""
-    return (len(wav) - HEADER) / int.from_bytes(wav[28:32], "little")
+    return (len(wav) - WAV_HEADER) / int.from_bytes(wav[28:32], "little")
 
 
 def inside(folder: Path, file: str) -> Path:
@@ -129,7 +126,8 @@ class Stimuli:
         longest, channels = (max((x.shape[d] for x in clips), default=0) for d in (1, 0))
         # one step below full scale: 32767 / 32768 is the largest sample
         gain = min(1.0, 32767 / 32768 / peak) if peak else 1.0
-        return [_wav(F.pad(x.expand(channels, -1), (0, longest - x.shape[1])) * gain, rate_hz) for x in clips]
+        padded = [F.pad(x.expand(channels, -1), (0, longest - x.shape[1])) for x in clips]
+        return [encoded(x * gain, rate_hz) for x in padded]
 
     def _rate_hz(self, file: str) -> int:
         return (
@@ -237,35 +235,11 @@ def _faded(x: Tensor, n: int) -> Tensor:
     return x * whole
 
 
-def _wav(x: Tensor, rate_hz: int) -> bytes:
-    """(channels, T) -> RIFF with a header of 44 bytes and 16-bit samples."""
-    samples = (
-        (x * 32768)
-        .round()
-        .clamp(-32768, 32767)
-        .to(torch.int16)
-        .T.contiguous()
-        .numpy()
-        .astype("<i2")
-        .tobytes()
-    )
-    channels = len(x)
-    form = struct.pack(
-        "<4sIHHIIHH", b"fmt ", 16, 1, channels, rate_hz, rate_hz * 2 * channels, 2 * channels, 16
-    )
-    return (
-        struct.pack("<4sI4s", b"RIFF", 36 + len(samples), b"WAVE")
-        + form
-        + struct.pack("<4sI", b"data", len(samples))
-        + samples
-    )
-
-
 def _dithered(wav: bytes, seed: int) -> bytes:
     """Each sample moved by -1, 0 or 1, with probabilities 1/4, 1/2, 1/4: 93 dB below full scale."""
-    samples = np.frombuffer(wav[HEADER:], "<i2")
+    samples = np.frombuffer(wav[WAV_HEADER:], "<i2")
     moved = samples + np.random.default_rng(seed).integers(0, 2, (2, len(samples))).sum(0) - 1
-    return wav[:HEADER] + moved.clip(-32768, 32767).astype("<i2").tobytes()
+    return wav[:WAV_HEADER] + moved.clip(-32768, 32767).astype("<i2").tobytes()
 
 
 def _write(path: Path, content: bytes) -> None:

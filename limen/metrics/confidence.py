@@ -4,13 +4,13 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from limen.core.types import Outputs, Samples
+from limen.core.types import Output, Outputs, Samples
 from limen.metrics.base.metric import Column, Columns, MetricOptions, both
 
 
 class Confidence(MetricOptions):
     needs_model: ClassVar[bool] = True
-    outputs: ClassVar[tuple[str, ...]] = ("class",)
+    outputs: ClassVar[tuple[Output, ...]] = ("class",)
 
     def columns(self) -> dict[str, Column]:
         return {

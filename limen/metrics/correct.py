@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from limen.core.text import How
-from limen.core.types import Samples, different, predictions
+from limen.core.types import Output, Samples, different, predictions
 from limen.metrics.base.metric import Column, Columns, MetricOptions, both, comparable, unless_refused
 
 
@@ -12,6 +12,7 @@ class Correct(MetricOptions):
     """Normalisation before transcripts are compared: "none"; "words" for case, punctuation and spaces;
     "english" for numbers too."""
     needs_model: ClassVar[bool] = True
+    outputs: ClassVar[tuple[Output, ...]] = ("class", "transcript")
 
     def columns(self) -> dict[str, Column]:
         return {

@@ -7,7 +7,7 @@ samples, including those misclassified before the attack; `success` is whether t
 from typing import ClassVar
 
 from limen.core.text import How
-from limen.core.types import Samples, different, predictions
+from limen.core.types import Output, Samples, different, predictions
 from limen.metrics.base.metric import (
     NO_ANSWER,
     Column,
@@ -24,6 +24,7 @@ class Fooled(MetricOptions):
     """Normalisation before transcripts are compared: "none"; "words" for case, punctuation and spaces;
     "english" for numbers too."""
     needs_model: ClassVar[bool] = True
+    outputs: ClassVar[tuple[Output, ...]] = ("class", "transcript")
 
     def columns(self) -> dict[str, Column]:
         return {

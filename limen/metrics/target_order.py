@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from limen.core.types import Samples
+from limen.core.types import Output, Samples
 from limen.metrics.base.metric import NO_ANSWER, Column, Columns, MetricOptions, Missing, unanswered
 
 
 class TargetOrder(MetricOptions):
     needs_model: ClassVar[bool] = True
-    outputs: ClassVar[tuple[str, ...]] = ("class",)
+    outputs: ClassVar[tuple[Output, ...]] = ("class",)
 
     def columns(self) -> dict[str, Column]:
         return {

@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from limen.core.types import Outputs, Samples
+from limen.core.types import Output, Outputs, Samples
 from limen.metrics.base.metric import Column, Columns, MetricOptions, Missing, both
 
 
@@ -13,7 +13,7 @@ class TopK(MetricOptions):
     k: int = Field(default=5, ge=1)
     """Number of likeliest classes that count; it is part of the column's name: top_5."""
     needs_model: ClassVar[bool] = True
-    outputs: ClassVar[tuple[str, ...]] = ("class",)
+    outputs: ClassVar[tuple[Output, ...]] = ("class",)
 
     def columns(self) -> dict[str, Column]:
         meaning = f"the true class is among the {self.k} likeliest of the"

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from limen.audio.mel import LogMel
 from limen.models.base.model import Model
+from limen.models.base.spec_augment import SpecAugment
 from limen.models.speech.ctc import ALPHABET, Recogniser, RecogniserOptions
 from limen.models.speech.encoders import Dropout, convolved
 from limen.models.speech.packed_clips import Laid, apart
@@ -31,7 +32,7 @@ class CtcNetwork(nn.Module):
     def __init__(self, options: CtcSmall):
         super().__init__()
         w = options.width
-        self.features = LogMel(channels=options.bands)
+        self.features, self.spec_augment = LogMel(channels=options.bands), SpecAugment()
         self.conv1 = nn.Conv1d(options.bands, w, 5, stride=2, padding=2)
         self.conv2 = nn.Conv1d(w, w, 5, padding=2)
         self.norm1, self.norm2 = nn.LayerNorm(w), nn.LayerNorm(w)
@@ -43,7 +44,8 @@ class CtcNetwork(nn.Module):
         laid = Laid.over(
             self.features.frames(lengths).tolist(), stride=2, gap=5
         )  # two frames remain after the stride
-        x, laid = convolved(laid.features(x, lengths, self.features), self.conv1), laid.halved()
+        x = laid.features(x, lengths, self.features, self.spec_augment)
+        x, laid = convolved(x, self.conv1), laid.halved()
         x = convolved(laid.blanked(self.norm1(x).relu()), self.conv2)
         x, frames = self.dropout(self.norm2(laid.close(x)).relu(), laid.frames), laid.frames
         x = self.dropout(both_ways(x, Order.of(frames, x), self.gru.all_weights), frames)

@@ -50,6 +50,8 @@ class CtcCheckpoint(Model):
     """`network` is the library's model; `columns` are the outputs that stand for the blank and for each
     character of `alphabet`."""
 
+    output = "transcript"
+
     def __init__(
         self, net: Any, columns: list[int], alphabet: str, rate_hz: int, normalise: bool, beam: int | None
     ):

@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core.errors import UserError
+from limen.core.types import Transcripts
 from limen.models.base.model import Model
 from limen.models.speech.ctc import RecogniserOptions
 from limen.models.speech.fbank import Fbank
@@ -54,7 +55,7 @@ class TokenTranscripts:
         n = (tokens >= 0).sum(1)
         return (losses.sum(1) + first_weight * losses[:, 0]) * n / (n + first_weight)
 
-    def training_loss(self, texts: Sequence[str]) -> Tensor:
+    def nll_per_token(self, texts: Sequence[str]) -> Tensor:
         """(B,) nats per token."""
         losses = self.nll(texts)
         return losses / (self._teacher_forced(texts)[1] >= 0).sum(1)
@@ -136,6 +137,8 @@ class TokenTranscripts:
 class Seq2seqCheckpoint(Model):
     """`network` is the library's Speech2TextForConditionalGeneration."""
 
+    output = "transcript"
+
     def __init__(self, net: Any, tokenizer: Any, extractor: Any, options: HuggingfaceSeq2seq):
         super().__init__()
         self.network, self.tokenizer, self.kind, self.rate_hz = (
@@ -182,6 +185,10 @@ class Seq2seqCheckpoint(Model):
         return TokenTranscripts(
             self, hidden, frames, torch.arange(hidden.shape[1], device=x.device) < counts[:, None]
         )
+
+    def transcript_loss(self, outputs: Transcripts, texts: Sequence[str]) -> Tensor:
+        assert isinstance(outputs, TokenTranscripts)
+        return outputs.nll_per_token(texts)
 
     def tokens(self, text: str) -> list[int]:
         """The tokens of a text and the end token, which a text as long as decoding goes on does not need."""

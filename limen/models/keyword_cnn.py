@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from limen.audio.mfcc import MFCC
 from limen.models.base.model import Classes, Classifier, Model, ModelOptions, class_names
+from limen.models.base.spec_augment import SpecAugment
 from limen.models.speech.commands import COMMANDS, RATE_HZ, SAMPLES, one_second
 
 
@@ -26,7 +27,7 @@ class KeywordCnn(ModelOptions):
 class KeywordNetwork(nn.Module):
     def __init__(self, classes: int, dropout: float):
         super().__init__()
-        self.features = MFCC()
+        self.features, self.spec_augment = MFCC(), SpecAugment()
         self.standard = nn.BatchNorm1d(40, affine=False)
         # an even kernel's SAME padding has one more at the end; left, right, top, bottom
         self.pad1, self.conv1 = nn.ZeroPad2d((3, 4, 9, 10)), nn.Conv2d(1, 64, (20, 8))
@@ -37,7 +38,7 @@ class KeywordNetwork(nn.Module):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.standard(self.features(one_second(x)).mT).mT.unsqueeze(1)
+        x = self.standard(self.spec_augment(self.features(one_second(x))).mT).mT.unsqueeze(1)
         x = self.pool(self.dropout(self.conv1(self.pad1(x)).relu()))
         x = self.dropout(self.conv2(self.pad2(x)).relu())
         return self.linear(x.flatten(1))

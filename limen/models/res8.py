@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from limen.audio.mfcc import MFCC
 from limen.models.base.model import Classes, Classifier, Model, ModelOptions, class_names
+from limen.models.base.spec_augment import SpecAugment
 from limen.models.speech.commands import COMMANDS, RATE_HZ, SAMPLES, one_second
 
 
@@ -27,7 +28,7 @@ class Res8Network(nn.Module):
 
     def __init__(self, classes: int, width: int):
         super().__init__()
-        self.features = MFCC()
+        self.features, self.spec_augment = MFCC(), SpecAugment()
         self.standard = nn.BatchNorm1d(40, affine=False)
         self.conv0 = nn.Conv2d(1, width, 3, padding=1, bias=False)
         self.pool = nn.AvgPool2d((4, 3))
@@ -37,7 +38,7 @@ class Res8Network(nn.Module):
         self.output = nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.standard(self.features(one_second(x)).mT).mT.unsqueeze(1)
+        x = self.standard(self.spec_augment(self.features(one_second(x))).mT).mT.unsqueeze(1)
         x = before = self.pool(self.conv0(x).relu())
         for i in range(1, 7):
             x = getattr(self, f"conv{i}")(x).relu()

@@ -103,6 +103,7 @@ def slaney_filters(channels: int, bins: int, rate_hz: int) -> Tensor:
 class Speakers(Model):
     """Similarity to each enrolled speaker."""
 
+    output = "class"
     network: VoiceEncoder
     centres: Tensor
 

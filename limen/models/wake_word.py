@@ -85,6 +85,8 @@ class Detector(nn.Module):
 
 
 class Alexa(Model):
+    output = "class"
+
     def __init__(self) -> None:
         super().__init__()
         self.network, self.kind, self.rate_hz, self.classes = Detector(), "clip", RATE_HZ, ["other", "alexa"]

@@ -74,6 +74,7 @@ class SmallWav2vec2(Model):
     def __init__(self, network: Any, options: Wav2vec2Small):
         super().__init__()
         self.network, self.options, self.kind, self.rate_hz = network, options, "clip", 16_000
+        self.output = "embedding" if options.head == "pretraining" else "transcript"
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None

@@ -1,6 +1,5 @@
 """Accuracy, clean or under attack, and the cost of the attack: one row per sample."""
 
-import heapq
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -8,8 +7,9 @@ from pydantic import Field
 from limen.attacks.engine.physical import OverTheAir, over_the_air
 from limen.core.types import Samples
 from limen.goals.base.goal import Goal
-from limen.tasks.base.cell import Cell, Example, Outcome
-from limen.tasks.base.export import Export, Exporter
+from limen.tasks.base.cell import Cell, Outcome
+from limen.tasks.base.evaluation import evaluate, successes_first
+from limen.tasks.base.export import Export
 from limen.tasks.base.task import TaskOptions
 
 
@@ -28,22 +28,12 @@ class Accuracy(TaskOptions):
 
 
 def accuracy(cell: Cell, options: Accuracy) -> Outcome:
-    cell.craft()
-    outcome = Outcome()
-    exporter = Exporter(cell.folder, options.export) if options.export else None
-    for batch in cell.batches(options.limit_samples):
-        samples, goal = cell.samples(batch)
-        if options.over_the_air and goal:
-            samples.extra |= _over_the_air(cell, samples, goal, options.over_the_air)
-        rows = cell.rows(samples)
-        outcome.rows += rows
-        outcome.examples = fooled_first(cell, outcome.examples, samples, rows)
-        if exporter:
-            exporter.add(samples, rows)
-        cell.advance(len(batch))
-    if exporter:
-        exporter.close()
-    return outcome
+    def more_columns(samples: Samples, goal: Goal | None) -> dict[str, list[Any]]:
+        if options.over_the_air is None or goal is None:
+            return {}
+        return _over_the_air(cell, samples, goal, options.over_the_air)
+
+    return evaluate(cell, options.limit_samples, options.export, successes_first(cell.examples), more_columns)
 
 
 def _over_the_air(cell: Cell, samples: Samples, goal: Goal, options: OverTheAir) -> dict[str, list[float]]:
@@ -52,13 +42,3 @@ def _over_the_air(cell: Cell, samples: Samples, goal: Goal, options: OverTheAir)
         name: over_the_air(cell.victim, samples.batch, x, goal, options, seed=cell.seed).tolist()
         for name, x in both.items()
     }
-
-
-def fooled_first(
-    cell: Cell, examples: list[Example], samples: Samples, rows: list[dict[str, Any]]
-) -> list[Example]:
-    """The examples that the cell keeps: successful attacks first, in the order of the data."""
-    candidates = [Example(row["id"], *samples.pair(i), row) for i, row in enumerate(rows)]
-    return heapq.nsmallest(
-        cell.examples, examples + candidates, key=lambda e: not e.row.get("success", False)
-    )

@@ -4,8 +4,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from limen.tasks.base.cell import Cell, Example, Outcome
-from limen.tasks.base.export import Export, Exporter
+from limen.tasks.base.cell import Cell, Outcome
+from limen.tasks.base.evaluation import evaluate
+from limen.tasks.base.export import Export
 from limen.tasks.base.task import TaskOptions
 
 
@@ -19,17 +20,4 @@ class SamplesTask(TaskOptions):
 
 
 def samples(cell: Cell, options: SamplesTask) -> Outcome:
-    cell.craft()
-    outcome = Outcome()
-    exporter = Exporter(cell.folder, options.export) if options.export else None
-    for batch in cell.batches(options.limit_samples):
-        attacked, _ = cell.samples(batch)
-        rows = cell.rows(attacked)
-        outcome.rows += rows
-        outcome.examples += [Example(row["id"], *attacked.pair(i), row) for i, row in enumerate(rows)]
-        if exporter:
-            exporter.add(attacked, rows)
-        cell.advance(len(batch))
-    if exporter:
-        exporter.close()
-    return outcome
+    return evaluate(cell, options.limit_samples, options.export, keep=lambda examples: examples)

@@ -23,9 +23,9 @@ from limen.metrics.base.metric import Column
 from limen.metrics.base.summary import figure, summarise
 from limen.models.base.first_answers import check_answers
 from limen.models.base.model import Model, check_fits
-from limen.tasks.accuracy import fooled_first
 from limen.tasks.base.cell import Cell, Outcome, credit
 from limen.tasks.base.columns import TASK_COLUMNS, all_columns
+from limen.tasks.base.evaluation import examples_of, successes_first
 from limen.tasks.base.task import TaskOptions
 
 MEASURED = {
@@ -75,6 +75,11 @@ class Transfer(TaskOptions):
 def transfer(cell: Cell, options: Transfer) -> Outcome:
     if cell.attack is None:
         raise UserError("The task transfer needs an attack; leave null out of `attacks`.")
+    if cell.model.output not in MEASURED:
+        raise UserError(
+            f"The task transfer compares {' or '.join(MEASURED)} outputs, but this net gives a "
+            f"{cell.model.output}. Judge on a classifier or a recogniser."
+        )
     cell.craft()
     victims = {victim.name: cell.open(victim.model) for victim in options.victims} or {
         cell.proxy: cell.victim
@@ -83,7 +88,7 @@ def transfer(cell: Cell, options: Transfer) -> Outcome:
     always = MEASURED[cell.model.output]
     others = [m for m in cell.metrics if m[1].needs_model and m[0].name not in always]
     of_outputs = [*others, *cell.rates(*always)]
-    outcome = Outcome()
+    outcome, keep = Outcome(), successes_first(cell.examples)
     for batch in cell.batches(options.limit_samples):
         for name, victim in victims.items():
             _check(cell, name, victim, batch)
@@ -91,7 +96,7 @@ def transfer(cell: Cell, options: Transfer) -> Outcome:
         assert goal is not None
         distortion = measure(samples, distortions)
         own = [answer | row for answer, row in zip(cell.answers(samples), distortion, strict=True)]
-        outcome.examples = fooled_first(cell, outcome.examples, samples, own)
+        outcome.examples = keep(outcome.examples + examples_of(samples, own))
         for name, victim in victims.items():
             judged = _judge(cell, name, victim, samples, goal)
             measured = zip(cell.answers(judged), distortion, measure(judged, of_outputs), strict=True)

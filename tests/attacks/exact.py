@@ -111,7 +111,7 @@ class Trap(Model):
     """Of the first picture a gradient of zero, of the second one that is no number, of the third logits so
     large that softmax saturates."""
 
-    kind, classes = "picture", ["a", "b"]
+    kind, output, classes = "picture", "class", ["a", "b"]
 
     def __init__(self, scale: float = 1000.0):
         super().__init__()
@@ -128,7 +128,7 @@ class Trap(Model):
 class Hears(Model):
     """Says of a classifier that it writes transcripts."""
 
-    kind, classes = "picture", None
+    kind, output, classes = "picture", "transcript", None
 
     def __init__(self, model: Model):
         super().__init__()

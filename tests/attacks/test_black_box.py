@@ -102,7 +102,7 @@ def test_a_sample_gets_alone_what_it_gets_beside_others(name):
 @pytest.mark.parametrize("name", ALL)
 def test_models_that_answer_nothing_or_nan_make_no_trouble(name):
     class Broken(Model):
-        kind, classes = "picture", ["a", "b"]
+        kind, output, classes = "picture", "class", ["a", "b"]
 
         def __init__(self, value: float):
             super().__init__()
@@ -189,7 +189,7 @@ def test_the_way_back_cuts_peaks_under_linf_and_shrinks_all_under_l2():
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_target_that_no_noise_reaches_leaves_the_sample_unchanged(name):
     class Never(Model):
-        kind, classes = "picture", ["a", "b", "c"]
+        kind, output, classes = "picture", "class", ["a", "b", "c"]
 
         def forward(self, x, lengths=None, generators=None):
             value = x.flatten(1).sum(1)
@@ -206,7 +206,7 @@ def test_a_target_that_no_noise_reaches_leaves_the_sample_unchanged(name):
 @pytest.mark.parametrize("name", ALL)
 def test_a_random_model_is_looked_at_as_often_as_it_says(name):
     class Noisy(Model):
-        kind, classes, random, draws = "picture", ["a", "b"], True, 3
+        kind, output, classes, random, draws = "picture", "class", ["a", "b"], True, 3
 
         def forward(self, x, lengths=None, generators=None):
             shift = torch.stack([torch.randn((), generator=g, dtype=x.dtype) for g in generators])
@@ -225,6 +225,8 @@ def test_a_random_model_is_looked_at_as_often_as_it_says(name):
 
 class Sparse(Model):
     """Only one pixel (or sample) counts, and only if it is bright in its second colour (or loud)."""
+
+    output = "class"
 
     classes = ("dark", "bright")
 

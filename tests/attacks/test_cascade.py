@@ -181,7 +181,7 @@ def test_only_hopeless_samples_are_given_up(name, options):
 
 
 class Noisy(Model):
-    kind, classes, random, draws = "picture", ["a", "b"], True, 1
+    kind, output, classes, random, draws = "picture", "class", ["a", "b"], True, 1
 
     def forward(self, x, lengths=None, generators=None):
         value = (
@@ -204,7 +204,7 @@ def test_rand_averages_twenty_answers_of_a_random_model_and_leaves_the_model_as_
 
 def test_recognisers_are_refused_in_words_where_a_set_needs_classes():
     class Heard(Model):
-        kind, rate_hz = "clip", 16_000
+        kind, output, rate_hz = "clip", "transcript", 16_000
 
     problem = Problem(
         Heard(),

@@ -22,7 +22,7 @@ NORM = {"linf": torch.inf, "l2": 2.0, "l1": 1.0}
 class Constant(Model):
     """Always the first of two classes, whatever it is shown; gradients are zero, or not numbers."""
 
-    kind, classes = "picture", ["a", "b"]
+    kind, output, classes = "picture", "class", ["a", "b"]
 
     def __init__(self, value: float = 0.0):
         super().__init__()
@@ -186,7 +186,7 @@ def test_apgd_lets_fooled_samples_go_at_once_and_leaves_alone_what_is_wrong_alre
 class Told(Model):
     """Answers in the order it was told, whatever it is shown, and remembers that."""
 
-    kind, classes = "picture", list("abc")
+    kind, output, classes = "picture", "class", list("abc")
 
     def __init__(self, answers: list[list[float]]):
         super().__init__()
@@ -298,7 +298,7 @@ def test_apgd_survives_gradients_that_are_zero_or_not_numbers(value, loss):
 
 def test_where_the_clean_gradient_is_zero_apgd_goes_on_from_a_random_point():
     class Valley(Model):
-        kind, classes = "picture", ["a", "b"]
+        kind, output, classes = "picture", "class", ["a", "b"]
 
         def forward(self, x, lengths=None, generators=None):
             far = (x - 0.5).flatten(1).square().sum(1)
@@ -311,7 +311,7 @@ def test_where_the_clean_gradient_is_zero_apgd_goes_on_from_a_random_point():
 
 def test_apgd_on_a_random_model_goes_on_to_the_end_and_keeps_the_best_point():
     class Noisy(Model):
-        kind, classes, random, draws = "picture", ["a", "b"], True, 4
+        kind, output, classes, random, draws = "picture", "class", ["a", "b"], True, 4
 
         def forward(self, x, lengths=None, generators=None):
             value = (
@@ -330,7 +330,7 @@ def test_apgd_on_a_random_model_goes_on_to_the_end_and_keeps_the_best_point():
 
 def test_apgd_with_ratios_or_targets_refuses_recognisers_and_several_models():
     class Heard(Model):
-        kind, rate_hz = "clip", 16_000
+        kind, output, rate_hz = "clip", "transcript", 16_000
 
     problem = Problem(
         Heard(),

@@ -88,7 +88,7 @@ def test_no_member_that_is_ever_looked_at_leaves_the_budget_or_the_range(norm):
 
 def test_the_mutation_rate_of_a_model_that_gives_no_hint_rises_until_all_mutates():
     class Deaf(Model):
-        kind, classes = "clip", ["a", "b"]
+        kind, output, classes = "clip", "class", ["a", "b"]
 
         def forward(self, x: Tensor, lengths=None, generators=None) -> Tensor:
             return torch.tensor([[1.0, 0.0]]).repeat(len(x), 1)
@@ -149,6 +149,8 @@ def test_a_real_recogniser_is_fooled_on_some_clips_without_a_gradient_and_a_clip
 class Spells(Model):
     """Frames of four samples, each spelling blank, "a" or "b" by a linear rule."""
 
+    output = "transcript"
+
     kind = "clip"
 
     def __init__(self) -> None:
@@ -179,6 +181,6 @@ def test_the_finish_takes_over_near_the_target_and_arrives_sooner_than_generatio
 
 
 def test_an_elite_as_large_as_the_population_is_refused():
-    with pytest.raises(UserError, match="no one would be born"):
+    with pytest.raises(UserError, match="or there are no children"):
         Attack.parse({"name": "genetic", "population": 5, "elite": 5})
     assert load("attacks", "genetic").summary.startswith("Genetic search")

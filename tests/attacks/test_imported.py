@@ -15,6 +15,8 @@ from limen.models.base.model import Model
 class Louder(Model):
     """Tells loud samples from soft ones."""
 
+    output = "class"
+
     classes, rate_hz = ["soft", "loud"], 8000
 
     def __init__(self, kind):

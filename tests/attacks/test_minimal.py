@@ -106,7 +106,7 @@ class Bowl(Model):
     """Class a inside a ball around the middle of the picture's range that is stretched along one axis, b
     outside."""
 
-    kind, classes = "picture", ["a", "b"]
+    kind, output, classes = "picture", "class", ["a", "b"]
     centre, axes = (
         torch.full((4,), 0.5, dtype=torch.float64),
         torch.tensor([0.25, 0.35, 0.4, 0.45], dtype=torch.float64),

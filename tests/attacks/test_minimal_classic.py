@@ -328,7 +328,7 @@ def test_lbfgs_solves_a_quadratic_of_few_dimensions_in_few_steps():
     half = torch.tensor([0.3, 0.2, 0.1], dtype=torch.float64)  # of its axes, around the clean sample
 
     class Egg(Model):
-        kind, classes = "picture", ["in", "out"]
+        kind, output, classes = "picture", "class", ["in", "out"]
 
         def forward(self, x, lengths=None, generators=None):
             z = ((x.flatten(1) - 0.5) / half).square().sum(1) - 1

@@ -154,7 +154,7 @@ def test_no_pixel_more_than_needed_is_changed(name, options):
 class Waves(Model):
     """Clips to three classes, in a way that is not linear; padding does not count."""
 
-    kind, classes, rate_hz = "clip", ["a", "b", "c"], 16_000
+    kind, output, classes, rate_hz = "clip", "class", ["a", "b", "c"], 16_000
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from limen.models.base.model import Model
 class Coin(Model):
     """Logits that depend on x, with noise that sometimes turns the answer over."""
 
-    kind, classes, random, draws = "picture", ["a", "b"], True, 1
+    kind, output, classes, random, draws = "picture", "class", ["a", "b"], True, 1
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, generators=None) -> Tensor:
         z = x.flatten(1).sum(1) - 2.0

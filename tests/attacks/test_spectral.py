@@ -20,7 +20,7 @@ ATTACKS = ("kenansville", "yeehaw")
 class Quiet(Model):
     """Says nothing: the attacks ask no model."""
 
-    kind, classes = "clip", ["a", "b"]
+    kind, output, classes = "clip", "class", ["a", "b"]
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, generators=None) -> Tensor:
         return x.new_zeros(len(x), 2)
@@ -162,7 +162,7 @@ class Hears(Model):
     """Class b once the clip has lost a given share of its energy: the decimation that just suffices is
     known."""
 
-    kind, classes = "clip", ["a", "b"]
+    kind, output, classes = "clip", "class", ["a", "b"]
 
     def __init__(self, whole: Tensor, share: float):
         super().__init__()

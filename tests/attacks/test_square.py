@@ -36,7 +36,7 @@ def test_square_asks_as_often_as_it_may_and_never_about_a_point_it_knows():
     asked = []
 
     class Watched(Model):
-        kind, classes = "picture", ["a", "b"]
+        kind, output, classes = "picture", "class", ["a", "b"]
 
         def forward(self, x, lengths=None, generators=None):
             asked.append(x.clone())
@@ -65,7 +65,7 @@ def test_square_asks_about_several_points_at_once_and_takes_the_best_of_them(at_
     asked = []
 
     class Watched(Model):
-        kind, classes = "picture", ["a", "b"]
+        kind, output, classes = "picture", "class", ["a", "b"]
 
         def forward(self, x, lengths=None, generators=None):
             asked.append(x.flatten(1).sum(1))
@@ -94,7 +94,7 @@ def test_square_lets_fooled_samples_go_and_leaves_alone_what_is_wrong_already():
 
 def test_square_changes_windows_of_clips_and_never_their_padding():
     class Mean(Model):
-        kind, classes, rate_hz = "clip", ["a", "b"], 16_000
+        kind, output, classes, rate_hz = "clip", "class", ["a", "b"], 16_000
 
         def forward(self, x, lengths=None, generators=None):
             value = x.sum(1)

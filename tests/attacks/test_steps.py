@@ -37,7 +37,7 @@ def test_a_restart_takes_up_only_what_is_left():
 
 def test_without_early_stop_the_highest_loss_is_kept_of_points_that_reach_the_goal():
     class Sum(Model):
-        kind, classes = "picture", ["a", "b"]
+        kind, output, classes = "picture", "class", ["a", "b"]
 
         def forward(self, x, lengths=None, generators=None):
             value = x.flatten(1).sum(1)
@@ -150,7 +150,7 @@ def test_a_sparse_step_passes_over_pixels_that_cannot_move():
 
 def test_a_random_model_is_attacked_through_the_mean_of_its_draws():
     class Noisy(Model):
-        kind, classes, random, draws = "picture", ["a", "b"], True, 8
+        kind, output, classes, random, draws = "picture", "class", ["a", "b"], True, 8
 
         def forward(self, x, lengths=None, generators=None):
             shift = torch.stack([torch.randn((), generator=g) for g in generators])
@@ -171,7 +171,7 @@ def test_a_random_model_is_attacked_through_the_mean_of_its_draws():
 
 def test_gradients_that_are_zero_or_not_finite_are_counted():
     class Flat(Model):
-        kind, classes = "picture", ["a", "b"]
+        kind, output, classes = "picture", "class", ["a", "b"]
 
         def forward(self, x, lengths=None, generators=None):
             value = x.flatten(1).sum(1)

@@ -24,7 +24,7 @@ RATE_HZ = 100
 class Loud(Model):
     """Class b where the samples lean to one side of a pattern that repeats every second; of any length."""
 
-    kind, classes, rate_hz = "clip", ["a", "b"], RATE_HZ
+    kind, output, classes, rate_hz = "clip", "class", ["a", "b"], RATE_HZ
 
     def __init__(self, pattern: Tensor, margin: float = 0.0):
         super().__init__()

@@ -149,7 +149,7 @@ def test_a_header_that_promises_more_than_fits_is_refused_before_memory_is_asked
     (tmp_path / "a.flac").write_bytes(raw)
     with pytest.raises(
         UserError,
-        match=r"a\.flac: its header promises 68,719,476,735 frames of 1 channels; at most 67,108,864",
+        match=r"a\.flac: its header declares 68,719,476,735 frames of 1 channels; at most 67,108,864",
     ):
         read_clip(tmp_path / "a.flac", 16000)
 

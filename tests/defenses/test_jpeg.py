@@ -10,8 +10,7 @@ from torch import nn
 from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.defenses.base import compose
-from limen.defenses.jpeg import compress
-from limen.images.jpeg import CHROMINANCE, LUMINANCE, smooth_jpeg, steps
+from limen.images.jpeg import CHROMINANCE, LUMINANCE, compress, smooth_jpeg, steps
 from limen.models.base.model import Classifier
 
 

@@ -45,7 +45,7 @@ class Spelled:
 class Drawn(Model):
     """A model of two classes that answers 1 with a probability equal to the sample's mean."""
 
-    kind, classes, random = "picture", ["a", "b"], True
+    kind, output, classes, random = "picture", "class", ["a", "b"], True
 
     def forward(self, x, lengths=None, generators=None):
         u = torch.stack([torch.rand((), generator=g) for g in generators])
@@ -116,7 +116,7 @@ def test_the_model_counts_the_votes_of_its_draws():
 
 def test_a_recogniser_returns_the_texts_of_its_draws():
     class Speller(Model):
-        kind, classes, random, calls = "clip", None, True, 0
+        kind, output, random, calls = "clip", "transcript", True, 0
 
         def forward(self, x, lengths=None, generators=None):
             self.calls += 1

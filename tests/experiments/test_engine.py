@@ -249,3 +249,36 @@ def test_constrained_accuracy_gives_a_curve_that_starts_clean_and_falls(tmp_path
         assert curve["accuracy"][-1] < 0.2
         assert curve["n"] == 24
         assert curve["fooling_rate"][0] == 0
+
+
+OPENED = """
+import os
+from pathlib import Path
+from torch import nn
+
+def net():
+    Path("opened-by.txt").open("a").write(f"{os.getpid()}\\n")
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+"""
+
+
+def test_with_workers_the_driver_opens_no_model(tmp_path, monkeypatch):
+    (tmp_path / "counted_nets.py").write_text(OPENED)
+    monkeypatch.chdir(tmp_path)
+    model = {"name": "torch_module", "classes": 10, "factory": "counted_nets:net"}
+    net = {"model": model, "data": {"name": "digits", "limit": 4}}
+    content = {
+        "name": "t",
+        "audit": False,
+        "tasks": [{"nets": [net], "defenses": [None, {"name": "bit_depth"}]}],
+    }
+    run(Experiment.model_validate(content), tmp_path / "run", jobs=2)
+    opened = [int(line) for line in (tmp_path / "opened-by.txt").read_text().split()]
+    assert opened
+    assert os.getpid() not in opened
+    assert len(opened) == len(set(opened)), "a process opened the same model twice"
+
+
+def test_an_unknown_engine_is_an_error_that_lists_the_engines(tmp_path):
+    with pytest.raises(UserError, match=r'There is no engine "rey".*inline, processes'):
+        run(Experiment.model_validate(CONTENT), tmp_path / "run", engine="rey")

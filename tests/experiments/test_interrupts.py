@@ -169,7 +169,7 @@ def test_a_worker_that_the_system_ends_is_one_message_and_leaves_no_process(file
     os.kill(workers[0], signal.SIGKILL)
     code, said = ended(process)
     assert code == 2, said
-    assert said.startswith("limen: A worker was ended by the system, often for lack of memory.")
+    assert said.startswith("limen: A worker process was killed by the system, often because memory ran out.")
     assert "--resume" in said
     assert len(said.splitlines()) == 1, said
     assert not list((tmp_path / "r").glob("cells/*.part"))

@@ -144,7 +144,7 @@ def test_all_that_does_not_fit_is_listed_at_once(tmp_path):
     given = content(attacks=[*on({**MLP, "classes": 5}), *on({"name": "keyword_cnn"})])
     with pytest.raises(
         UserError,
-        match=r"Nothing was run, for 2 things .*\n- The surrogate mlp .*\n- The surrogate keyword_cnn",
+        match=r"Nothing was run, because of 2 problems:\n- The surrogate mlp .*\n- The surrogate keyword_cnn",
     ):
         run(Experiment.model_validate(given), tmp_path / "run")
 

@@ -105,7 +105,7 @@ def test_losses_of_several_encoders_add_up():
 
 
 def test_models_without_features_or_without_a_quantiser_are_refused():
-    with pytest.raises(UserError, match="shows its features"):
+    with pytest.raises(UserError, match="gives its features"):
         pose("feature", load_model({"name": "ctc_small", "weights": "random"}))
     with pytest.raises(UserError, match="head: pretraining"):
         pose("contrastive", CTC)

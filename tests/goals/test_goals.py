@@ -6,10 +6,11 @@ import torch
 import torch.nn.functional as F
 
 from limen.core import seeds
-from limen.core.components import load
+from limen.core.components import load, parse
 from limen.core.errors import UserError
 from limen.core.types import EnsembleOutputs
 from limen.goals.base.goal import Goal, GoalContext
+from limen.goals.base.options import make_goal
 
 LOGITS = torch.tensor([[2.0, 1.0, -1.0], [0.0, 3.0, 1.0], [5.0, 4.0, 4.5], [0.0, 0.5, 1.0]])
 Y = torch.tensor([0, 0, 2, 2])
@@ -123,8 +124,10 @@ def test_a_transcript_is_reached_when_every_letter_is_right():
 def test_goals_of_the_other_kind_of_model_are_refused_in_words():
     with pytest.raises(UserError, match="recogniser"):
         goal("transcript", text="hello")
-    with pytest.raises(UserError, match="classifier"):
-        goal("target_class", Heard(["a"]), ["a"], target=1)
+    with pytest.raises(UserError, match="is for models that give classes; this one gives transcripts"):
+        make_goal(
+            parse("goals", {"name": "target_class", "target": 1}), asked(Heard(["a"]), ["a"]), "transcript"
+        )
 
 
 def test_a_list_gives_each_sample_the_text_of_the_closest_length_or_one_of_its_own_draw():

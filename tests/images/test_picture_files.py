@@ -156,7 +156,7 @@ def test_a_file_that_is_no_picture_is_named_with_what_it_is(tmp_path):
 
 def test_a_picture_larger_than_memory_is_refused_by_its_header(tmp_path):
     for side, words in (
-        (9_000, r"its header promises 9,000 x 9,000 pixels; at most 50,000,000 are read"),
+        (9_000, r"its header declares 9,000 x 9,000 pixels; at most 50,000,000 are read"),
         (30_000, "900000000 pixels"),
     ):
         Image.new("1", (side, side)).save(tmp_path / "bomb.png")

@@ -9,7 +9,8 @@ from limen.listening import design
 from limen.listening.analysis.export import rows
 from limen.listening.design import StoredAnswer
 from limen.listening.server.answers import checked
-from limen.listening.server.store import Record, Store
+from limen.listening.server.store import Store
+from limen.listening.server.tables import Record
 from limen.listening.study import Study
 from limen.trials.base.screen import Screen
 
@@ -47,14 +48,14 @@ def fill(
         )
         planned = design.screens(plan, person.group_, person.number)
         past: list[StoredAnswer] = []
-        while (coming := design.following(plan, planned, past, person.seed)) is not None:
+        while (coming := design.next_screen(plan, planned, past, person.seed)) is not None:
             position, screen = coming
             said = respond(k, screen)
             if said is None:
                 break
             answer = checked(screen, said)
             past.append(StoredAnswer(position, {} if screen.personal else answer, screen.facts))
-            last = design.following(plan, planned, past, person.seed) is None
+            last = design.next_screen(plan, planned, past, person.seed) is None
             store.append(
                 Record(
                     person.id,

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator
 from studies import tone, write
 
 from limen.listening.server.app import app
-from limen.listening.server.guard import Limits
+from limen.listening.server.limits import Limits
 from limen.listening.server.sessions import Sessions
 
 DESK: dict[str, Any] = {"viewport": {"width": 1100, "height": 900}}

@@ -1,7 +1,6 @@
 """A study behind `serve` in a process of its own, as an operator runs it, and visitors who come from
 addresses of their own."""
 
-import http.client
 import json
 import os
 import signal
@@ -13,13 +12,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import studies
 
 from limen.listening.stimuli import digest
 
 SERVER = """
 import json, sys
-from limen.listening.server.guard import Limits
+from limen.listening.server.limits import Limits
 from limen.listening.server.app import serve
 more = json.loads(sys.argv[3])
 serve(sys.argv[1], port=int(sys.argv[2]), limits=Limits(**more.pop("limits", {})), token="sesame", **more)
@@ -57,7 +57,7 @@ class Server:
             if words in (said := "".join(self._said)):
                 return said
             time.sleep(0.1)
-        raise AssertionError(f"the operator was not told {words!r}, but: {said}")
+        raise AssertionError(f"the operator did not see {words!r}, only: {said}")
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -84,22 +84,15 @@ class Visitor:
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes]:
         """Status and body of the reply; cookies are kept."""
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self.port, timeout=60, source_address=(self.address, 0)
-        )
+        transport = httpx2.HTTPTransport(local_address=self.address, verify=False)
+        url = f"http://127.0.0.1:{self.port}"
         sent = {"X-Limen": "1", "Content-Type": "application/json", **headers}
-        if self.cookies:
-            sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body), sent)
-            reply = connection.getresponse()
-            content = reply.read()
-            for said in reply.headers.get_all("Set-Cookie") or []:
-                name, _, value = said.partition(";")[0].partition("=")
-                self.cookies[name] = value
-            return reply.status, content
-        finally:
-            connection.close()
+        with httpx2.Client(
+            base_url=url, transport=transport, headers=sent, cookies=self.cookies, timeout=60
+        ) as client:
+            reply = client.request(method, path, content=None if body is None else json.dumps(body))
+            self.cookies.update(reply.cookies.items())
+            return reply.status_code, reply.content
 
     def begin(self, **parameters: str) -> tuple[int, dict[str, Any]]:
         status, body = self.ask("POST", "/api/begin", {"parameters": parameters})

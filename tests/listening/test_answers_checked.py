@@ -34,14 +34,14 @@ def test_an_answer_to_every_question_passes_unchanged():
     ("answer", "message"),
     [
         ({"answer": "A"}, "sure: an answer is needed"),
-        ({"answer": "C", "sure": "low"}, "answer: expected one of A, B, but 'C' came"),
+        ({"answer": "C", "sure": "low"}, "answer: expected one of A, B, got 'C'"),
         ({"answer": ["A"], "sure": "low"}, "expected one of A, B"),
         ({"answer": None, "sure": "low"}, "answer: an answer is needed"),
         ({"answer": "other:A", "sure": "low"}, "expected one of A, B"),
-        ({"answer": "A", "sure": "low", "truth": "A"}, "no question called 'truth'"),
-        (["A"], "a list came"),
-        (None, "nothing came"),
-        ("A", "text came"),
+        ({"answer": "A", "sure": "low", "truth": "A"}, "no question 'truth'"),
+        (["A"], "got a list"),
+        (None, "got nothing"),
+        ("A", "got text"),
     ],
 )
 def test_a_wrong_answer_is_refused_with_a_sentence(answer, message):

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from limen.cli.app import app
 from limen.core.errors import UserError
-from limen.listening.server.backup import _put, backup
+from limen.listening.server.backup import _publish, backup
 from limen.listening.server.store import Store
 
 STEPS = ["consent", {"name": "abx", "trials": 8}]
@@ -88,9 +88,9 @@ def test_a_backup_overwrites_nothing_and_says_so(tmp_path: Path) -> None:
     study = studies.write(tmp_path / "s")
     Store(tmp_path / "s" / "small.db").close()
     (tmp_path / "precious").write_text("mine")
-    with pytest.raises(UserError, match="never overwrites"):
+    with pytest.raises(UserError, match="overwrites nothing"):
         backup(study.parent / "small.db", tmp_path / "precious")
-    with pytest.raises(UserError, match="never overwrites"):
+    with pytest.raises(UserError, match="overwrites nothing"):
         backup(study.parent / "small.db", study.parent / "small.db")
     assert (tmp_path / "precious").read_text() == "mine"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["precious", "s"]
@@ -118,7 +118,9 @@ def test_of_backups_to_one_name_at_once_one_is_written_and_the_others_say_so(tmp
     with ThreadPoolExecutor(8) as pool:
         said = list(pool.map(copy, range(8)))
     assert said.count("written") == 1
-    assert all("never overwrites" in words or "File exists" in words for words in said if words != "written")
+    assert all(
+        "overwrites nothing" in words or "File exists" in words for words in said if words != "written"
+    )
     assert sqlite3.connect(tmp_path / "copy.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["copy.db", "small.db"]
 
@@ -135,16 +137,16 @@ def test_a_file_system_without_links_gets_a_backup_too_and_it_overwrites_nothing
     Store(tmp_path / "copy.db").close()
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):
-        _put(tmp_path / "small.db", tmp_path / "copy.db")
+        _publish(tmp_path / "small.db", tmp_path / "copy.db")
 
 
 def test_what_cannot_be_backed_up_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no such database"):
+    with pytest.raises(UserError, match="no such file"):
         backup(tmp_path / "none.db", tmp_path / "copy.db")
     (tmp_path / "notes.db").write_text("no database at all" * 500)
-    with pytest.raises(UserError, match=r"could not be written: file is not a database\. Nothing was left"):
+    with pytest.raises(UserError, match=r"could not be written: file is not a database\. No file was left"):
         backup(tmp_path / "notes.db", tmp_path / "copy.db")
-    with pytest.raises(UserError, match="no folder"):
+    with pytest.raises(UserError, match="does not exist"):
         backup(tmp_path / "notes.db", tmp_path / "nowhere" / "copy.db")
     assert [p.name for p in tmp_path.iterdir()] == ["notes.db"]
 

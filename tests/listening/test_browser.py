@@ -227,7 +227,7 @@ def test_sounds_are_heard_to_the_end_and_questions_answered_before_it_goes_on(
     person.press_on()
     expect(hint).to_have_text(
         re.compile(
-            "^Before you go on: play A, B and X to the end; answer “X is the same clip.*”; answer “How sure "
+            "^Before you continue: play A, B and X to the end; answer “X is the same clip.*”; answer “How sure "
             "are you.*”.$"
         )
     )
@@ -237,11 +237,11 @@ def test_sounds_are_heard_to_the_end_and_questions_answered_before_it_goes_on(
     person.button("B").click()  # A breaks off: it was not heard to its end
     expect(person.tile("A").locator(".state")).to_have_text("Heard in part")
     expect(person.tile("B").locator(".state")).to_have_text("Heard")
-    expect(hint).to_have_text(re.compile("^Before you go on: play A and X to the end;"))
+    expect(hint).to_have_text(re.compile("^Before you continue: play A and X to the end;"))
     person.hear("A", "X")
     person.page.get_by_role("radio", name="B").check()
     person.press_on()
-    expect(hint).to_have_text("Before you go on: answer “How sure are you?”.")
+    expect(hint).to_have_text("Before you continue: answer “How sure are you?”.")
     assert server.answers() == []
     person.page.get_by_role("radio", name="high").check()
     expect(hint).to_have_text("")
@@ -299,7 +299,7 @@ def test_sliders_must_be_touched_and_the_reference_is_not_rated(
     sliders.nth(2).focus()
     person.page.keyboard.press("Space")  # where it stands
     person.press_on()
-    expect(person.page.locator("#hint")).to_have_text("Before you go on: rate D.")
+    expect(person.page.locator("#hint")).to_have_text("Before you continue: rate D.")
     expect(sliders.nth(3)).to_be_focused()
     sliders.nth(3).click(position={"x": 14, "y": 22})
     assert sliders.nth(0).get_attribute("aria-valuetext") == "100, excellent"
@@ -334,7 +334,7 @@ def test_other_needs_words_and_text_of_a_study_is_only_text(
     person.page.get_by_role("radio").last.check()
     person.press_on()
     expect(person.page.locator("#hint")).to_have_text(
-        f"Before you go on: write what you mean by “{NASTY[:60]}”."
+        f"Before you continue: write what you mean by “{NASTY[:60]}”."
     )
     person.page.locator(".typed").fill(f"  {NASTY} ")
     person.press_on()

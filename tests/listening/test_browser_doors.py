@@ -1,13 +1,13 @@
 """The pages before and beside the study, in a real browser: a preview, the personal address, the
 administrator's login, two studies."""
 
-import http.client
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+import httpx2
 import pytest
 import studies
 from browsing import PATIENCE_MS, Person, Served
@@ -74,17 +74,15 @@ def test_the_personal_address_asks_before_it_takes_the_place_of_another_listener
     address = mine.page.locator("#resume").input_value()
     theirs = Person(browser, server.url).begin()
     theirs.page.goto(address)
-    assert (
-        "Another listener's session is going on in this browser." in theirs.page.locator("main").inner_text()
-    )
-    theirs.page.get_by_role("link", name="Back to the session that is going on").click()
+    assert "Another listener is taking part in this browser." in theirs.page.locator("main").inner_text()
+    theirs.page.get_by_role("link", name="Return to the other listener's session").click()
     theirs.page.locator("form").wait_for()
     assert theirs.kind == "consent"
     theirs.page.goto(address)
-    theirs.page.get_by_role("button", name="Go on instead of the other listener").click()
+    theirs.page.get_by_role("button", name="Continue instead of the other listener").click()
     theirs.page.locator("form[data-kind=naturalness]").wait_for()
     fresh = Person(browser, address, "")
-    fresh.page.get_by_role("button", name="Go on in this browser").click()
+    fresh.page.get_by_role("button", name="Continue in this browser").click()
     fresh.page.locator("form[data-kind=naturalness]").wait_for()
     assert fresh.page.url == f"{server.url}/"
 
@@ -111,18 +109,17 @@ class Prefixes(BaseHTTPRequestHandler):
     def forward(self) -> None:
         _, name, path = self.path.split("/", 2)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        onward = http.client.HTTPConnection("127.0.0.1", self.servers[name].port, timeout=60)
-        onward.request(self.command, f"/{path}", body, dict(self.headers.items()))
-        reply = onward.getresponse()
-        content = reply.read()
-        self.send_response(reply.status)
-        for header, value in reply.getheaders():
+        url = f"http://127.0.0.1:{self.servers[name].port}/{path}"
+        reply = httpx2.request(
+            self.command, url, content=body, headers=dict(self.headers.items()), timeout=60
+        )
+        self.send_response(reply.status_code)
+        for header, value in reply.headers.multi_items():
             if header.lower() not in ("date", "content-length", "connection"):
                 self.send_header(header, value)
-        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Length", str(len(reply.content)))
         self.end_headers()
-        self.wfile.write(content)
-        onward.close()
+        self.wfile.write(reply.content)
 
     do_GET = do_POST = forward
 
@@ -154,7 +151,7 @@ def test_two_studies_under_paths_of_one_host_go_on_side_by_side(
             person.answer()
             person.page.locator("#code").wait_for()
         phone = Person(browser, address, "")
-        phone.page.get_by_role("button", name="Go on in this browser").click()
+        phone.page.get_by_role("button", name="Continue in this browser").click()
         phone.page.locator("#code").wait_for()
         admin = browser.new_page()
         admin.goto(f"{url}/one/admin")

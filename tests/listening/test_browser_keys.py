@@ -36,14 +36,14 @@ def test_keys_alone_take_an_abx_trial_from_the_first_page_to_the_code(
         expect(page.locator("#count")).to_have_text(f"{n + 2} of 4")
         ready(person, 3)
         assert (
-            "Keys: A, B, X play and switch; L repeats; 1, 2, … choose; Enter goes on."
+            "Keys: A, B, X play and switch; L repeats; 1, 2, … choose; Enter continues."
             in page.locator(".keys").inner_text()
         )
         for key in "abx":
             press(key)
             expect(person.tile(key.upper()).locator(".state")).to_have_text("Heard")
         press("Enter")  # nothing is answered yet
-        expect(page.locator("#hint")).to_contain_text("Before you go on: answer “X is")
+        expect(page.locator("#hint")).to_contain_text("Before you continue: answer “X is")
         press("2")
         press("3")
         assert page.get_by_role("radio", name="B", exact=True).is_checked()
@@ -137,7 +137,7 @@ def test_mushra_has_a_key_for_the_reference_and_each_letter_takes_to_its_slider(
     page, press = person.page, person.page.keyboard.press
     ready(person, 5)
     assert (
-        "Keys: A, B, C, D play and switch; R or 0 plays Reference; L repeats; Enter goes on."
+        "Keys: A, B, C, D play and switch; R or 0 plays Reference; L repeats; Enter continues."
         in page.locator(".keys").inner_text()
     )
     keys = [b.get_attribute("aria-keyshortcuts") for b in page.locator(".sound").all()]
@@ -185,7 +185,7 @@ def test_keys_can_be_switched_off_and_stay_off(browser: Browser, serve: Callable
     person = Person(browser, server.url).begin()
     page = person.page
     ready(person, 2)
-    page.get_by_role("button", name="Switch keys off").click()
+    page.get_by_role("button", name="Turn shortcuts off").click()
     for key in "a1l":
         page.keyboard.press(key)
     assert page.locator(".tile.on").count() == page.locator("input:checked").count() == 0
@@ -193,8 +193,8 @@ def test_keys_can_be_switched_off_and_stay_off(browser: Browser, serve: Callable
     ready(person, 2)
     page.keyboard.press("a")
     assert page.locator(".tile.on").count() == 0
-    expect(page.locator(".keys")).to_contain_text("Keys are off, but for Enter.")
-    page.get_by_role("button", name="Switch keys on").click()
+    expect(page.locator(".keys")).to_contain_text("Keyboard shortcuts are off, except Enter.")
+    page.get_by_role("button", name="Turn shortcuts on").click()
     page.keyboard.press("a")
     expect(person.tile("A").locator(".state")).to_have_text("Heard")
 

@@ -56,9 +56,9 @@ def ask(page: Page, script: str, *files: bytes) -> Any:
 
 
 RENDER = """
-  const buffers = bytes.map((b) => wav.buffer(wav.parse(b.buffer)));
+  const buffers = bytes.map((b) => wav.toBuffer(wav.parse(b.buffer)));
   const audio = new OfflineAudioContext(1, LENGTH, buffers[0].sampleRate);
-  const voices = new player.Voices(audio, buffers, {begin_s: BEGIN, heard: 0, passes: PASSES});
+  const voices = new player.Voices(audio, buffers, {begin_s: BEGIN, audible: 0, passes: PASSES});
   AFTER
   return [...(await audio.startRendering()).getChannelData(0)].map((v) => v * 32768);
 """
@@ -107,7 +107,7 @@ def test_switching_goes_on_at_the_same_sample_of_the_other_sound(page: Page) -> 
     a, b, c = noise(1), noise(2), noise(3)
     at, back = 1600, 2400
     y = rendered(
-        page, a, b, c, after=f"voices.hear(1, {at} / {RATE_HZ}); voices.hear(2, {back} / {RATE_HZ});"
+        page, a, b, c, after=f"voices.switchTo(1, {at} / {RATE_HZ}); voices.switchTo(2, {back} / {RATE_HZ});"
     )
     assert np.array_equal(y[RAMP:at], a[RAMP:at])
     assert np.array_equal(y[at + RAMP : back], b[at + RAMP : back])
@@ -120,7 +120,9 @@ def test_switching_goes_on_at_the_same_sample_of_the_other_sound(page: Page) -> 
 
 def test_switching_between_equal_sounds_cannot_be_heard_and_stopping_makes_no_click(page: Page) -> None:
     x = np.full(4000, 20_000, np.int16)
-    hurried = "for (const [i, t] of [[1, 0.1], [0, 0.101], [1, 0.102]]) voices.hear(i, t); voices.stop(0.2);"
+    hurried = (
+        "for (const [i, t] of [[1, 0.1], [0, 0.101], [1, 0.102]]) voices.switchTo(i, t); voices.stop(0.2);"
+    )
     y = rendered(page, x, x, after=hurried)
     assert y[RAMP:3200] == pytest.approx(
         20_000, abs=1
@@ -143,7 +145,7 @@ def test_a_loop_is_begun_and_ended_while_the_sound_goes_on_where_it_is(
     page: Page, first: str, then: str, ends: int
 ) -> None:
     x = noise(8, 2000)
-    y = rendered(page, x, length=8000, passes=first, after=f"voices.until({then});")
+    y = rendered(page, x, length=8000, passes=first, after=f"voices.endAfter({then});")
     endless = then == "Infinity"
     assert np.array_equal(
         y[RAMP : ends if endless else ends - RAMP], np.tile(x, 4)[RAMP : ends if endless else ends - RAMP]
@@ -181,15 +183,15 @@ def test_two_channels_and_odd_chunks_are_read(page: Page) -> None:
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        (b"", "This is not a WAV file."),
-        (b"ID3" + bytes(100), "This is not a WAV file."),
+        (b"", "Not a WAV file."),
+        (b"ID3" + bytes(100), "Not a WAV file."),
         (wav(np.zeros(10)), None),
-        (wav(np.zeros(10), "PCM_24"), "24 bits of 1 channels in format 1, not 16-bit PCM"),
-        (wav(np.zeros(10), "FLOAT"), "not 16-bit PCM"),
-        (wav(np.zeros((10, 3))), "of 3 channels"),
+        (wav(np.zeros(10), "PCM_24"), "Expected 16-bit PCM, got 24 bits, 1 channels, format 1"),
+        (wav(np.zeros(10), "FLOAT"), "Expected 16-bit PCM"),
+        (wav(np.zeros((10, 3))), "3 channels"),
         (wav(np.zeros(10))[:50], "ends too early"),
-        (wav(np.zeros(0)), "holds no sound"),
-        (wav(np.zeros(10))[:30], "holds no sound"),
+        (wav(np.zeros(0)), "contains no samples"),
+        (wav(np.zeros(10))[:30], "contains no samples"),
     ],
 )
 def test_other_files_are_refused_in_words(page: Page, file: bytes, words: str | None) -> None:

@@ -109,9 +109,9 @@ def test_plays_belong_to_all_sounds_together_and_switching_uses_none(
 ) -> None:
     server = serve({"name": "abx", "trials": 1, "plays": 1}, seconds=1.5)
     person = Person(browser, server.url).begin()
-    expect(left(person)).to_have_text("3 of 3 plays left. Switching while it plays uses none.")
+    expect(left(person)).to_have_text("3 of 3 plays left. Switching during a play is free.")
     person.button("A").click()
-    expect(left(person)).to_have_text("2 of 3 plays left. Switching while it plays uses none.")
+    expect(left(person)).to_have_text("2 of 3 plays left. Switching during a play is free.")
     until(person.page, f"{PLACE} > 0.1")
     assert (
         person.button("A").get_attribute("aria-disabled") == "true"
@@ -119,12 +119,12 @@ def test_plays_belong_to_all_sounds_together_and_switching_uses_none(
     person.button("X").click()
     expect(person.button("A")).to_have_attribute("aria-label", "Switch to A")
     stopped(person)
-    expect(left(person)).to_have_text("2 of 3 plays left. Switching while it plays uses none.")
+    expect(left(person)).to_have_text("2 of 3 plays left. Switching during a play is free.")
     for label in "AX":
         expect(person.tile(label).locator(".state")).to_have_text("Heard in part")
     person.page.reload()
     person.hear("A", "X")
-    expect(left(person)).to_have_text("0 of 3 plays left. Switching while it plays uses none.")
+    expect(left(person)).to_have_text("0 of 3 plays left. Switching during a play is free.")
     assert person.button("A").get_attribute("aria-disabled") == "true"
     # what was never heard whole can still be heard, but is no way to hear more of the others
     person.button("B").click()
@@ -168,7 +168,9 @@ def test_with_a_limit_every_time_round_is_a_play_and_the_loop_ends_with_the_last
     person = Person(browser, server.url).begin()
     until(person.page, "document.querySelector('.sound').ariaDisabled === 'false'")
     person.page.keyboard.press("l")
-    expect(person.page.get_by_role("checkbox", name="Repeat (each time round is a play)")).to_be_checked()
+    expect(
+        person.page.get_by_role("checkbox", name="Repeat (each repetition counts as a play)")
+    ).to_be_checked()
     person.page.keyboard.press("c")
     left = person.tile("Clip").locator(".left")
     expect(left).to_have_text("1 of 2 plays left")
@@ -195,10 +197,8 @@ def test_the_loop_is_switched_on_and_off_while_the_sound_goes_on_where_it_is(
     until(page, f"{PLACE} > 0.4")
     page.keyboard.press("l")
     assert page.evaluate(PLACE) > 0.4  # it went on
-    expect(left(person)).to_have_text("4 of 6 plays left. Switching while it plays uses none.")
-    expect(left(person)).to_have_text(
-        "3 of 6 plays left. Switching while it plays uses none."
-    )  # round the end
+    expect(left(person)).to_have_text("4 of 6 plays left. Switching during a play is free.")
+    expect(left(person)).to_have_text("3 of 6 plays left. Switching during a play is free.")  # round the end
     page.keyboard.press("b")
     page.keyboard.press("l")
     assert 0 < page.evaluate(PLACE) < 0.9

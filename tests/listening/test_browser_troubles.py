@@ -10,7 +10,7 @@ from browsing import PATIENCE_MS, Person, Served
 from playwright.sync_api import Browser, Dialog, Route, expect
 from studies import write
 
-from limen.listening.server.guard import Limits
+from limen.listening.server.limits import Limits
 
 PLAIN: list[Any] = [{"name": "instructions", "title": f"Part {k}", "text": "Words."} for k in (1, 2, 3)]
 ASKED: list[Any] = [{"name": "preference", "trials": 2}]
@@ -138,7 +138,7 @@ def test_the_back_button_stays_in_the_study(browser: Browser, serve: Callable[..
     for _ in range(3):
         person.page.go_back()
         expect(person.page.get_by_role("status").last).to_have_text(
-            "Answers that were given cannot be changed. This is where the study is."
+            "Stored answers cannot be changed. This is the current screen."
         )
         expect(person.page.get_by_role("heading", level=1)).to_have_text("Part 2")
     person.page.reload()
@@ -163,7 +163,7 @@ def test_two_tabs_move_together_and_never_answer_twice(
     first.answer()
     expect(second.page.locator("#count")).to_have_text("2 of 4")
     expect(second.page.get_by_role("status").last).to_have_text(
-        "The study went on in another window. This is where it is now."
+        "The study continued in another window. This is the current screen."
     )
     second.answer()
     expect(first.page.locator("#count")).to_have_text("3 of 4")
@@ -188,9 +188,9 @@ def test_an_answer_given_on_another_device_stands(browser: Browser, serve: Calla
     server = serve(ASKED)
     desk = Person(browser, server.url).begin()
     desk.page.locator("summary").click()
-    address = desk.page.get_by_role("textbox", name="Address to go on with").input_value()
+    address = desk.page.get_by_role("textbox", name="Your personal address").input_value()
     phone = Person(browser, address, path="")
-    phone.page.get_by_role("button", name="Go on in this browser").click()
+    phone.page.get_by_role("button", name="Continue in this browser").click()
     expect(phone.page.locator("#count")).to_have_text("1 of 2")
     for person, choice in ((phone, "B"), (desk, "A")):
         person.hear()
@@ -198,7 +198,7 @@ def test_an_answer_given_on_another_device_stands(browser: Browser, serve: Calla
     phone.go_on()
     desk.go_on()
     expect(desk.page.get_by_role("status").last).to_have_text(
-        "This question had been answered before; the first answer counts."
+        "This question was already answered; the first answer counts."
     )
     assert [row["answer"]["answer"] for row in server.answers()] == ["B"]
 
@@ -212,7 +212,7 @@ def test_a_listener_who_is_no_longer_known_begins_again_and_loses_nothing(
     person.context.clear_cookies()
     person.press_on()
     expect(person.page.get_by_role("heading", name="Welcome back")).to_be_focused()
-    expect(person.page.locator("main")).to_contain_text("The answer you gave last is kept on this device")
+    expect(person.page.locator("main")).to_contain_text("Your last answer is kept on this device")
     person.begin()
     expect(person.page.get_by_role("heading", level=1)).to_have_text("Part 3")
     assert [row["position"] for row in server.answers()] == [0, 1]
@@ -239,7 +239,7 @@ def test_a_busy_server_is_waited_for_as_long_as_it_asks(
     person.page.route("**/api/answer", lambda route: route.fulfill(**busy), times=1)
     person.press_on()
     expect(person.page.get_by_role("status").last).to_contain_text(
-        "Many people are here at once. Your answer is kept"
+        "Many people are taking part right now. Your answer is kept"
     )
     expect(person.page.get_by_role("button", name="Try now")).to_be_hidden()
     expect(person.page.get_by_role("heading", level=1)).to_have_text("Part 2", timeout=PATIENCE_MS)

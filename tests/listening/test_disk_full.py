@@ -118,10 +118,10 @@ def test_answers_wait_while_the_disk_is_full_and_the_operator_is_told_everywhere
         assert "small.db" in log
         assert log.count("NOT BEING STORED") == 1  # once a minute, not once an answer
         progress = json.loads(visitor.ask("GET", "/api/admin/progress", **ADMIN)[1])
-        assert "ANSWERS ARE NOT BEING STORED" in progress["trouble"]
+        assert "ANSWERS ARE NOT BEING STORED" in progress["storage_problem"]
         assert progress["answers"] == 2
         page = visitor.ask("GET", "/admin", **ADMIN)[1].decode()
-        assert "role='alert'><strong>ANSWERS ARE NOT BEING STORED" in page
+        assert 'role="alert"><strong>ANSWERS ARE NOT BEING STORED' in page
         if isinstance(small, FullDisk):  # a limit of the server's process is none of the monitor's
             said = monitor(study)
             assert "ANSWERS ARE NOT BEING STORED" in said
@@ -131,11 +131,11 @@ def test_answers_wait_while_the_disk_is_full_and_the_operator_is_told_everywhere
         small.free(server)
         status, reply = visitor.answer(state, "a2")
         assert (status, reply["again"]) == (200, False)
-        assert "tries had failed since" in server.log("Answers are stored again")
+        assert "attempts had failed since" in server.log("Answers are stored again")
         assert visitor.take(reply["state"])["done"]
         assert (
             "NOT BEING STORED"
-            not in json.loads(visitor.ask("GET", "/api/admin/progress", **ADMIN)[1])["trouble"]
+            not in json.loads(visitor.ask("GET", "/api/admin/progress", **ADMIN)[1])["storage_problem"]
         )
     database = sqlite3.connect(small.folder / "s" / "small.db")
     attempts = Counter(attempt for (attempt,) in database.execute("SELECT attempt FROM answers ORDER BY id"))
@@ -185,4 +185,4 @@ def test_a_database_that_is_damaged_is_named_in_one_sentence(tmp_path: Path) -> 
     database.write_bytes(content)
     done = listen("export", study, tmp_path / "a.csv", "--simulated")
     one_sentence(done)
-    assert "simulated.db says: database disk image is malformed" in done.stderr
+    assert "simulated.db reports: database disk image is malformed" in done.stderr

@@ -9,7 +9,7 @@ import simulated_answers as simulated
 
 from limen.core.errors import UserError
 from limen.listening.server.interim import interim
-from limen.listening.statistics import bets
+from limen.listening.statistics.betting import bets
 from limen.listening.statistics.hearers import hearers_at_all_times
 
 ASKED = [

@@ -17,7 +17,7 @@ from limen.listening.simulation.simulate import simulate
 
 SERVER = """
 import sys
-from limen.listening.server.guard import Limits
+from limen.listening.server.limits import Limits
 from limen.listening.server.app import serve
 serve(sys.argv[1], port=int(sys.argv[2]), limits=Limits(address_per_s=1e6, address_burst=10**6, begin_per_s=1e6, begin_burst=10**6))
 """
@@ -66,15 +66,15 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_is_killed_again
     finished = store.progress()["finished"]
     store.close()
     assert len(people) == 40
-    assert sum(p.visit.retries for p in people) > 0
+    assert sum(p.participation.retries for p in people) > 0
     assert finished == 40
-    assert all(p.visit.code for p in people)
-    told = Counter((a["attempt"], a["position"]) for p in people for a in p.visit.acknowledged)
+    assert all(p.participation.code for p in people)
+    told = Counter((a["attempt"], a["position"]) for p in people for a in p.participation.acknowledged)
     stored = Counter((r["attempt"], r["position"]) for r in rows)
     assert stored == told
     assert set(stored.values()) == {1}
     assert set(Counter((r["listener"], r["position"]) for r in rows).values()) == {1}
-    answers = {a["attempt"]: a["answer"] for p in people for a in p.visit.acknowledged}
+    answers = {a["attempt"]: a["answer"] for p in people for a in p.participation.acknowledged}
     assert all(
         r["answer"] == answers[r["attempt"]] for r in rows if r["kind"] not in ("demographics", "comments")
     )

@@ -10,10 +10,10 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 import answering
+import httpx2
 import pytest
 from studies import JND, write
 from typer.testing import CliRunner
@@ -57,7 +57,7 @@ def jnd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_a_finished_study_becomes_a_results_page_with_its_numbers_beside_it(jnd):
     folder, database = jnd
     said = listen("analyze", folder, "--database", database)
-    assert "6 simulated listeners answered" in said
+    assert "6 simulated listeners took part" in said
     assert "noise" in (folder / "results_simulated.html").read_text()
     assert json.loads((folder / "results_simulated.json").read_text())["finished"] == 6
 
@@ -69,7 +69,7 @@ def test_simulated_answers_are_analysed_straight_after_simulate(tmp_path):
     assert "--simulated" in refused("monitor", folder)
     assert "--simulated" in refused("export", folder, tmp_path / "people.csv")
     assert not (tmp_path / "people.csv").exists()
-    assert "SIMULATED ANSWERS: 4 listeners were made up" in listen("analyze", folder, "--simulated")
+    assert "SIMULATED ANSWERS: 4 listeners are simulated" in listen("analyze", folder, "--simulated")
     assert "SIMULATED ANSWERS" in listen("monitor", folder, "--simulated")
     listen("export", folder, tmp_path / "answers.csv", "--simulated")
     with (tmp_path / "answers.csv").open() as file:
@@ -193,17 +193,17 @@ def test_serve_answers_on_its_port_until_it_is_told_to_stop(tmp_path):
     try:
         for _ in range(600):
             try:
-                page = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).read().decode()
+                page = httpx2.get(f"http://127.0.0.1:{port}/").text
                 break
-            except OSError:
+            except httpx2.TransportError:
                 assert server.poll() is None, "the server ended by itself"
                 time.sleep(0.1)
         assert "<html" in page
-        asked = urllib.request.Request(
+        progress = httpx2.get(
             f"http://127.0.0.1:{port}/api/admin/progress",
             headers={"Authorization": "Bearer open sesame, open"},
         )
-        assert json.load(urllib.request.urlopen(asked, timeout=5))["finished"] == 0
+        assert progress.json()["finished"] == 0
     finally:
         server.send_signal(signal.SIGINT)
         said = server.communicate(timeout=30)[0]

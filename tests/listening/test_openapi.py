@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from limen.listening.server.app import app
-from limen.listening.server.guard import Limits
+from limen.listening.server.limits import Limits
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = {

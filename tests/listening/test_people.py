@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from limen.cli.app import app
 from limen.listening.analysis.columns import PEOPLE, people_columns
 from limen.listening.analysis.people import people
-from limen.listening.server.keys import Keys
+from limen.listening.server.identifiers import Identifiers
 from limen.listening.server.store import Store
 from limen.listening.study import Study, read_study
 from limen.trials.base.screen import Screen
@@ -119,7 +119,11 @@ def test_listeners_own_codes_are_those_that_they_were_shown(taken: tuple[Path, S
     _, plan, store = taken
     own = plan.model_copy(update={"recruitment": plan.recruitment.model_copy(update={"codes": "listener"})})
     codes = [row["code"] for row in people(store, own)]
-    assert codes == [Keys(store.secret, own).code(1), Keys(store.secret, own).code(2), None]
+    assert codes == [
+        Identifiers(store.secret, own).completion_code(1),
+        Identifiers(store.secret, own).completion_code(2),
+        None,
+    ]
     assert len(set(codes)) == 3
 
 
@@ -145,14 +149,18 @@ def test_a_people_file_in_json_holds_numbers_as_numbers(
 def test_a_study_has_one_code_of_its_own_or_that_of_its_file(tmp_path: Path) -> None:
     one, two = (Store(tmp_path / f"{k}.db") for k in range(2))
     plan = read_study(studies.write(tmp_path / "s"))
-    codes = [Keys(store.secret, plan).code(listener) for store in (one, two) for listener in (1, 2)]
+    codes = [
+        Identifiers(store.secret, plan).completion_code(listener)
+        for store in (one, two)
+        for listener in (1, 2)
+    ]
     assert codes[0] == codes[1] != codes[2] == codes[3]
     again = Store(tmp_path / "0.db")
-    assert Keys(again.secret, plan).code(7) == codes[0]
+    assert Identifiers(again.secret, plan).completion_code(7) == codes[0]
     for store in (one, two, again):
         store.close()
     path = studies.write(tmp_path / "t", recruitment={"code": "C1ABCDEF"})
-    assert Keys(b"secret", read_study(path)).code(3) == "C1ABCDEF"
+    assert Identifiers(b"secret", read_study(path)).completion_code(3) == "C1ABCDEF"
     study = yaml.safe_load(path.read_text()) | {"recruitment": {"code": "C1ABCDEF", "codes": "listener"}}
-    with pytest.raises(ValueError, match="leave out one of the two"):
+    with pytest.raises(ValueError, match="give only one of the two"):
         Study.model_validate(study)

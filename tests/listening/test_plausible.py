@@ -2,7 +2,6 @@
 it takes its time."""
 
 import asyncio
-import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import answering
+import httpx2
 import numpy as np
 import pytest
 import studies
@@ -19,9 +19,8 @@ from limen.listening.analysis.analyse import analyse
 from limen.listening.analysis.exclusions import by_listener, exclusions
 from limen.listening.analysis.export import rows
 from limen.listening.server.app import app
-from limen.listening.server.guard import Limits
+from limen.listening.server.limits import Limits
 from limen.listening.server.store import Store
-from limen.listening.simulation.load_client import Client
 from limen.listening.statistics.plausibility import at_least, implausible
 from limen.listening.stimuli import HEADER, digest
 from limen.listening.study import Study, read_study
@@ -48,11 +47,12 @@ def compared(wavs: dict[str, bytes]) -> dict[str, str]:
 async def take(url: str, who: str, program: bool, wait_s: float = 0.0) -> None:
     """From the first screen to the end, with nothing but what any browser gets; people answer at random after
     they have listened."""
-    client, chance = Client(url), random.Random(who)
-    state = json.loads((await client.ask("POST", "/api/begin", {"parameters": {"participant": who}}))[1])
+    client = httpx2.AsyncClient(base_url=url, headers={"X-Limen": "1"}, timeout=60)
+    chance = random.Random(who)
+    state = (await client.post("/api/begin", json={"parameters": {"participant": who}})).json()
     while not state["done"]:
         screen = state["screen"]
-        wavs = {s["label"]: (await client.ask("GET", s["url"], None))[1] for s in screen["sounds"]}
+        wavs = {s["label"]: (await client.get(s["url"])).content for s in screen["sounds"]}
         guess = {"answer": chance.choice("AB"), "confidence": "low"}
         answer = (compared(wavs) if program else guess) if wavs else studies.replies(screen)
         length_s = sum((len(wav) - HEADER) / 2 / studies.RATE_HZ for wav in wavs.values())
@@ -68,8 +68,8 @@ async def take(url: str, who: str, program: bool, wait_s: float = 0.0) -> None:
             "playback": playback,
             "response_ms": 9000.0,
         }
-        state = json.loads((await client.ask("POST", "/api/answer", body))[1])["state"]
-    client.close()
+        state = (await client.post("/api/answer", json=body)).json()["state"]
+    await client.aclose()
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def test_a_program_in_a_hurry_is_flagged_left_out_by_the_rule_and_named_on_the_p
         (program,) = [who for who, n in right(found).items() if n == TRIALS]
         report = exclusions(plan, found)
         assert [(e.listener, e.reason) for e in report.excluded] == [
-            (program, "right where others guess, in less time than the sounds last")
+            (program, "right although others guess, in less time than the sounds last")
         ]
         assert "12 of 12 right" in report.excluded[0].evidence
         assert "12 answers in less time than the sounds last" in report.excluded[0].evidence

@@ -11,8 +11,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, expect
 
 from limen.listening.server.app import app
-from limen.listening.server.guard import Limits
-from limen.listening.server.keys import hashed
+from limen.listening.server.limits import Limits
 
 MANY = Limits(begin_burst=1000)
 
@@ -91,10 +90,10 @@ def test_an_answer_that_was_on_its_way_while_another_window_declined_finds_nobod
     key = next(iter(one.cookies.values()))
     session = sessions.find(key)
     assert one.post("/api/decline").status_code == 200
-    sessions._keep(hashed(key), session)  # as the window that is slower still has it
+    sessions.cache.put(key, session)  # as the window that is slower still has it
     body = {"screen": state["screen"]["id"], "attempt": "a", "answer": {"consent": "agree"}}
     assert one.post(
-        "/api/answer", json=body, headers={"Cookie": f"{sessions.keys.cookie()}={key}"}
+        "/api/answer", json=body, headers={"Cookie": f"{sessions.identifiers.cookie_name()}={key}"}
     ).status_code in (401, 409)
     assert sessions.store.answers() == sessions.store.listeners() == []
 
@@ -120,7 +119,7 @@ def test_the_page_says_goodbye_and_a_reload_begins_anew(browser: Browser, tmp_pa
     page = person.page
     page.get_by_role("radio", name="I agree").check()
     page.get_by_role("button", name="I do not agree").click()
-    expect(page.get_by_role("heading", name="You do not take part")).to_be_focused()
+    expect(page.get_by_role("heading", name="You are not taking part")).to_be_focused()
     assert page.evaluate("Object.keys(localStorage)") == []
     assert (server.sessions.store.listeners(), server.sessions.store.progress()["declined"]) == ([], 1)
     page.reload()
@@ -148,7 +147,7 @@ def test_a_refusal_waits_for_the_connection(browser: Browser, tmp_path: Path) ->
     person.page.get_by_role("button", name="I do not agree").click()
     expect(person.page.get_by_role("status").last).to_contain_text("Connection lost.")
     person.context.set_offline(False)
-    expect(person.page.get_by_role("heading", name="You do not take part")).to_be_visible(timeout=60_000)
+    expect(person.page.get_by_role("heading", name="You are not taking part")).to_be_visible(timeout=60_000)
     assert server.sessions.store.progress()["declined"] == 1
     server.stop()
     assert Person.trouble == []

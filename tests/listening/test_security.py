@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from limen.core.errors import UserError
 from limen.listening.server.app import app
-from limen.listening.server.guard import Limits
+from limen.listening.server.limits import Limits
 
 HEADERS = {"X-Limen": "1"}
 
@@ -184,7 +184,7 @@ def test_the_operator_is_told_once_of_a_proxy_that_changes_the_host(site, caplog
         assert client.post("/api/begin", json={}).status_code == 403
     (said,) = [record.getMessage() for record in caplog.records if record.name == "limen.listening"]
     assert "https://study.example was refused" in said
-    assert "came for testserver" in said
+    assert "arrived with the host testserver" in said
 
 
 def test_one_customer_of_ipv6_has_one_share_of_requests_and_of_wrong_tokens(tmp_path):
@@ -372,5 +372,5 @@ def test_a_sound_that_cannot_be_made_is_not_named_to_the_listener(tmp_path):
     reply = client.get(state["screen"]["sounds"][0]["url"])
     assert reply.status_code == 500
     assert not any(word in reply.text for word in studies.SECRETS)
-    assert "tell those who run the study" in reply.json()["error"]
+    assert "tell the people who run the study" in reply.json()["error"]
     site.state.sessions.store.close()

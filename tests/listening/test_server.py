@@ -14,7 +14,7 @@ import studies
 from fastapi.testclient import TestClient
 
 from limen.listening.server.app import app
-from limen.listening.server.guard import Limits
+from limen.listening.server.limits import Limits
 from limen.listening.stimuli import digest
 
 HEADERS = {"X-Limen": "1"}
@@ -300,11 +300,11 @@ def test_wrong_answers_are_refused_with_a_sentence_and_nothing_is_stored(site):
         ({"answer": {}}, "consent: an answer is needed"),
         ({"answer": {"consent": "no"}}, "expected one of agree"),
         ({"answer": []}, "answer"),
-        ({"screen": "0" * 32}, "no screen of yours"),
+        ({"screen": "0" * 32}, "was not shown to you"),
         ({"attempt": ""}, "attempt"),
         ({"attempt": "a b"}, "attempt"),
         ({"response_ms": -1}, "response_ms"),
-        ({"playback": [{"label": "Z"}]}, "no sound called 'Z'"),
+        ({"playback": [{"label": "Z"}]}, "no sound 'Z'"),
         ({"playback": [{"label": "A", "digest": "xyz"}]}, "digest"),
         ({"strange": 1}, "strange"),
     ]:
@@ -382,9 +382,14 @@ def test_the_administrator_sees_progress_and_answers_but_nothing_personal(site):
     hear(other := browser(site), begin(other))
     bearer = {"Authorization": f"Bearer {site.state.token}"}
     progress = client.get("/api/admin/progress", headers=bearer).json()
-    assert (progress["finished"], progress["active"], progress["begun"], progress["wanted"]) == (1, 1, 1, 20)
-    assert progress["groups"]["g1"] == {"finished": 1, "active": 1, "dropped": 0, "begun": 0, "left": 0}
-    assert progress["trouble"] == ""
+    assert (progress["finished"], progress["active"], progress["starting"], progress["wanted"]) == (
+        1,
+        1,
+        1,
+        20,
+    )
+    assert progress["groups"]["g1"] == {"finished": 1, "active": 1, "dropped": 0, "starting": 0, "left": 0}
+    assert progress["storage_problem"] == ""
     table = client.get("/api/admin/export.csv", headers=bearer)
     assert table.headers["content-type"].startswith("text/csv")
     assert len(table.text.strip().splitlines()) == progress["answers"] + 1

@@ -14,16 +14,9 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from limen.core.errors import UserError
-from limen.listening.statistics import (
-    abx_share,
-    benjamini_hochberg,
-    dprime,
-    equivalence,
-    holm,
-    proportion,
-    sensitivity,
-)
 from limen.listening.statistics.crossed import Crossing
+from limen.listening.statistics.detection import abx_share, dprime, sensitivity
+from limen.listening.statistics.proportions import benjamini_hochberg, equivalence, holm, proportion
 from limen.listening.statistics.samples import judged, share_interval
 
 

@@ -13,9 +13,15 @@ from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.proportion import proportion_confint
 
 from limen.core.errors import UserError
-from limen.listening.statistics import sampled_mean, sampled_share
 from limen.listening.statistics.crossed import Crossing
-from limen.listening.statistics.samples import judged, p_above, p_within, share_interval
+from limen.listening.statistics.samples import (
+    judged,
+    p_above,
+    p_within,
+    sampled_mean,
+    sampled_share,
+    share_interval,
+)
 
 
 def within_error(seen: float, low: float, high: float, studies: int) -> bool:

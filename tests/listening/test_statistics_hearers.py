@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from limen.core.errors import UserError
-from limen.listening.statistics import hearers
-from limen.listening.statistics.hearers import FEW, power_few
+from limen.listening.statistics.hearers import FEW, hearers, power_few
 
 STUDIES = 300
 

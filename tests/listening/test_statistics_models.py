@@ -14,13 +14,9 @@ from scipy.stats import binom
 from statsmodels.genmod.bayes_mixed_glm import BinomialBayesMixedGLM
 
 from limen.core.errors import UserError
-from limen.listening.statistics import (
-    always_valid,
-    boundaries,
-    count_boundaries,
-    mixed_logistic,
-    proportion,
-)
+from limen.listening.statistics.mixed_models import mixed_logistic
+from limen.listening.statistics.proportions import proportion
+from limen.listening.statistics.sequential import always_valid, boundaries, count_boundaries
 
 
 def answers(listeners, items, seed, listener_sd=1.0, item_sd=0.7, effect=0.8):

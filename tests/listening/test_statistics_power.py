@@ -8,15 +8,17 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from limen.core.errors import UserError
-from limen.listening.statistics import (
-    hearers,
+from limen.listening.statistics.crossed import Crossing
+from limen.listening.statistics.hearers import FEW, hearers
+from limen.listening.statistics.power import (
+    expected_of_share,
+    item_variance,
     listeners_for_equivalence,
     listeners_for_shift,
     listeners_to_detect,
+    power_detect,
+    power_equivalence,
 )
-from limen.listening.statistics.crossed import Crossing
-from limen.listening.statistics.hearers import FEW
-from limen.listening.statistics.power import expected_of_share, item_variance, power_detect, power_equivalence
 from limen.listening.statistics.samples import judged, p_above, p_within
 
 STUDIES = 2000

@@ -12,16 +12,9 @@ from scipy.stats import fisher_exact, t, wilcoxon
 from statsmodels.stats.inter_rater import fleiss_kappa as their_kappa
 
 from limen.core.errors import UserError
-from limen.listening.statistics import (
-    bradley_terry,
-    compare_ratings,
-    fleiss_kappa,
-    icc,
-    krippendorff_alpha,
-    mushra,
-    mushra_rejected,
-)
-from limen.listening.statistics.ratings import _drawn
+from limen.listening.statistics.agreement import fleiss_kappa, icc, krippendorff_alpha
+from limen.listening.statistics.ratings import _drawn, compare_ratings, mushra, mushra_rejected
+from limen.listening.statistics.scaling import bradley_terry
 
 KRIPPENDORFF = [
     [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],

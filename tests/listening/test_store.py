@@ -11,9 +11,10 @@ from sqlalchemy import text, update
 from sqlalchemy.exc import DBAPIError, ResourceClosedError
 
 from limen.core.errors import UserError
-from limen.listening.server import database as tables
-from limen.listening.server.seats import DoorClosed, Released
-from limen.listening.server.store import Record, Store
+from limen.listening.server import tables
+from limen.listening.server.enrolment import NumberReassigned, StudyClosed
+from limen.listening.server.store import Store
+from limen.listening.server.tables import Record
 from limen.listening.study import Study
 
 
@@ -123,7 +124,7 @@ def test_an_acknowledged_answer_is_seen_by_another_connection_at_once(store, dat
 def test_a_job_that_fails_takes_nothing_of_the_others_with_it(store):
     who = join(store, study(), "k").id
     gate = threading.Event()
-    store._writer.start(
+    store._writer.submit(
         lambda connection: gate.wait(10)
     )  # holds the writer, so that all that follow share a transaction
     with ThreadPoolExecutor(3) as pool:
@@ -168,7 +169,7 @@ def test_listeners_who_come_at_once_are_spread_evenly_and_no_more_take_a_place_t
         joined = [join((store, others)[i % 2], plan, f"k{i}") for i in range(30)]
         entered = list(pool.map(lambda who: store.append(record(who.id, 0, places=30)), joined))
     assert all(entered)
-    with pytest.raises(DoorClosed, match="all the listeners"):
+    with pytest.raises(StudyClosed, match="all the listeners"):
         join(store, plan, "late")
     rows = store.listeners()
     assert Counter(r["group"] for r in rows) == {"a": 10, "b": 10, "c": 10}
@@ -179,12 +180,12 @@ def test_listeners_who_come_at_once_are_spread_evenly_and_no_more_take_a_place_t
 def test_of_sixty_who_have_begun_thirty_take_a_place_however_they_race_for_it(store, database):
     plan, others = study(listeners=30, groups=("a", "b", "c")), Store(database)
     begun = [join((store, others)[i % 2], plan, f"k{i}") for i in range(60)]
-    assert store.progress()["begun"] == 60
+    assert store.progress()["starting"] == 60
 
     def take(k: int) -> bool:
         try:
             return (others, store)[k % 2].append(record(begun[k].id, 0, places=30))
-        except DoorClosed:
+        except StudyClosed:
             return False
 
     with ThreadPoolExecutor(16) as pool:
@@ -209,7 +210,7 @@ def test_whoever_only_begins_takes_no_place(store):
         "finished": 0,
         "active": 0,
         "dropped": 0,
-        "begun": 10,
+        "starting": 10,
         "left": 0,
         "declined": 0,
         "groups": 0,
@@ -219,31 +220,31 @@ def test_whoever_only_begins_takes_no_place(store):
     }
     for i in range(2):
         store.append(record(join(store, plan, f"new{i}").id, 0, places=2))
-    with pytest.raises(DoorClosed, match="all the listeners"):
+    with pytest.raises(StudyClosed, match="all the listeners"):
         join(store, plan, "one_too_many")
 
 
 def test_the_number_of_a_listener_who_left_before_the_first_answer_goes_to_the_next(store):
     plan = study(listeners=9, groups=("a",))
     first, second, third = (join(store, plan, f"k{i}", f"r{i}") for i in range(3))
-    store.append(record(third.id, 0, was=("a", 2)))
+    store.append(record(third.id, 0, enrolled_as=("a", 2)))
     for who in (first, second, third):
         back(who.id, 601, store)
-    assert (store.progress()["left"], store.progress()["begun"]) == (3, 0)
+    assert (store.progress()["left"], store.progress()["starting"]) == (3, 0)
     assert [join(store, plan, f"new{i}").number for i in range(3)] == [
         0,
         1,
         3,
     ]  # who has answered keeps theirs
-    with pytest.raises(Released, match="begins again"):
-        store.append(record(first.id, 0, was=("a", 0)))
+    with pytest.raises(NumberReassigned, match="begins again"):
+        store.append(record(first.id, 0, enrolled_as=("a", 0)))
     assert not store.history(first.id)
     again = join(store, plan, "key of no matter", "r0")
     assert (again.id, again.number, again.seed) == (first.id, 4, 104)
     assert (
         store.readmit(plan, second.id, lambda s, counts: "a", lambda group, number: 100 + number).number == 5
     )
-    assert store.append(record(first.id, 0, was=("a", 4)))
+    assert store.append(record(first.id, 0, enrolled_as=("a", 4)))
     assert sorted(r["number"] for r in store.listeners()) == list(range(6))
 
 
@@ -252,7 +253,7 @@ def test_whoever_dropped_out_leaves_their_place_to_another_and_may_still_return(
     first = join(store, plan, "k0", "r0")
     for who in (first, join(store, plan, "k1")):
         store.append(record(who.id, 0, places=2))
-    with pytest.raises(DoorClosed, match="all the listeners"):
+    with pytest.raises(StudyClosed, match="all the listeners"):
         join(store, plan, "k2")
     back(first.id, 3601, store)
     assert store.progress()["dropped"] == 1
@@ -266,9 +267,9 @@ def test_whoever_finished_counts_however_long_ago(store):
     who = join(store, plan, "k").id
     store.append(record(who, 0, last=True))
     back(None, 1e9, store)
-    with pytest.raises(DoorClosed):
+    with pytest.raises(StudyClosed):
         join(store, plan, "other")
-    one = {"finished": 1, "active": 0, "dropped": 0, "begun": 0, "left": 0}
+    one = {"finished": 1, "active": 0, "dropped": 0, "starting": 0, "left": 0}
     assert store.progress() | {"last_answer_at": None} == {
         **one,
         "groups": {"": one},
@@ -310,9 +311,9 @@ def test_a_closed_study_takes_neither_listeners_nor_answers_but_lets_itself_be_r
     store.append(record(who, 0))
     store.close_study()
     store.close_study()
-    with pytest.raises(DoorClosed, match="closed"):
+    with pytest.raises(StudyClosed, match="closed"):
         store.append(record(who, 1))
-    with pytest.raises(DoorClosed, match="closed"):
+    with pytest.raises(StudyClosed, match="closed"):
         join(store, study(), "l")
     assert store.closed()
     assert len(store.answers()) == 1
@@ -324,7 +325,7 @@ def test_a_changed_study_is_refused_once_there_are_answers(store):
     assert store.fingerprint() == study(title="changed before the first answer").fingerprint()
     store.append(record(join(store, study(), "k").id, 0))
     store.bind(study(title="changed before the first answer"))
-    with pytest.raises(UserError, match="Take back the change"):
+    with pytest.raises(UserError, match="Undo the change"):
         store.bind(study(exclude=[]))
 
 
@@ -359,7 +360,7 @@ def test_after_the_last_answer_and_after_the_close_no_event_is_kept(store):
     store.append(record(who, 0, last=True))
     assert not store.event(who, "k", 0, "hidden")
     store.close_study()
-    with pytest.raises(DoorClosed, match="closed"):
+    with pytest.raises(StudyClosed, match="closed"):
         store.event(other, "l", 0, "hidden")
     assert store.events() == []
 
@@ -377,9 +378,7 @@ def test_a_database_of_another_version_is_refused_and_left_alone(database, older
     made = Store(database)
     with made.engine.connect().execution_options(write=True) as connection, connection.begin():
         connection.execute(text(older))
-    with pytest.raises(
-        UserError, match=r"tables are of version 1, expected version 2.*or name another database"
-    ):
+    with pytest.raises(UserError, match=r"expected tables of version 2, got version 1.*or use another one"):
         Store(database)
     assert made.listeners() == []
     made.close()
@@ -396,7 +395,7 @@ def test_neither_hashes_of_keys_nor_the_secret_are_read_out(store):
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("nonsense", "no database URL"),
+        ("nonsense", "not a database URL"),
         ("mysql://u@h/d", "SQLite"),
         ("sqlite://", "SQLite"),
         ("sqlite:////no/such/folder/a.db", "cannot be opened"),

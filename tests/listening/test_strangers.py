@@ -16,7 +16,7 @@ from serving import Server, Visitor
 from typer.testing import CliRunner
 
 from limen.cli.app import app
-from limen.listening.server.guard import network_of
+from limen.listening.server.limits import network_of
 from limen.listening.study import Recruitment
 
 SHORT: list[Any] = ["consent", {"name": "abx", "trials": 1}]
@@ -40,9 +40,9 @@ def test_empty_begin_calls_from_one_address_fill_no_place_and_thirty_others_stil
     with Server(studies.write(tmp_path / "s", SHORT, listeners=30)) as server:
         statuses = Counter(Visitor(server).begin()[0] for _ in range(25))
         assert statuses == {200: 3, 429: 22}  # a tenth of thirty
-        assert "127.0.0.1: a new listener was asked to wait" in server.log("--per-address")
+        assert "127.0.0.1: a new listener has to wait" in server.log("--per-address")
         told = progress(server)
-        assert (told["begun"], told["active"]) == (3, 0)
+        assert (told["starting"], told["active"]) == (3, 0)
         for k in range(30):
             visitor = Visitor(server, f"127.0.1.{k + 1}")
             status, state = visitor.begin()
@@ -69,7 +69,7 @@ def test_without_a_consent_page_the_first_sound_takes_the_place_too(tmp_path: Pa
     with Server(studies.write(tmp_path / "s", SHORT[1:], listeners=1)) as server:
         visitor = Visitor(server)
         state = visitor.begin()[1]
-        assert progress(server)["begun"] == 1
+        assert progress(server)["starting"] == 1
         visitor.answer(state)
         assert progress(server)["finished"] == 1
 
@@ -92,7 +92,7 @@ def test_who_has_finished_leaves_room_for_the_next_from_the_same_address(tmp_pat
 
 def test_a_page_that_only_asks_for_its_screen_keeps_no_place_from_others(tmp_path: Path) -> None:
     study = studies.write(tmp_path / "s", [SHORT[0], {"name": "abx", "trials": 2}], listeners=1)
-    with Server(study, patience_min=0.05, limits={"begin_burst": 1000}) as server:
+    with Server(study, idle_timeout_min=0.05, limits={"begin_burst": 1000}) as server:
         idle, other = Visitor(server), Visitor(server, "127.0.1.1")
         state = idle.begin()[1]
         for _ in range(2):
@@ -130,7 +130,7 @@ def test_the_number_of_who_left_without_an_answer_goes_to_the_next_soon_and_comi
     tmp_path: Path,
 ) -> None:
     with Server(
-        studies.write(tmp_path / "s", SHORT, listeners=30), begun_min=0.02, limits={"begin_burst": 9}
+        studies.write(tmp_path / "s", SHORT, listeners=30), start_timeout_min=0.02, limits={"begin_burst": 9}
     ) as server:
         first, second = Visitor(server), Visitor(server)
         state = first.begin()[1]
@@ -207,7 +207,7 @@ def test_a_preview_shows_the_consent_text_and_stores_nothing(
         assert "Taking part is voluntary" in shown["screens"][0]["text"]
         assert json.loads(visitor.ask("GET", f"/api/state?{urlencode(parameters)}")[1]) == shown
         told = progress(server)
-        assert {told[name] for name in ("begun", "active", "left", "answers")} == {0}
+        assert {told[name] for name in ("starting", "active", "left", "answers")} == {0}
 
 
 def test_no_stranger_can_have_the_answers_of_people_taken_for_simulated_ones(tmp_path: Path) -> None:

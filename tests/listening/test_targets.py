@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from limen.cli.app import app
 from limen.core.errors import UserError
 from limen.listening.analysis.columns import EVENTS
-from limen.listening.server.database import events
+from limen.listening.server.tables import events
 from limen.listening.study import read_study
 
 STEPS = ["consent", {"name": "abx", "trials": 1}, *studies.JND]

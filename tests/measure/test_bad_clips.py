@@ -148,7 +148,9 @@ def test_a_file_in_stereo_at_another_rate_is_mixed_and_resampled(tmp_path, small
 
 def test_data_of_another_rate_that_cannot_be_changed_is_refused(monkeypatch, small, tmp_path):
     slow = SimpleNamespace(
-        function=lambda options: Dataset("slow", "clip", [0], lambda key: None, None, 8000)
+        function=lambda options: Dataset(
+            "slow", "clip", [0], lambda key: None, rate_hz=8000, truth="transcript"
+        )
     )
     monkeypatch.setattr(engine, "parse", lambda kind, spec: (slow, None))
     with pytest.raises(UserError, match="16000 Hz, but the data slow gives 8000 Hz"):

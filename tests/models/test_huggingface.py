@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from fitting import train
 from torch import Tensor
 
 from limen.core.errors import UserError
 from limen.core.types import Sample
 from limen.data.base.dataset import Dataset
 from limen.models.base.load import load_model
-from limen.models.training.loop import TrainOptions, check_fit, train
+from limen.models.training.loop import check_fit
+from limen.models.training.options import TrainOptions
 
 VOCABULARY = ["<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ", "<pad>"]
 """As the published English checkpoints have it, but with the blank at the end."""
@@ -190,7 +192,7 @@ def tones() -> Dataset:
         x = 0.3 * torch.sin(torch.linspace(0.1, 0.9, 3000 + 300 * i).cumsum(0))
         x = x if i % 2 else x.flip(0)
         samples.append(Sample(f"{i}", x, "a" if i % 2 else "b"))
-    return Dataset("tones", "clip", range(8), lambda i: samples[i], None, 16_000)
+    return Dataset("tones", "clip", range(8), lambda i: samples[i], rate_hz=16_000, truth="transcript")
 
 
 def test_what_cannot_be_read_is_told(tmp_path):

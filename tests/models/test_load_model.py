@@ -14,7 +14,7 @@ from limen.data.fetch.get import get
 from limen.models.base.load import ZOO, load_model, read_state
 from limen.models.base.model import inner
 from limen.models.training.card import read_card
-from limen.models.training.loop import TrainOptions
+from limen.models.training.options import TrainOptions
 
 PARAMETERS = {
     "resnet50": 25_557_032,

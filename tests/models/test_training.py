@@ -1,22 +1,30 @@
 """Training: it learns, it is the same each time, and an interrupted one continues exactly."""
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 import torch
+from fitting import train
 
+import limen
+from limen.attacks.engine.run import Attack
 from limen.core.components import parse
 from limen.core.edits import edits
 from limen.core.errors import UserError
 from limen.core.seeds import generators
 from limen.core.statistics import wilson
-from limen.core.types import Batch, Sample
+from limen.core.types import Batch, Sample, Values
 from limen.data.base.dataset import Dataset
 from limen.models.base.load import ZOO, load_model
-from limen.models.training.augment import AugmentOptions, augment, coloured, warped
+from limen.models.base.model import Model, inner
+from limen.models.training import loop
+from limen.models.training.augment import AugmentOptions, augment, coloured, masking, warped
 from limen.models.training.card import read_card, write_card
-from limen.models.training.loop import TrainOptions, learning_rate, train
+from limen.models.training.options import TrainOptions, learning_rate
 from limen.models.training.score import score
+from limen.objectives.base.objective import objective_for
 
 
 def digits(split, limit=None):
@@ -82,8 +90,42 @@ def test_saved_weights_load_as_a_model(tmp_path):
 
 def test_a_checkpoint_of_another_training_is_not_continued(tmp_path):
     train(fresh(), digits("train", 60), None, TrainOptions(epochs=1), tmp_path)
-    with pytest.raises(UserError, match="other options"):
-        train(fresh(), digits("train", 60), None, TrainOptions(epochs=1, lr=0.5), tmp_path)
+    other = TrainOptions(epochs=1, lr=0.5)
+    with pytest.raises(UserError, match=r"another training: options\.lr is 0\.5 here and 0\.001 there"):
+        train(fresh(), digits("train", 60), None, other, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"seed": 1}, "seed is 1 here and 0 there"),
+        ({"spec": {"model": {"name": "cnn"}}}, "spec.model.name is 'cnn' here and 'mlp' there"),
+        ({"model": {"hidden": [32]}}, "weights"),
+        ({"limit": 50}, "train_set.samples is 50 here and 60 there"),
+        ({"valid": "valid"}, "valid_set"),
+        ({"objective": {"name": "trades"}}, "objective.name is 'trades' here and 'cross_entropy' there"),
+        ({"shift_px": 1}, "options.shift_px is 1 here and 0 there"),
+    ],
+)
+def test_everything_that_shapes_a_training_is_part_of_its_identity(tmp_path, changed, named):
+    def run(seed=0, spec=None, model=None, limit=60, valid=None, **options):
+        spec = spec or {"model": {"name": "mlp"}}
+        held_out = None if valid is None else digits(valid, 20)
+        made = TrainOptions(epochs=1, **options)
+        train(fresh(**(model or {})), digits("train", limit), held_out, made, tmp_path, seed=seed, spec=spec)
+
+    run()
+    run()
+    with pytest.raises(UserError, match=re.escape(named)):
+        run(**changed)
+
+
+def test_a_checkpoint_of_another_version_of_a_package_is_not_continued(tmp_path, monkeypatch):
+    options = TrainOptions(epochs=1)
+    train(fresh(), digits("train", 60), None, options, tmp_path)
+    monkeypatch.setattr(limen, "__version__", "99")
+    with pytest.raises(UserError, match=r"versions\.limen is '99' here"):
+        train(fresh(), digits("train", 60), None, options, tmp_path)
 
 
 def test_patience_ends_the_training_and_the_best_epoch_is_kept(tmp_path):
@@ -101,15 +143,78 @@ def test_patience_ends_the_training_and_the_best_epoch_is_kept(tmp_path):
     assert score(model, digits("valid"))["accuracy"] == max(accuracy)
 
 
-def test_a_hook_may_replace_the_samples(tmp_path):
+class Blind:
+    """An objective of the caller's own: the default loss on black pictures."""
+
+    def __init__(self):
+        self.spec, self.sizes = {"name": "blind"}, []
+
+    def __call__(self, model, batch, streams):
+        self.sizes.append(len(batch))
+        assert model.training
+        return objective_for(model)(model, replace(batch, x=torch.zeros_like(batch.x)), streams)
+
+
+def test_the_loop_takes_any_objective(tmp_path):
+    blind = Blind()
+    options = TrainOptions(epochs=1, batch_size=32)
+    loop.train(fresh(), digits("train", 64), None, options, tmp_path, objective=blind)
+    assert blind.sizes == [32, 32]
+
+
+def test_adversarial_training_gives_a_more_robust_model(tmp_path):
+    attack = {"name": "pgd", "steps": 3, "early_stop": False, "budget": {"name": "linf", "eps": 0.15}}
+    robust = {}
+    for name, objective in (("plain", None), ("adversarial", {"name": "adversarial", "attack": attack})):
+        model = fresh()
+        options = TrainOptions(epochs=8, lr=0.01, batch_size=32, objective=objective)
+        train(model, digits("train", 500), None, options, tmp_path / name)
+        batch = digits("test", 100).all()
+        robust[name] = int((~Attack.parse(attack)(model, batch).reached).sum())
+    assert robust["adversarial"] > robust["plain"] + 20
+
+
+def test_an_unshuffled_training_keeps_the_order_of_the_data(tmp_path):
     seen = []
 
-    def black(model, batch):
-        seen.append(len(batch))
-        return torch.zeros_like(batch.x)
+    class Watching(Blind):
+        def __call__(self, model, batch, streams):
+            seen.extend(batch.ids)
+            return super().__call__(model, batch, streams)
 
-    train(fresh(), digits("train", 64), None, TrainOptions(epochs=1, batch_size=32), tmp_path, perturb=black)
-    assert seen == [32, 32]
+    data = digits("train", 40)
+    for shuffle in (False, True):
+        options = TrainOptions(epochs=1, batch_size=16, shuffle=shuffle)
+        loop.train(fresh(), data, None, options, tmp_path / str(shuffle), objective=Watching())
+    assert seen[:40] == [sample.id for sample in data]
+    assert sorted(seen[40:]) == sorted(seen[:40])
+    assert seen[40:] != seen[:40]
+
+
+class Louder(Model):
+    """A signal: the clip times a learned factor."""
+
+    kind, output = "clip", "signal"
+
+    def __init__(self):
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x, lengths=None, generators=None):
+        return Values("signal", self.factor * x, lengths)
+
+
+def test_a_model_of_signals_is_trained_scored_and_kept_by_its_error(tmp_path):
+    g = torch.Generator().manual_seed(0)
+    clips = [torch.rand(20 + i, generator=g) - 0.5 for i in range(8)]
+    data = Dataset(
+        "halves", "clip", range(8), lambda i: Sample(str(i), clips[i], clips[i] / 2), truth="signal"
+    )
+    model = Louder()
+    options = TrainOptions(epochs=30, batch_size=4, lr=0.05)
+    history = train(model, data, data, options, tmp_path)
+    assert model.factor.item() == pytest.approx(0.5, abs=0.02)
+    assert score(model, data) == {"n": 8, "error": min(row["valid_error"] for row in history)}
 
 
 def test_a_recogniser_learns_its_transcripts(tmp_path):
@@ -119,7 +224,7 @@ def test_a_recogniser_learns_its_transcripts(tmp_path):
         t = torch.arange(1600) / 16000
         return Sample(key, torch.cat([0.3 * torch.sin(2 * torch.pi * tones[c] * t) for c in key]), key)
 
-    data = Dataset("tones", "clip", ["a", "b", "ab", "ba"], clip, rate_hz=16000)
+    data = Dataset("tones", "clip", ["a", "b", "ab", "ba"], clip, rate_hz=16000, truth="transcript")
     model = load_model({"name": "ctc_small", "weights": "random", "width": 32, "dropout": 0})
     history = train(model, data, None, TrainOptions(epochs=60, batch_size=4, lr=0.03, clip_norm=5), tmp_path)
     assert history[-1]["loss"] < 0.1 * history[0]["loss"]
@@ -127,7 +232,7 @@ def test_a_recogniser_learns_its_transcripts(tmp_path):
 
 
 def test_models_and_data_that_do_not_belong_together_are_refused(tmp_path):
-    with pytest.raises(UserError, match="class for a clip"):
+    with pytest.raises(UserError, match="takes clips, but digits holds pictures"):
         train(fresh("res8"), digits("train"), None, TrainOptions(), tmp_path)
     with pytest.raises(UserError, match="3 classes, but digits has 10"):
         train(fresh(classes=3), digits("train"), None, TrainOptions(), tmp_path)
@@ -217,6 +322,34 @@ def test_a_card_says_what_was_trained_and_how_well(tmp_path):
     assert card["parameters"] == 64 * 64 + 64 + 640 + 10
     assert card["train"] == {"epochs": 1, "lr": 0.01}
     assert card["test"]["n"] == 50
+
+
+@pytest.mark.parametrize("name", ["ctc_small", "deepspeech2", "lstm_seq2seq", "transformer_seq2seq"])
+def test_features_of_clips_end_to_end_are_masked_clip_by_clip(tmp_path, name):
+    """A clip's features are masked by its own stream, alone as in a batch of clips of other lengths."""
+    model = fresh(name, dropout=0).train()
+    x, lengths = torch.rand(3, 8000) - 0.5, torch.tensor([8000, 5000, 6400])
+    options = AugmentOptions(mask_frames=12, mask_bands=8, warp_bands=0.1)
+    texts = ["one", "two", "a"]
+
+    def losses(rows):
+        streams = generators(0, [str(i) for i in rows])
+        with torch.no_grad(), masking(inner(model), streams, options):
+            return model(x[rows, : int(lengths[rows].max())], lengths[rows]).nll([texts[i] for i in rows])
+
+    together = losses([0, 1, 2])
+    torch.testing.assert_close(together, torch.cat([losses([i]) for i in range(3)]), rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        plain = model(x, lengths).nll(texts)
+    assert ((together - plain).abs() > 1e-3).all()
+    with masking(inner(model.eval()), generators(0, ["0", "1", "2"]), options), torch.no_grad():
+        torch.testing.assert_close(model(x, lengths).nll(texts), plain, rtol=1e-4, atol=1e-4)
+
+
+def test_masking_needs_a_model_with_features(tmp_path):
+    options = TrainOptions(epochs=1, mask_bands=2)
+    with pytest.raises(UserError, match="features can be masked"):
+        train(fresh(), digits("train", 20), None, options, tmp_path)
 
 
 def test_bands_are_stretched_by_the_factor_of_their_own_clip():

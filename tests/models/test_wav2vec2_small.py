@@ -3,6 +3,7 @@ that starts where told."""
 
 import pytest
 import torch
+from fitting import train
 from safetensors.torch import load_file
 
 from limen.core.components import load
@@ -13,7 +14,7 @@ from limen.data.base.dataset import Dataset
 from limen.models.base.load import load_model
 from limen.models.base.model import inner
 from limen.models.speech.self_supervised import contextual, distractors, spans
-from limen.models.training.loop import TrainOptions, train
+from limen.models.training.options import TrainOptions
 from limen.models.training.score import score
 
 TINY = {
@@ -123,7 +124,9 @@ def test_an_encoder_is_scored_by_the_hidden_frames_it_tells_from_their_distracto
         assert told == list(zip(expected, mask.sum(1).tolist(), strict=True))
         assert model(x[1:, :6000]).told_apart(generators(0, ids)[1:]) == told[1:]
     samples = [Sample(i, x[k, :n], "") for k, (i, n) in enumerate(zip(ids, lengths, strict=True))]
-    scored = score(model, Dataset("two", "clip", range(2), lambda k: samples[k], None, 16_000))
+    scored = score(
+        model, Dataset("two", "clip", range(2), lambda k: samples[k], rate_hz=16_000, truth="transcript")
+    )
     again = model(x, lengths).told_apart(generators(0, ids, "hidden"))
     assert scored["accuracy"] == sum(k for k, _ in again) / sum(n for _, n in again)
 
@@ -162,8 +165,8 @@ def test_pre_training_needs_no_transcripts_and_repeats(tmp_path):
         "clip",
         data.keys,
         lambda key: Sample(data.load(key).id, data.load(key).x, ""),
-        None,
-        16_000,
+        rate_hz=16_000,
+        truth="transcript",
     )
     first, second = (load_model(SSL) for _ in range(2))
     history = train(first, data, None, options, tmp_path / "a")

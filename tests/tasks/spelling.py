@@ -64,7 +64,7 @@ class Spoken:
 
 
 class Speller(Model):
-    kind, rate_hz = "clip", 8000
+    kind, output, rate_hz = "clip", "transcript", 8000
 
     def __init__(self, words: Sequence[str] = WORDS, languages: list[str] | None = None):
         super().__init__()
@@ -92,6 +92,7 @@ def dataset(texts: Sequence[str], ids: Sequence[str] | None = None) -> Dataset:
         list(zip(names, texts, strict=True)),
         lambda key: Sample(key[0], clip(key[1]), key[1]),
         rate_hz=8000,
+        truth="transcript",
     )
 
 

@@ -149,7 +149,7 @@ class Problem:
         """The same clips without the padding that none of them needs."""
         if (
             self.lengths is None
-            or self.goal.framed
+            or self.goal.keeps_padding
             or isinstance(self.low, Tensor)
             or isinstance(self.high, Tensor)
         ):

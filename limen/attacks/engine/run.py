@@ -30,6 +30,7 @@ from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.core.types import BOUNDS, Batch, Kind, Outputs, answers_of, select
 from limen.goals.base.goal import Goal, GoalContext
+from limen.goals.base.options import make_goal
 from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model, check_samples, evaluating
 
@@ -130,13 +131,9 @@ class Attack:
                 )
         fast = model.for_attack
         seen, x = prepared(fast, batch.x, self.spec.precision)
-        make_goal, goal_options = self.spec.goal[0].function, self.spec.goal[1]
-        goal = make_goal(
-            GoalContext(
-                batch.y, answers_of(clean), seeds.generators(seed, batch.ids, "goal"), batch.ids, x, seen
-            ),
-            goal_options,
-        )
+        streams = seeds.generators(seed, batch.ids, "goal")
+        context = GoalContext(batch.y, answers_of(clean), streams, batch.ids, x, seen)
+        goal = make_goal(self.spec.goal, context, model.output)
         low, high = bounds or BOUNDS[batch.kind]
         around = partial(self.budget_around, model=model, batch=batch, seed=seed, bounds=bounds)
         through = partial(seen_by_search, transforms=self.spec.through, draws=self.spec.draws)
@@ -256,7 +253,7 @@ class Attack:
             around = partial(self.budget_around, model=model, batch=batch, seed=seed, bounds=bounds)
             x_adv = stored(x_adv, batch.x, store, around).to(batch.x.dtype)
             adversarial = _answers(victim, batch, x_adv, clean, seeds.generators(seed, batch.ids, "judge"))
-            notes = problem.goal.notes(problem.model, x_adv.to(problem.x))
+            notes = problem.goal.extra_columns(problem.model, x_adv.to(problem.x))
             return Attacked(
                 x_adv,
                 problem.goal.judged(adversarial),

@@ -22,19 +22,20 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from limen.audio import codecs
 from limen.budgets.families.budget import Budget
+from limen.images import files
 
 Store = Literal["float", "int16", "uint8"]
 LEVELS = {"int16": 32768, "uint8": 255}
+GRIDS = {"int16": codecs.quantise, "uint8": files.quantise}
 SLACK = 1e-12
 """Relative tolerance of a norm in double precision: 8/255 must hold eight steps of 1/255."""
 
 
 def quantise(x: Tensor, store: Store) -> Tensor:
     """The nearest point on the grid of the file format: 16-bit audio or 8-bit pictures."""
-    if store == "int16":
-        return (x * 32768).round_().clamp_(-32768, 32767).div_(32768)
-    return (x * 255).round_().clamp_(0, 255).div_(255) if store == "uint8" else x
+    return GRIDS[store](x) if store != "float" else x
 
 
 def stored(
@@ -49,11 +50,11 @@ def stored(
     if budget is None:
         return rounded
     outside = _outside(budget, quantise(rounded.double(), store) - x).nonzero().squeeze(1)
-    files = quantise(x[outside], store)
+    as_files = quantise(x[outside], store)
     # rounding the clean sample is too much already
-    alone = _outside(budget.rows(outside), files - x[outside])
+    alone = _outside(budget.rows(outside), as_files - x[outside])
     between = (budget_around(quantise(x, store)) if bool(alone.any()) else None) or budget
-    for i, file, files_only in zip(outside.tolist(), files, alone.tolist(), strict=True):
+    for i, file, files_only in zip(outside.tolist(), as_files, alone.tolist(), strict=True):
         row, index = slice(i, i + 1), torch.tensor([i], device=x.device)
         own, base = (between.rows(index), file[None]) if files_only else (budget.rows(index), x[row])
         way = own.project(torch.where(x_adv[row] == clean[row], 0.0, x_adv[row].double() - base))

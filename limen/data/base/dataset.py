@@ -1,4 +1,4 @@
-"""What a data set is: samples in natural range with ids, in a seeded order that a limit cuts."""
+"""Data sets: samples in their natural range with ids, in a seeded order up to a limit."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,25 +10,25 @@ from pydantic import Field
 from limen.core import seeds
 from limen.core.errors import UserError
 from limen.core.options import Options
-from limen.core.types import Batch, Kind, Sample, collate
+from limen.core.types import Batch, Kind, Sample, TruthKind, collate
 
 
 class DataOptions(Options):
-    """What every data set takes."""
+    """Options of every data set."""
 
     split: Literal["train", "valid", "test"] = "test"
     """Part of the data."""
     limit: int | None = Field(default=None, ge=1)
-    """Take only the first so many samples of the order; null takes all."""
+    """Use at most this many samples, the first of the order; null: all."""
     order: Literal["shuffled", "file"] = "shuffled"
-    """"shuffled": by a hash of seed and id, so a limit is a fair draw and adding samples moves nobody;
-    "file": as the files have it."""
+    """"shuffled": by a hash of seed and id, so a limit is a random subset and adding samples moves no other;
+    "file": the order of the files."""
     order_seed: int = 0
     """Seed of the shuffled order."""
 
 
 class FileOptions(DataOptions):
-    """What data sets of single files take."""
+    """Options of data sets of single files."""
 
     bad_files: Literal["error", "skip"] = "error"
     """An unreadable, empty, truncated or non-finite file: stop and name it, or skip it and count it."""
@@ -36,22 +36,28 @@ class FileOptions(DataOptions):
 
 @dataclass
 class Dataset:
-    """Samples by number. `load(key)` reads the sample whose key stands in `keys`; nothing is read before it
-    is asked for."""
+    """Samples by number. `load(key)` reads the sample with this key; no sample is read before it is
+    needed."""
 
     name: str
     kind: Kind
     keys: Sequence[Any]
-    """One key per sample; what a key is, only `load` knows."""
+    """One key per sample; only `load` interprets them."""
     load: Callable[[Any], Sample]
     classes: list[str] | None = None
-    """Names of the classes; None where the truth is a transcript."""
+    """Names of the classes, if the truth is a class."""
     rate_hz: int | None = None
     shape: tuple[int, ...] | None = None
-    """Shape of one sample where all are alike."""
+    """Shape of one sample if all have the same."""
+    truth: TruthKind = "class"
+    """What is known of a sample: its class, its transcript, or a signal."""
     skip_bad: bool = False
     skipped: list[str] = field(default_factory=list)
     """Files left out, each with the reason."""
+
+    def __post_init__(self) -> None:
+        if (self.classes is None) == (self.truth == "class"):
+            raise ValueError(f"{self.name}: classes are named if and only if the truth is a class")
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -90,12 +96,12 @@ class Dataset:
         return collate(self.kind, samples)
 
     def all(self) -> Batch:
-        """Every sample in one batch."""
+        """All samples in one batch."""
         return self.first(len(self))
 
 
 def ordered(keys: Sequence[Any], ids: Sequence[str], options: DataOptions) -> list[Any]:
-    """The keys in the order asked for, cut at the limit. `ids` are the sample ids that belong to the keys."""
+    """The keys in the order and up to the limit of the options. `ids` are the sample ids of the keys."""
     numbers = range(len(keys))
     if options.order == "shuffled":
         numbers = sorted(numbers, key=lambda i: seeds.number(options.order_seed, "order", ids[i]))  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Tables of files: CSV or TSV with a header, and what to say of one that does not serve."""
+"""Read tables of files: CSV or TSV with a header."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ def read_rows(table: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
 def find_column(
     table: Path, columns: list[str], asked: str | None, usual: tuple[str, ...], option: str
 ) -> str:
-    """The column asked for, or the first of the usual ones; upper and lower case are the same."""
+    """The named column, or the first of the usual ones, ignoring case."""
     lower = {name.lower(): name for name in reversed(columns)}
     for name in (asked,) if asked else usual:
         if name.lower() in lower:

@@ -28,15 +28,9 @@ class Defended(Model):
     def __init__(self, model: Model, options: DefenseOptions):
         super().__init__()
         self.inner = model
-        self.kind, self.classes, self.rate_hz, self.shape = (
-            model.kind,
-            model.classes,
-            model.rate_hz,
-            model.shape,
-        )
+        self.copy_facts(model)
         self.random = model.random or options.random
         self.draws = max(getattr(options, "draws", 1), model.draws)
-        self.refuses = model.refuses
         self.training = model.training
 
     @property

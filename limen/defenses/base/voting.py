@@ -11,7 +11,7 @@ from torch import Tensor
 
 from limen.core.edits import edits
 from limen.core.errors import UserError
-from limen.core.types import EnsembleOutputs, GuardedOutputs, Outputs, Transcripts, answers_of
+from limen.core.types import Answers, GuardedOutputs, Outputs, Transcripts, answers_of
 from limen.defenses.base.defended import Defended, streams_of
 from limen.defenses.base.options import DefenseOptions
 from limen.models.base.model import Model
@@ -49,7 +49,7 @@ class Voting(Defended):
         answers = [self.inner(x, lengths, streams) for _ in range(self.n)]
         return _refusals(answers, self.vote([answers_of(one) for one in answers]))
 
-    def vote(self, answers: list[Tensor | Transcripts | EnsembleOutputs]) -> Tensor | Transcripts:
+    def vote(self, answers: list[Answers]) -> Tensor | Transcripts:
         """The answers of all calls -> one answer per sample."""
         raise NotImplementedError
 

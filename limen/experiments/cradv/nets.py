@@ -82,13 +82,7 @@ class View(Model):
     def __init__(self, model: Model, space: Space):
         super().__init__()
         self.model, self.space = model, space
-        self.kind, self.classes, self.shape, self.random, self.draws = (
-            model.kind,
-            model.classes,
-            model.shape,
-            model.random,
-            model.draws,
-        )
+        self.copy_facts(model)
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None

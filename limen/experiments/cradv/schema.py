@@ -257,7 +257,7 @@ class Samples(Loose):
 class Train(Loose):
     epochs: int = Field(default=1, ge=0)
     lr: float = Field(default=0.001, gt=0)
-    momentum: float = Field(default=0.9, ge=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
     weight_decay: float = Field(default=1e-4, ge=0)
 
 

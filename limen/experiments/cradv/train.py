@@ -2,19 +2,41 @@
 data/weights/<net_id>.pth."""
 
 import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from limen.core import seeds
-from limen.core.types import collate
+from limen.core.types import Batch
 from limen.data.base.dataset import Dataset
 from limen.experiments.cradv import schema
 from limen.experiments.cradv.nets import Opener, mapped
 from limen.experiments.cradv.tasks import SEED, Run
-from limen.models.base.model import inner
+from limen.models.base.model import Model, inner
+from limen.models.training.loop import train as fit
+from limen.models.training.options import TrainOptions
+from limen.objectives.base.objective import objective_for
+
+
+@dataclass(frozen=True)
+class OnAttacked:
+    """The default loss of the net behind its defense, on the samples that CrAdv's attack gives: Limen's
+    objective `adversarial`, in the normalised space of CrAdv's data sources."""
+
+    run: Run
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"name": "adversarial", "attack": self.run.attack and self.run.attack.name}
+
+    def __call__(self, model: Model, batch: Batch, streams: Sequence[torch.Generator]) -> Tensor:
+        normal = self.run.net.normalised(batch)
+        x = self.run.attacked(normal)  # in evaluation mode, whatever the mode of the training
+        return objective_for(self.run.victim)(self.run.victim, replace(normal, x=x), streams)
 
 
 def train(run: Run, params: schema.Train, opener: Opener) -> dict[str, object]:
@@ -22,40 +44,48 @@ def train(run: Run, params: schema.Train, opener: Opener) -> dict[str, object]:
     data = opener.data(run.net.spec, "train")
     if run.limit is not None:
         data.keys = data.keys[: run.limit]
-    optimizer = torch.optim.SGD(
-        run.net.model.parameters(), lr=params.lr, momentum=params.momentum, weight_decay=params.weight_decay
-    )
-    for epoch in range(params.epochs):
-        _epoch(run, data, optimizer, epoch, params.epochs)
-    run.net.model.eval()
+    if params.epochs:
+        _fit(run, data, params)
     _save(run, Path(mapped(f"data/weights/{run.net.spec.id}.pth", opener.mapping)))
     opener.kept.clear()  # the next task takes the new weights
     return {}
 
 
-def _epoch(run: Run, data: Dataset, optimizer: torch.optim.Optimizer, epoch: int, epochs: int) -> None:
-    order = list(range(len(data)))
-    if run.net.spec.source.shuffle is not False:
-        order = torch.randperm(len(data), generator=seeds.generator(SEED, "train", epoch)).tolist()
-    size = run.net.spec.batch_size
-    for start in range(0, len(order), size):
-        raw = collate(data.kind, [data[i] for i in order[start : start + size]]).to(run.net.device)
-        batch = run.net.normalised(raw)
-        x = run.attacked(batch)  # attacks judge the net in evaluation mode, whatever mode it learns in
-        run.victim.train()
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seeds.number(SEED, "dropout", epoch, start) % 2**32)
-            logits = run.victim(x, None, seeds.generators(SEED, batch.ids, "train", epoch))
-            assert isinstance(logits, Tensor)
-            assert isinstance(batch.y, Tensor)
-            optimizer.zero_grad()
-            F.cross_entropy(logits, batch.y).backward()
-            optimizer.step()
-        run.advance(len(batch) / len(order) / epochs)
+def _fit(run: Run, data: Dataset, params: schema.Train) -> None:
+    options = TrainOptions(
+        epochs=params.epochs,
+        batch_size=run.net.spec.batch_size,
+        shuffle=run.net.spec.source.shuffle is not False,
+        optimizer="sgd",
+        lr=params.lr,
+        momentum=params.momentum,
+        weight_decay=params.weight_decay,
+        keep="last",
+    )
+    done = 0.0
+
+    def progress(share: float, text: str) -> None:
+        nonlocal done
+        run.advance(share - done)
+        done = share
+
+    run.victim.train()
+    with tempfile.TemporaryDirectory() as folder:  # CrAdv resumes no training
+        fit(
+            run.net.model,
+            data,
+            None,
+            options,
+            Path(folder),
+            objective=OnAttacked(run),
+            seed=SEED,
+            progress=progress,
+        )
+    run.victim.eval()
 
 
 def _save(run: Run, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    torch.save({k: v.cpu() for k, v in inner(run.net.model).state_dict().items()}, beside)
-    os.replace(beside, path)
+    part = path.with_name(path.name + ".part")
+    torch.save({k: v.cpu() for k, v in inner(run.net.model).state_dict().items()}, part)
+    os.replace(part, path)

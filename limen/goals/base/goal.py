@@ -1,5 +1,4 @@
-"""The second seam: what the attacker wants. A goal gives a loss and a success test per sample, whatever the
-model and the search."""
+"""What the attacker wants: a loss and a test of success per sample, for any model and any search."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,6 +15,7 @@ from limen.core.types import (
     EnsembleOutputs,
     Outputs,
     Transcripts,
+    Values,
     answers_of,
     predictions,
     refused_by,
@@ -28,52 +28,53 @@ from limen.models.base.model import Model
 class Goal:
     """Move the answers away from `reference`, or (targeted) onto it.
 
-    Of several models at once (`EnsembleOutputs`) losses add up, and the goal is reached when all of them are
-    where it wants them.
+    With several models at once (`EnsembleOutputs`) losses are added, and the goal is reached when all of them
+    reach it.
     """
 
     reference: Any
-    """(B,) classes or B transcripts; what it is in other goals, they say."""
+    """(B,) classes or B transcripts, unless a subclass states otherwise."""
     targeted: bool
     normalise: How = "words"
     """How texts are compared."""
     first_weight: float = 0.0
-    """Extra weight of the first token of a decoder that writes token after token."""
+    """Extra weight of the first token of an autoregressive decoder."""
     at_least: float = 0.0
     """Share of wrong words that counts as "away from"; 0: any difference."""
 
-    framed: ClassVar[bool] = False
-    """True if the goal holds values per frame of the batch: its padding must stay as it is."""
+    keeps_padding: ClassVar[bool] = False
+    """True if the goal holds values per frame of the padded batch, so that its padding must not be cut."""
 
     @property
     def target(self) -> Tensor | list[str] | None:
-        """What the model should say, if that is a class, a text or a distribution."""
+        """The wanted answer, if it is a class, a text or a distribution; None without one."""
         return self.reference if self.targeted else None
 
     def view(self, model: Model) -> Model:
-        """What a search asks: the model, or one whose answers also hold what the loss looks at."""
+        """The model that a search evaluates: this one, or one whose outputs also hold what the loss needs."""
         return model
 
-    def notes(self, model: Model, x_adv: Tensor) -> dict[str, list[Any]]:
-        """What rows say of the stored samples beside their success: column -> one value per sample. `model`
-        is that of `view`."""
+    def extra_columns(self, model: Model, x_adv: Tensor) -> dict[str, list[Any]]:
+        """Further columns of the rows of the stored samples: name -> one value per sample. `model` is that of
+        `view`."""
         return {}
 
     def loss(self, outputs: Outputs) -> Tensor:
-        """(B,) what the attacker raises: the loss of the reference, or minus it when the reference is the
+        """(B,) what the attacker maximises: the loss of the reference, or minus it if the reference is the
         target."""
         value = _across(self._nll, outputs, torch.sum)
         return -value if self.targeted else value
 
     def reached(self, outputs: Outputs) -> Tensor:
-        """(B,) bool, asked at every step of a search, so nothing is decoded; where `needs_decoding` says so,
-        `judged` may not confirm it."""
+        """(B,) bool, evaluated at every step of a search, so nothing is decoded; `judged` may not confirm it
+        for samples that `needs_decoding` marks."""
         return _across(self._reached, outputs, torch.all)
 
     def needs_decoding(self, outputs: Outputs) -> Tensor | None:
-        """(B,) bool: where only decoding tells whether a success is one; None: nowhere. A beam search may
-        write another text than greedy decoding. A recogniser that does not write the reference letter for
-        letter may write the same words with other punctuation and capitals, or too few wrong ones."""
+        """(B,) bool: samples for which only decoding shows whether the goal is reached; None if there are
+        none. A beam search may give another text than greedy decoding. A transcript that differs from the
+        reference in some letters may hold the same words with other punctuation and capitals, or too few
+        wrong ones."""
         if not isinstance(self.reference, list):
             return None
         if not all(isinstance(one, Tensor) or one.exact for one in members(outputs)):
@@ -90,8 +91,8 @@ class Goal:
         return reached if refused is None else reached & ~refused.to(reached.device)
 
     def score(self, outputs: Outputs) -> Tensor:
-        """(B,) how far towards the goal an answer is, in what it says: higher is better. A classifier's is
-        its loss."""
+        """(B,) how near the answers are to the goal; higher is nearer. The loss for classifiers, error rates
+        of the decoded texts for recognisers."""
         if isinstance(outputs, Tensor) or isinstance(self.reference, Tensor):
             return self.loss(outputs)
         errors = torch.tensor(
@@ -100,12 +101,12 @@ class Goal:
         return -errors if self.targeted else errors
 
     def margin(self, outputs: Outputs) -> Tensor:
-        """(B,) positive where the goal is reached: best wrong logit minus the reference's, or the reverse.
+        """(B,) positive if the goal is reached: the best other logit minus the reference's, or the reverse.
         Classifiers only."""
         return _across(self._margin, outputs, torch.amin)
 
     def rows(self, index: Tensor) -> "Goal":
-        """Of every field that holds one value per sample, the rows of some samples."""
+        """The goal of some samples: those rows of every field that holds one value per sample."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return replace(
             self, **{k: select(v, index) for k, v in values.items() if isinstance(v, Tensor | list)}
@@ -148,44 +149,54 @@ class Goal:
 
 @dataclass(frozen=True)
 class GoalContext:
-    """What a goal is made from: the clean samples' truth and the model's clean answers."""
+    """What a goal is made from: the true answers of the clean samples and the model's outputs for them."""
 
     y: Tensor | list[str]
     clean: Outputs
     generators: Sequence[torch.Generator]
     """One stream per sample, for random targets."""
     ids: Sequence[str] = ()
-    """Names of the samples, for targets that stand in a table."""
+    """Names of the samples, for targets read from a table."""
     x: Tensor | None = None
     model: Model | None = None
-    """The clean samples and the model the search will ask, for goals about what happens inside it."""
+    """The model that the search evaluates; with `x`, the clean samples, for goals about its features."""
 
     @property
     def own(self) -> Outputs:
-        """The clean answers; of several models, the first one's."""
+        """The clean outputs, those of the first of several models."""
         return members(self.clean)[0]
 
 
 def members(outputs: Outputs) -> Sequence[Tensor | Transcripts]:
+    """The outputs of each attacked model."""
     answers = answers_of(outputs)
-    return answers.members if isinstance(answers, EnsembleOutputs) else [answers]
+    single: list[Tensor | Transcripts] = []
+    for one in answers.members if isinstance(answers, EnsembleOutputs) else [answers]:
+        if isinstance(one, Values):
+            raise UserError(
+                f"Goals are about classes and transcripts, but this model gives a {one.output}. Attack a "
+                "classifier or a recogniser."
+            )
+        single.append(one)
+    return single
 
 
 def _across(
     measure: Callable[[Tensor | Transcripts], Tensor], outputs: Outputs, how: Callable[..., Tensor]
 ) -> Tensor:
-    """(B,) of what several models say; of a single one without ado, because every step of a search asks."""
+    """(B,) the measure of each model, combined. A single one is returned as it is, because every step of a
+    search calls this."""
     values = [measure(one) for one in members(outputs)]
     return values[0] if len(values) == 1 else how(torch.stack(values), dim=0)
 
 
-def truths(asked: GoalContext, who: str) -> list[str]:
+def truths(context: GoalContext, who: str) -> list[str]:
     """The true transcripts, for goals about texts."""
-    if isinstance(asked.own, Tensor) or isinstance(asked.y, Tensor):
+    if isinstance(context.own, Tensor) or isinstance(context.y, Tensor):
         raise UserError(
-            f'The goal {who} needs a recogniser, but this model gives classes. Use the goal "target_class".'
+            f'The goal {who} needs a recogniser; this model gives classes. Use the goal "target_class".'
         )
-    return asked.y
+    return context.y
 
 
 def _rate(reference: Sequence[str], text: Sequence[str]) -> float:

@@ -1,7 +1,6 @@
-"""The administrator's side of a study: how far it is, and its answers as a file. Behind a token."""
+"""The administrator's pages of a study, behind a token: its progress, and its answers as a file."""
 
 import hmac
-import html
 import tempfile
 import time
 from pathlib import Path
@@ -15,10 +14,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from limen.listening.analysis.columns import answer_columns, codebook
-from limen.listening.server.guard import Buckets, Limits, cookie, network_of, sender
+from limen.listening.server.enrolment import STATES
+from limen.listening.server.html_pages import html_page
+from limen.listening.server.limits import Limits, RateLimiter, client_address, network_of
 from limen.listening.server.messages import Problem, Progress, as_json
-from limen.listening.server.resume import PAGE
-from limen.listening.server.seats import STATES
+from limen.listening.server.request_checks import cookie
 from limen.listening.server.sessions import Sessions
 from limen.listening.server.store import Store
 
@@ -27,32 +27,29 @@ Bearer = Annotated[
     Depends(HTTPBearer(auto_error=False, description="The administrator's token")),
 ]
 DAY_S = 24 * 3600
-LOGIN = """<form method="post">
-<p><label>Token <input name="token" type="password" autocomplete="current-password" required></label> <button>Log in</button></p></form>
-<p>The token was printed when the server started.</p>"""
 
 
 def default_token(store: Store) -> str:
-    """Stays the same for a database, and cannot be guessed."""
+    """A token that stays the same for a database and cannot be guessed."""
     return hmac.digest(store.secret, b"admin", "sha256").hex()[:32]
 
 
 def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
-    wrong, name = Buckets(limits.token_per_s, limits.token_burst), sessions.keys.cookie("admin")
-    ticket = hmac.digest(
-        sessions.store.secret, b"ticket" + token.encode(), "sha256"
-    ).hex()  # what the cookie holds in place of the token
+    wrong_tokens = RateLimiter(limits.token_per_s, limits.token_burst)
+    cookie_name = sessions.identifiers.cookie_name("admin")
+    # the cookie holds this in place of the token
+    ticket = hmac.digest(sessions.store.secret, b"ticket" + token.encode(), "sha256").hex()
     problems: dict[int | str, dict[str, Any]] = {
         s: {"model": Problem} for s in (400, 401, 403, 404, 413, 422, 429, 503)
     }
     router = APIRouter(responses=problems)
 
-    def check(request: Request, given: str | None, right: str = token) -> bool:
-        """Whether it is the right one. Wrong ones are counted by network, and never keep out an operator who
-        shares it: a token is too long to be found by trying."""
-        if given is None or hmac.compare_digest(given.encode(errors="replace"), right.encode()):
+    def matches(request: Request, given: str | None, expected: str = token) -> bool:
+        """Whether the token is right. Wrong tokens are counted by network, and never lock out an operator in
+        the same network: a token is too long to be found by trying."""
+        if given is None or hmac.compare_digest(given.encode(errors="replace"), expected.encode()):
             return given is not None
-        if wait_s := wrong.wait_s(network_of(sender(request.scope))):
+        if wait_s := wrong_tokens.wait_s(network_of(client_address(request.scope))):
             raise HTTPException(
                 429, "Too many wrong tokens. Wait, then try again.", {"Retry-After": str(int(wait_s) + 1)}
             )
@@ -60,10 +57,10 @@ def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
 
     def allowed(request: Request, given: HTTPAuthorizationCredentials | None) -> bool:
         if given:
-            return check(request, given.credentials)
-        return check(request, cookie(dict(request.scope["headers"]), name), ticket)
+            return matches(request, given.credentials)
+        return matches(request, cookie(dict(request.scope["headers"]), cookie_name), ticket)
 
-    def needed(request: Request, given: Bearer) -> None:
+    def require_token(request: Request, given: Bearer) -> None:
         if not allowed(request, given):
             raise HTTPException(
                 401,
@@ -72,57 +69,51 @@ def routes(sessions: Sessions, token: str, limits: Limits) -> APIRouter:
             )
 
     def progress() -> dict[str, Any]:
-        told = {
-            "name": sessions.study.name,
-            "wanted": sessions.study.listeners,
-            "trouble": sessions.store.trouble(),
-        }
-        return told | sessions.store.progress()
+        study, store = sessions.study, sessions.store
+        about = {"name": study.name, "wanted": study.listeners, "storage_problem": store.storage_problem()}
+        return about | store.progress()
 
-    @router.get("/api/admin/progress", response_model=Progress, dependencies=[Depends(needed)])
-    async def how_far() -> Response:
-        """Listeners by group: finished, active, dropped out, begun, left; answers so far; what keeps answers
-        from being stored."""
+    @router.get("/api/admin/progress", response_model=Progress, dependencies=[Depends(require_token)])
+    async def progress_as_json() -> Response:
+        """Listeners by group (finished, active, dropped out, starting, left), the number of answers, and what
+        prevents answers from being stored."""
         return as_json(await run_in_threadpool(progress))
 
     @router.get(
         "/api/admin/export.csv",
         response_class=Response,
         responses={200: {"content": {"text/csv": {}}}},
-        dependencies=[Depends(needed)],
+        dependencies=[Depends(require_token)],
     )
     async def export() -> Response:
-        """All answers, one row each; nothing personal."""
+        """All answers, one row each, without personal data."""
         return _csv(await run_in_threadpool(table, sessions), f"{sessions.study.name}.csv")
 
     @router.get(
         "/api/admin/codebook.csv",
         response_class=Response,
         responses={200: {"content": {"text/csv": {}}}},
-        dependencies=[Depends(needed)],
+        dependencies=[Depends(require_token)],
     )
-    async def explained() -> Response:
-        """What each column of the answers holds."""
+    async def export_codebook() -> Response:
+        """What each column of the exported answers holds."""
         return _csv(codebook(answer_columns(sessions.study)), f"{sessions.study.name}.codebook.csv")
 
     @router.get("/admin", response_class=HTMLResponse, include_in_schema=False)
     async def page(request: Request, given: Bearer) -> HTMLResponse:
         if not allowed(request, given):
-            return _page(sessions, LOGIN, 401)
-        return _page(
-            sessions,
-            _progress_table(await run_in_threadpool(progress)),
-            head='<meta http-equiv="refresh" content="20">',
-        )
+            return _login(sessions, wrong=False)
+        return _progress_page(sessions, await run_in_threadpool(progress))
 
     @router.post("/admin", response_class=HTMLResponse, include_in_schema=False)
     async def login(request: Request) -> Response:
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
-        if not check(request, form.get("token", [""])[0].strip()):
-            return _page(sessions, "<p role='alert'>This is not the token.</p>" + LOGIN, 401)
-        response = RedirectResponse("admin", 303)
-        secure = request.url.scheme == "https"
-        response.set_cookie(name, ticket, max_age=DAY_S, httponly=True, samesite="strict", secure=secure)
+        if not matches(request, form.get("token", [""])[0].strip()):
+            return _login(sessions, wrong=True)
+        response, secure = RedirectResponse("admin", 303), request.url.scheme == "https"
+        response.set_cookie(
+            cookie_name, ticket, max_age=DAY_S, httponly=True, samesite="strict", secure=secure
+        )
         return response
 
     return router
@@ -142,38 +133,21 @@ def _csv(content: bytes, name: str) -> Response:
     return Response(content, media_type="text/csv", headers=headers)
 
 
-def _page(sessions: Sessions, body: str, status: int = 200, head: str = "") -> HTMLResponse:
-    text = PAGE.format(root="", head=head, title=html.escape(sessions.study.title), body=body)
-    return HTMLResponse(text, status, {"Cache-Control": "no-store"})
+def _login(sessions: Sessions, wrong: bool) -> HTMLResponse:
+    return html_page("login.html.j2", 401, title=sessions.study.title, root="", wrong=wrong)
 
 
-def _progress_table(progress: dict[str, Any]) -> str:
-    rows = [(name or "all", group) for name, group in progress["groups"].items()]
+def _progress_page(sessions: Sessions, progress: dict[str, Any]) -> HTMLResponse:
+    rows = [(name or "all", counts) for name, counts in progress["groups"].items()]
     if len(rows) > 1:
         rows.append(("all", progress))
-    lines = "".join(
-        f"<tr><th scope='row'>{html.escape(name)}</th>"
-        + "".join(f"<td>{group[c]}</td>" for c in STATES)
-        + "</tr>"
-        for name, group in rows
-    )
-    heads = "".join(f"<th scope='col'>{c}</th>" for c in ("group", *STATES))
     last = progress["last_answer_at"]
-    when = f"; the last {max(0, time.time() - last):.0f} s ago" if last else ""
-    door = (
-        "The study is closed."
-        if progress["closed"]
-        else f"{progress['finished']} of {progress['wanted']} listeners have finished."
-    )
-    declined = f" {progress['declined']} did not agree to take part." if progress["declined"] else ""
-    alarm = (
-        f"<p role='alert'><strong>{html.escape(progress['trouble'])}</strong></p>"
-        if progress["trouble"]
-        else ""
-    )
-    return (
-        f"{alarm}<p>{door} {progress['answers']} answers{when}.{declined}</p>"
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table><p><a "
-        "href='api/admin/export.csv'>Answers as CSV</a>, <a href='api/admin/codebook.csv'>what its columns "
-        "hold</a></p>"
+    return html_page(
+        "progress.html.j2",
+        title=sessions.study.title,
+        root="",
+        progress=progress,
+        last_answer_s=max(0.0, time.time() - last) if last else None,
+        states=STATES,
+        rows=rows,
     )

@@ -1,7 +1,7 @@
-"""A copy of a study's database while it is served: the state of one moment, whole, by SQLite's own backup.
+"""Consistent copies of a study's database, also while the study is served, by SQLite's online backup.
 
-A file of SQLite that is being written must not be copied as a file: what was stored last stands in a log
-beside it, and a copy made during a write is torn.
+An SQLite file in use must not be copied as a file: the latest changes are in a separate log, and a copy made
+during a write is inconsistent.
 """
 
 import errno
@@ -13,50 +13,49 @@ from contextlib import closing
 from pathlib import Path
 
 from limen.core.errors import UserError
-from limen.listening.server.database import address
+from limen.listening.server.database import parse_url
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""What file systems say that know no links: exFAT, many network shares."""
+"""Errors of file systems without hard links: exFAT, many network shares."""
 
 
 def backup(where: str | Path, to: Path) -> int:
-    """Write a copy of a database, a file or a URL, to a new file that only its owner can read; returns the
-    number of answers in it."""
-    url = address(where)
+    """Copy a database, given as a file or URL, to a new file that only its owner can read; returns the number
+    of answers in it."""
+    url = parse_url(where)
     if url.get_backend_name() == "postgresql":
         raise UserError(
-            f"{url.render_as_string()}: PostgreSQL makes its own copies, also of a study that is being "
-            f"served: pg_dump --format=custom --file={to} "
+            f"{url.render_as_string()}: copy a PostgreSQL database with its own tool, also while the study "
+            f"is served: pg_dump --format=custom --file={to} "
             f"'{url.set(drivername='postgresql').render_as_string()}'"
         )
     source = Path(str(url.database))
     if not source.is_file():
-        raise UserError(f"{source}: there is no such database of a study.")
+        raise UserError(f"{source}: no such file. Expected the database of a study.")
     if not to.parent.is_dir():
-        raise UserError(f"{to}: there is no folder {to.parent}.")
+        raise UserError(f"{to}: the folder {to.parent} does not exist.")
     if to.exists():
-        raise UserError(f"{to}: is there already, and a backup never overwrites anything. Give another name.")
+        raise UserError(f"{to} exists already, and a backup overwrites nothing. Choose another name.")
     try:
-        with tempfile.TemporaryDirectory(
-            prefix=f".{to.name}.", dir=to.parent
-        ) as beside:  # only we can look into it
-            copy = Path(beside) / "copy.db"
+        # a temporary folder that only its owner can open
+        with tempfile.TemporaryDirectory(prefix=f".{to.name}.", dir=to.parent) as private:
+            copy = Path(private) / "copy.db"
             os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            answers = _copied(source, copy)
+            answers = _copy(source, copy)
             _flush(copy)
-            _put(copy, to)
+            _publish(copy, to)
             _flush(to.parent)
     except (sqlite3.Error, OSError) as error:
         raise UserError(
-            f"{to}: the backup of {source} could not be written: {error}. Nothing was left there."
+            f"{to}: the backup of {source} could not be written: {error}. No file was left behind."
         ) from None
     return answers
 
 
-def _put(copy: Path, to: Path) -> None:
-    """Gives the copy its name; fails if another process was faster."""
+def _publish(copy: Path, to: Path) -> None:
+    """Give the copy its final name; fails if the name exists by now."""
     try:
-        os.link(copy, to)  # whole or not at all
+        os.link(copy, to)  # atomic
         return
     except OSError as error:
         if error.errno not in NO_LINKS:
@@ -71,14 +70,14 @@ def _put(copy: Path, to: Path) -> None:
         raise
 
 
-def _copied(source: Path, to: Path) -> int:
-    """Number of answers in the copy, which was looked through."""
+def _copy(source: Path, to: Path) -> int:
+    """Copy the database, check the copy, and return the number of answers in it."""
     with (
         closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=rw", uri=True, timeout=20)) as old,
         closing(sqlite3.connect(to)) as new,
     ):
-        old.backup(new)  # all pages at once: one moment, and whoever writes need not wait
-        new.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+        old.backup(new)  # all pages in one step: one moment in time, and writers need not wait
+        new.execute("PRAGMA journal_mode=DELETE")  # a single file without a log
         (found,) = new.execute("PRAGMA integrity_check").fetchone()
         if found != "ok":
             raise sqlite3.DatabaseError(f"the copy is damaged ({found})")

@@ -1,5 +1,4 @@
-"""What happened on the pages of listeners while they took part: pages hidden and shown again, sounds that did
-not play."""
+"""Events on the pages of listeners: pages hidden and shown again, sounds that did not play."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -11,20 +10,21 @@ from limen.trials.base.screen import Screen
 
 
 def page_events(store: Store, study: Study) -> list[dict[str, Any]]:
-    """One row for each event, with the columns of EVENTS, in the order in which they happened."""
+    """One row per event, with the columns of EVENTS, in chronological order."""
     people = {person["id"]: person for person in store.listeners()}
     planned: dict[int, list[Screen]] = {}
-    out = []
+    rows = []
     for event in store.events():
-        who = event["listener"]
-        if who not in planned:
-            number = people[who]["number"]  # none: it went to another before the first answer
-            planned[who] = [] if number is None else design.screens(study, people[who]["group"], number)
-        screen = next(iter(planned[who][event["position"] :]), None)
+        listener = event["listener"]
+        if listener not in planned:
+            number = people[listener]["number"]  # null: given to another listener before the first answer
+            group = people[listener]["group"]
+            planned[listener] = [] if number is None else design.screens(study, group, number)
+        screen = next(iter(planned[listener][event["position"] :]), None)
         at = datetime.fromtimestamp(event["at"], UTC).isoformat(timespec="milliseconds")
-        out.append(
+        rows.append(
             {
-                "listener": who,
+                "listener": listener,
                 "at": at,
                 "position": event["position"],
                 "step": screen.step if screen else None,
@@ -32,4 +32,4 @@ def page_events(store: Store, study: Study) -> list[dict[str, Any]]:
                 "event": event["kind"],
             }
         )
-    return out
+    return rows

@@ -1,4 +1,4 @@
-"""What goes over the wire between a listener's page and the server."""
+"""Requests and replies between a listener's page, the administrator's page and the server."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -17,60 +17,60 @@ class Begin(Message):
     parameters: Annotated[
         dict[Short, Annotated[str, StringConstraints(max_length=1000)]], Field(max_length=100)
     ] = {}
-    """Query parameters of the page's address; those that the study names as recruitment parameters are
-    kept."""
+    """Query parameters of the page's address; those that are recruitment parameters of the study are
+    stored."""
 
 
 class Playback(Message):
-    """Proof that a sound was played."""
+    """How a sound was played, with a hash that proves which samples were decoded."""
 
     label: Short
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """sha256 of the samples as decoded."""
+    """SHA-256 of the decoded samples."""
     rate_hz: float = Field(default=0, ge=0, le=1e6)
-    """Rate of the device."""
+    """Sample rate of the audio device."""
     plays: int = Field(default=0, ge=0, le=1_000_000)
-    """How often it was started, and gone round again in a loop."""
+    """Number of times it was started or repeated in a loop."""
     switches: int = Field(default=0, ge=0, le=1_000_000)
-    """How often it was switched to while another one played."""
+    """Number of times the listener switched to it while another sound played."""
     played_s: float = Field(default=0, ge=0, le=1e6)
-    """Seconds of it that were heard."""
+    """Seconds of it that were played."""
 
 
 class Answer(Message):
     screen: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    """The id that came with the screen."""
+    """The id of the screen, as sent with it."""
     attempt: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
-    """Made up by the page for this answer; the same when it is sent again."""
+    """An identifier that the page draws for this answer; the same when it is sent again."""
     answer: dict[str, Any]
-    """By name of the widget."""
+    """Values by widget name."""
     playback: Annotated[list[Playback], Field(max_length=64)] = []
     response_ms: float | None = Field(default=None, ge=0, le=1e9)
 
 
 class Event(Message):
     kind: Literal["hidden", "visible", "sound.silent", "sound.broken"]
-    """The page was hidden, or shown again; a sound did not play, or could not be loaded."""
+    """The page was hidden or shown again; a sound did not play or could not be loaded."""
     screen: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    """The id that came with the screen on which it happened."""
+    """The id of the screen that was shown."""
 
 
-class Named(Message):
+class StudyTitle(Message):
     title: str
     contact: str
 
 
 class Problem(Message):
     error: str
-    """What is wrong, in a sentence."""
-    study: Named | None = None
-    """What the study is called: whoever is not known yet is greeted by it."""
+    """What is wrong, as a sentence."""
+    study: StudyTitle | None = None
+    """Title and contact of the study, for the welcome page of a listener who is not known yet."""
 
 
 class SoundAddress(Message):
     label: str
     rated: bool
-    """GoalContext about by widgets that want an answer for each sound."""
+    """Whether widgets that need an answer for each sound include this one."""
     url: str
 
 
@@ -109,17 +109,17 @@ class ScreenShown(Message):
 
 
 class AtScreen(Message):
-    study: Named
+    study: StudyTitle
     position: int
     total: int
     done: Literal[False]
     screen: ScreenShown
     resume: str
-    """Address that goes on here on another device."""
+    """Address that continues here on another device."""
 
 
 class AtEnd(Message):
-    study: Named
+    study: StudyTitle
     position: int
     total: int
     done: Literal[True]
@@ -129,9 +129,9 @@ class AtEnd(Message):
 
 
 class Preview(Message):
-    """The first pages, for a visitor whom the recruitment site shows the study before they take part."""
+    """The first pages, for a visitor to whom the recruitment site shows the study before they take part."""
 
-    study: Named
+    study: StudyTitle
     preview: Literal[True]
     screens: list[ScreenShown]
 
@@ -145,49 +145,49 @@ class Feedback(Message):
 
 
 class Stored(Message):
-    """The answer is on the disk."""
+    """The answer has been written to the disk."""
 
     stored: Literal[True]
     again: bool
-    """There already was an answer to this screen: nothing was stored."""
+    """The screen had an answer already: nothing was stored."""
     feedback: Feedback | None
     state: State
 
 
 class Declined(Message):
-    """Nothing of this listener is stored any more."""
+    """No data about this listener are stored any more."""
 
     declined: Literal[True]
 
 
-class Noted(Message):
+class EventStored(Message):
     stored: bool
-    """False before consent, after the last answer, and once a listener has as many events as are kept."""
+    """False before consent, after the last answer, and once the largest number of events is stored."""
 
 
 class GroupProgress(Message):
     finished: int
     active: int
-    """At it, with a place."""
+    """Have a place and have not finished."""
     dropped: int
-    """With a place, and idle for long: another may take it."""
-    begun: int
-    """Just begun, and without a place as long as they have heard nothing."""
+    """Have a place but have been idle for too long: another listener may take it."""
+    starting: int
+    """Have begun, and have no place until they have heard a sound."""
     left: int
-    """Gone before they had a place."""
+    """Were idle for too long before they had a place."""
 
 
 class Progress(GroupProgress):
     name: str
     wanted: int
     declined: int
-    """Who did not agree to take part; nothing else is known of them."""
+    """Number of people who did not agree to take part; nothing else is stored about them."""
     groups: dict[str, GroupProgress]
     answers: int
     last_answer_at: float | None
     closed: bool
-    trouble: str
-    """What keeps answers from being stored, or soon will; empty if nothing does."""
+    storage_problem: str
+    """What prevents answers from being stored, or soon will; empty if nothing does."""
 
 
 def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

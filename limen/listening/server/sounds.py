@@ -1,4 +1,4 @@
-"""The sounds of screens, kept in memory while they are asked for, and the proof that they were played."""
+"""The sounds of screens, kept in memory, and the proof that they were played."""
 
 import threading
 from collections import OrderedDict
@@ -13,12 +13,12 @@ from limen.listening.stimuli import Stimuli, digest, inside, length_s
 from limen.listening.study import Study
 from limen.trials.base.screen import Screen
 
-KEPT_BYTES = 256 * 2**20
-"""Memory for sounds; those not asked for longest go first."""
+MAX_BYTES = 256 * 2**20
+"""Memory for sounds; the least recently used are dropped first."""
 
 
 @dataclass(frozen=True)
-class Made:
+class Rendered:
     """The sounds of a screen, in order."""
 
     wavs: Sequence[bytes]
@@ -30,68 +30,67 @@ class Sounds:
     def __init__(self, study: Study, folder: Path, cache: Path):
         self.study = study
         self._stimuli = Stimuli(study, folder, cache)
-        self._kept: OrderedDict[str, Made] = OrderedDict()
+        self._rendered: OrderedDict[str, Rendered] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
-        self._makers = [threading.Lock() for _ in range(64)]
+        self._render_locks = [threading.Lock() for _ in range(64)]
 
-    def ready(self, screen: Screen) -> Made | None:
+    def in_memory(self, screen: Screen) -> Rendered | None:
         """The sounds of a screen if they are in memory."""
         recipe = _recipe(screen)
         with self._lock:
-            if (made := self._kept.get(recipe)) is not None:
-                self._kept.move_to_end(recipe)
-            return made
+            if (rendered := self._rendered.get(recipe)) is not None:
+                self._rendered.move_to_end(recipe)
+            return rendered
 
-    def of(self, screen: Screen) -> Made:
-        """The sounds of a screen, from memory, from the disk, or made now."""
-        if (made := self.ready(screen)) is not None:
-            return made
+    def of(self, screen: Screen) -> Rendered:
+        """The sounds of a screen, from memory, from the cache on disk, or rendered now."""
+        if (rendered := self.in_memory(screen)) is not None:
+            return rendered
         recipe = _recipe(screen)
-        # a page asks for all sounds of a screen at once: they are made together, once
-        with self._makers[hash(recipe) % len(self._makers)]:
-            if (made := self.ready(screen)) is not None:
-                return made
+        # a page requests all sounds of a screen at the same time: they are rendered together, once
+        with self._render_locks[hash(recipe) % len(self._render_locks)]:
+            if (rendered := self.in_memory(screen)) is not None:
+                return rendered
             wavs = self._stimuli.sounds(screen, self.study.seed)
-            made = Made(wavs, [digest(wav) for wav in wavs], [length_s(wav) for wav in wavs])
+            rendered = Rendered(wavs, [digest(wav) for wav in wavs], [length_s(wav) for wav in wavs])
             with self._lock:
-                self._kept[recipe] = made
+                self._rendered[recipe] = rendered
                 self._size += sum(map(len, wavs))
-                while self._size > KEPT_BYTES and len(self._kept) > 1:
-                    self._size -= sum(map(len, self._kept.popitem(last=False)[1].wavs))
-            return made
+                while self._size > MAX_BYTES and len(self._rendered) > 1:
+                    self._size -= sum(map(len, self._rendered.popitem(last=False)[1].wavs))
+            return rendered
 
     def proved(self, screen: Screen, playback: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """What the page says of its playback, each with `proved`: the samples it decoded are those that were
-        sent, and were played, from a start or after a switch. `length_s`, how long the sound lasts, is
-        ours."""
+        """What the page reports about its playback, each sound with `proved` (the page decoded the samples
+        that were sent, and started the sound or switched to it) and `length_s` (its length, from the
+        server)."""
         labels = [sound.label for sound in screen.sounds]
-        said = {p["label"]: p for p in playback}
-        if strange := sorted(set(said) - set(labels)):
-            raise UserError(f"This screen has no sound called {ascii(strange[0])[:60]}.")
-        if not said:
+        reports = {p["label"]: p for p in playback}
+        if unknown := sorted(set(reports) - set(labels)):
+            raise UserError(f"This screen has no sound {ascii(unknown[0])[:60]}.")
+        if not reports:
             return []
-        made, out = self.of(screen), []
-        for label, right, seconds in zip(labels, made.digests, made.lengths_s, strict=True):
-            if p := said.get(label):
-                proved = p["plays"] + p.get("switches", 0) > 0 and p["digest"] == right
-                out.append({**p, "proved": proved, "length_s": seconds})
-        return out
+        rendered, result = self.of(screen), []
+        for label, expected, seconds in zip(labels, rendered.digests, rendered.lengths_s, strict=True):
+            if report := reports.get(label):
+                started = report["plays"] + report.get("switches", 0) > 0
+                proved = started and report["digest"] == expected
+                result.append({**report, "proved": proved, "length_s": seconds})
+        return result
 
     def check(self) -> None:
-        """A UserError for a study that a listener could not take: a file is missing, or no item serves a
-        step."""
+        """A UserError if a listener could not take the study: a file is missing, or no item fits a step."""
         for screen in self._examples():
             for sound in screen.sounds:
                 if not sound.stimulus.file.startswith("limen:"):
                     inside(self._stimuli.folder, sound.stimulus.file)
 
     def prepare(self) -> None:
-        """Makes the sounds that do not depend on answers, so that no listener waits for them."""
+        """Render the sounds that do not depend on answers, so that no listener has to wait for them."""
         for screen in self._examples():
-            if all(
-                effect.strength is not None for sound in screen.sounds for effect in sound.stimulus.effects
-            ):
+            effects = [effect for sound in screen.sounds for effect in sound.stimulus.effects]
+            if all(effect.strength is not None for effect in effects):
                 self.of(screen)
 
     def _examples(self) -> Iterator[Screen]:

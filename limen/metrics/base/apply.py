@@ -6,24 +6,30 @@ from typing import Any
 
 from limen.core.components import Component, load, names, parse
 from limen.core.errors import UserError
-from limen.core.types import Samples
+from limen.core.types import Output, Samples
 from limen.metrics.base.decoded import answered
 from limen.metrics.base.metric import Column, MetricOptions, Missing
 
 Metric = tuple[Component, MetricOptions]
 
 SAMPLE_WORDS = {"picture": "pictures", "clip": "clips"}
-OUTPUT_WORDS = {"class": "classes", "transcript": "transcripts"}
+OUTPUT_WORDS: dict[Output, str] = {
+    "class": "classes",
+    "transcript": "transcripts",
+    "embedding": "embeddings",
+    "signal": "signals",
+    "distance": "distances",
+}
 
 
 def applicable(
-    wanted: Sequence[str | Mapping[str, Any]] | None, kind: str, output: str | None, with_model: bool
+    wanted: Sequence[str | Mapping[str, Any]] | None, kind: str, output: Output | None, with_model: bool
 ) -> list[Metric]:
     """The metrics named by the user, or all that apply and are fast.
 
     A metric that is named and does not apply is an error with the reason.
 
-    `kind` is "picture" or "clip"; `output` "class" or "transcript", None without a model.
+    `kind` is "picture" or "clip"; `output` that of the model, None without a model.
     """
     if wanted is None:
         every = [
@@ -46,7 +52,7 @@ def applicable(
     return chosen
 
 
-def _obstacle(options: MetricOptions, kind: str, output: str | None, with_model: bool) -> str:
+def _obstacle(options: MetricOptions, kind: str, output: Output | None, with_model: bool) -> str:
     """Reason why the metric does not apply; empty if it does."""
     if kind not in options.kinds:
         return (

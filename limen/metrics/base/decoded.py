@@ -16,6 +16,7 @@ from limen.core.types import (
     Outputs,
     Samples,
     Transcripts,
+    Values,
     answers_of,
     refused_by,
     select,
@@ -61,7 +62,7 @@ def decoded(outputs: Outputs) -> Outputs:
         return GuardedOutputs(answers, outputs.suspicion)
     return (
         outputs
-        if isinstance(outputs, Tensor | EnsembleOutputs | Decoded)
+        if isinstance(outputs, Tensor | Values | EnsembleOutputs | Decoded)
         else Decoded(outputs, outputs.texts())
     )
 

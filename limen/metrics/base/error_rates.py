@@ -8,7 +8,7 @@ from torch import Tensor
 
 from limen.core.edits import Costs, Edits, edits
 from limen.core.text import How, normalised
-from limen.core.types import Outputs, Samples, predictions
+from limen.core.types import Output, Outputs, Samples, predictions
 from limen.metrics.base.metric import Column, Columns, MetricOptions, Missing
 
 Split = Callable[[str], list[str]]
@@ -25,7 +25,7 @@ class TextOptions(MetricOptions):
     """Normalisation before texts are compared: "none"; "words" for case, punctuation and spaces; "english"
     for numbers too."""
     kinds: ClassVar[tuple[str, ...]] = ("clip",)
-    outputs: ClassVar[tuple[str, ...]] = ("transcript",)
+    outputs: ClassVar[tuple[Output, ...]] = ("transcript",)
     needs_model: ClassVar[bool] = True
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from limen.core.options import Options
 from limen.core.text import How, normalised
-from limen.core.types import Outputs, Samples, predictions
+from limen.core.types import OUTPUTS, Output, Outputs, Samples, predictions
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class MetricOptions(Options):
 
     kinds: ClassVar[tuple[str, ...]] = ("picture", "clip")
     """Kinds of samples it can measure."""
-    outputs: ClassVar[tuple[str, ...]] = ("class", "transcript")
-    """Kinds of model outputs it can measure."""
+    outputs: ClassVar[tuple[Output, ...]] = OUTPUTS
+    """Outputs of models that it can measure."""
     needs_model: ClassVar[bool] = False
     """True if it uses the model's outputs; such metrics are left out of `limen measure`."""
     on_request: ClassVar[bool] = False

@@ -33,12 +33,7 @@ class Ensemble(Model):
                     f"{mine[0]} and gives a {mine[1]} (rate {mine[2]}, shape {mine[3]}) and another {theirs}."
                 )
         self.members, self.dropout = nn.ModuleList(members), dropout
-        self.kind, self.classes, self.rate_hz, self.shape = (
-            first.kind,
-            first.classes,
-            first.rate_hz,
-            first.shape,
-        )
+        self.copy_facts(first)
         self.random = dropout or any(m.random for m in members)
         self.draws = max(m.draws for m in members)
 

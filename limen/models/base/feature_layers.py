@@ -18,13 +18,7 @@ class Shown(Model):
     def __init__(self, model: Model, layer: str):
         super().__init__()
         self.inner, self.layer = model, layer
-        self.kind, self.classes, self.rate_hz, self.shape = (
-            model.kind,
-            model.classes,
-            model.rate_hz,
-            model.shape,
-        )
-        self.random, self.draws = model.random, model.draws
+        self.copy_facts(model)
         self.training = model.training
 
     def forward(

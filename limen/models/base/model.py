@@ -1,10 +1,9 @@
-"""The first seam: a model is a function from raw input to outputs. Normalisation and features are layers of
-it."""
+"""A model is a function from raw input to outputs: normalisation and features are layers of it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 from pydantic import AfterValidator, Field
@@ -13,7 +12,18 @@ from torch import Tensor, nn
 from limen.core import seeds
 from limen.core.errors import UserError
 from limen.core.options import Options
-from limen.core.types import Batch, EnsembleOutputs, Kind, Outputs, answers_of, predictions, refused_by
+from limen.core.types import (
+    TRUTHS,
+    Batch,
+    Kind,
+    Output,
+    Outputs,
+    Transcripts,
+    TruthKind,
+    answers_of,
+    predictions,
+    refused_by,
+)
 
 
 class ModelOptions(Options):
@@ -27,7 +37,7 @@ class ModelOptions(Options):
 
 
 class Model(nn.Module):
-    """Raw x -> outputs. Subclasses write `forward(x, lengths, generators)`.
+    """Raw x -> outputs. Subclasses declare `kind` and `output` and write `forward(x, lengths, generators)`.
 
     x is (B, C, H, W) in [0, 1] or (B, T) in [-1, 1]; `lengths` (B,) are the valid samples of clips of
     different lengths; `generators`, one per sample, are used by models that draw at random and ignored by all
@@ -35,45 +45,60 @@ class Model(nn.Module):
     """
 
     kind: Kind
+    """What the model takes."""
+    output: Output
+    """What the model gives: "class" logits (B, K), "transcript" a `Transcripts`; for "embedding", "signal"
+    and "distance" a `Values` (or outputs of its own that offer `rows`)."""
     classes: list[str] | None = None
-    """Names of the classes; None for a recogniser."""
+    """Names of the classes of a classifier."""
     rate_hz: int | None = None
     """Sample rate that clips must have."""
     shape: tuple[int, ...] | None = None
-    """Shape of one sample if the model insists on one: (C, H, W) or (T,)."""
+    """Shape of one sample if the model requires one: (C, H, W) or (T,)."""
     random: bool = False
-    """True if two calls may answer differently: then attacks average gradients over `draws` calls."""
+    """True if two calls may give different outputs: then attacks average gradients over `draws` calls."""
     draws: int = 1
     refuses: bool = False
     """True if a detector may refuse samples: then the outputs are `GuardedOutputs`."""
     batch_invariant: bool = False
-    """True of a recogniser that is built so that in single precision a clip gets, bit for bit, what it gets
-    alone."""
+    """True if a clip gets the same bits in any batch, in single precision. Attacks on such a recogniser
+    compute its outputs in single precision and only their own steps in double."""
     tried: tuple[Any, int] | None = None
     """Of a classifier: for which weights and samples it was tried, and the columns of its logits
     (`_trial.py`)."""
 
     @property
-    def output(self) -> Literal["class", "transcript"]:
-        return "transcript" if self.classes is None else "class"
-
-    @property
     def for_attack(self) -> "Model":
-        """What a search differentiates: this model, or one that answers nearly the same and much faster.
-        Success is judged on this one."""
+        """The model that a search differentiates: this one, or a much faster one with nearly the same
+        outputs. Success is always judged on this one."""
         return self
+
+    def copy_facts(self, other: "Model") -> None:
+        """Declare what the other model declares: for models that wrap one."""
+        self.kind, self.output, self.classes = other.kind, other.output, other.classes
+        self.rate_hz, self.shape = other.rate_hz, other.shape
+        self.random, self.draws, self.refuses = other.random, other.draws, other.refuses
 
     def losses(self, x: Tensor, y: Tensor | Sequence[str], lengths: Tensor | None = None) -> Tensor:
         """(B,) cross-entropy of the classes, or negative log-likelihood of the transcripts,
         differentiable."""
         check_samples(self.kind, x, lengths)
         outputs = answers_of(self(x, lengths))
-        if isinstance(outputs, Tensor):
-            assert isinstance(y, Tensor)
+        if isinstance(outputs, Tensor) and isinstance(y, Tensor):
             return torch.nn.functional.cross_entropy(outputs, y, reduction="none")
-        assert not isinstance(y, Tensor)
-        assert not isinstance(outputs, EnsembleOutputs)
-        return outputs.nll(y)
+        if isinstance(outputs, Transcripts) and not isinstance(y, Tensor):
+            return outputs.nll(y)
+        given = "a tensor" if isinstance(y, Tensor) else "texts"
+        raise UserError(
+            "losses needs class indices for a classifier, or texts for a recogniser, but this model's output "
+            f"is a {self.output} and y is {given}."
+        )
+
+    def transcript_loss(self, outputs: Transcripts, texts: Sequence[str]) -> Tensor:
+        """(B,) the loss that a recogniser is trained with: nats per character of the text and its end. A
+        model that learns from more than the likelihood of its transcripts overrides this."""
+        losses = outputs.nll(texts)
+        return losses / torch.tensor([len(text) + 1 for text in texts]).to(losses)
 
     @torch.no_grad()
     def votes(
@@ -104,17 +129,18 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def transcribe(self, x: Tensor, lengths: Tensor | None = None) -> list[str]:
-        """What a recogniser hears in each clip."""
+        """The transcript of each clip; for recognisers."""
         if self.output != "transcript":
             raise UserError(
-                f"This model knows {len(self.classes or [])} classes and writes no transcripts: call it for "
-                "logits."
+                f"This model's output is a {self.output}, not a transcript: call the model itself for its "
+                "outputs."
             )
         check_samples(self.kind, x, lengths)
         return self(x, lengths).texts()
 
     def prepare(self) -> None:
-        """Called once after the weights are loaded, by `load_model`."""
+        """Compute what depends on the weights, such as the centres of enrolled speakers. `load_model` calls
+        it once, after it has loaded the weights."""
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
@@ -154,7 +180,7 @@ def check_samples(
 
 
 def check_takes(model: Model, batch: Batch, who: str = "This model") -> None:
-    """The samples must be what the model was made for."""
+    """A UserError unless the samples have the kind and shape that the model takes."""
     if batch.kind != model.kind:
         raise UserError(
             f"{who} takes {model.kind}s, but the data holds {batch.kind}s. Choose data of the model's kind."
@@ -163,23 +189,47 @@ def check_takes(model: Model, batch: Batch, who: str = "This model") -> None:
     if model.shape is not None and shape != tuple(model.shape):
         raise UserError(
             f"{who} takes samples of shape {tuple(model.shape)}, but the data has {shape}. "
-            "Choose other data, or a model made for this shape."
+            "Choose other data, or a model for this shape."
         )
 
 
 def check_fits(model: Model, batch: Batch, who: str = "This model") -> None:
-    """The data, samples and truth, must be what the model was made for."""
+    """A UserError unless the model takes these samples and its output can be compared with their truth."""
     check_takes(model, batch, who)
-    if isinstance(batch.y, Tensor) != (model.output == "class"):
-        truth = "class" if isinstance(batch.y, Tensor) else "transcript"
-        raise UserError(f"{who} answers with a {model.output}, but the data's truth is a {truth}.")
-    if isinstance(batch.y, Tensor) and model.classes is not None:
+    check_truth(model, batch.truth, who)
+    if model.output == "signal":
+        _check_signals(batch, who)
+    if isinstance(batch.y, Tensor) and model.output == "class" and model.classes is not None:
         low, high = int(batch.y.min()), int(batch.y.max())
         if low < 0 or high >= len(model.classes):
             raise UserError(
-                f"The data has class {high if high >= len(model.classes) else low}, but the model knows only "
+                f"The data has class {high if high >= len(model.classes) else low}, but the model has only "
                 f"{len(model.classes)} classes, 0 to {len(model.classes) - 1}."
             )
+
+
+def check_truth(model: Model, truth: TruthKind, who: str = "This model") -> None:
+    """A UserError unless the model's output can be compared with truth of this kind."""
+    if truth not in TRUTHS[model.output]:
+        needed = " or a ".join(TRUTHS[model.output])
+        raise UserError(
+            f"{who} gives a {model.output}, which is compared with a {needed}, but the data's truth is a "
+            f"{truth}."
+        )
+
+
+def _check_signals(batch: Batch, who: str) -> None:
+    """A UserError unless every true signal has the shape and length of its sample."""
+    assert isinstance(batch.y, Tensor)
+    same = batch.y.shape == batch.x.shape and (
+        batch.lengths is None or batch.y_lengths is None or torch.equal(batch.lengths, batch.y_lengths)
+    )
+    if not same:
+        raise UserError(
+            f"{who} gives a signal for each sample, so the true signals must have the shapes and lengths of "
+            f"the samples, but the samples are {tuple(batch.x.shape)} and the signals "
+            f"{tuple(batch.y.shape)}."
+        )
 
 
 class Normalized(nn.Module):
@@ -199,7 +249,9 @@ class Normalized(nn.Module):
 
 
 class Classifier(Model):
-    """Any torch module from raw x to logits, with what Limen must know about it."""
+    """Any torch module from raw x to logits, with the facts that Limen needs about it."""
+
+    output = "class"
 
     def __init__(
         self,

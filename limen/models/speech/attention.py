@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from limen.core.errors import SampleError
+from limen.core.types import Transcripts
 from limen.models.base.model import Model
 from limen.models.speech.beam import END, State, beam_search
 from limen.models.speech.ctc import ALPHABET, CtcTranscripts, RecogniserOptions, spelled
@@ -104,7 +105,7 @@ class AttentionTranscripts:
             self.network.ctc(self.hidden).log_softmax(2), self.frames, frame_s=FRAME_S, beam=self.options.beam
         )
 
-    def training_loss(self, texts: Sequence[str]) -> Tensor:
+    def both_losses(self, texts: Sequence[str]) -> Tensor:
         """(B,) nats per token of both heads, mixed."""
         weight = self.options.training_ctc_weight
         both = weight * self.ctc().nll(texts) + (1 - weight) * self.nll(texts)
@@ -164,12 +165,13 @@ class SharedCtc(CtcTranscripts):
     def __init__(self, both: AttentionTranscripts):
         own = both.ctc()
         super().__init__(own.log_probs, own.frames, own.alphabet, frame_s=own.frame_s, beam=own.beam)
-        self.training_loss = both.training_loss
+        self.both = both
 
 
 class Seq2Seq(Model):
     """`TwoHeads` as a model; the head that is not asked does no work."""
 
+    output = "transcript"
     batch_invariant = True
 
     def __init__(self, network: TwoHeads, options: Seq2SeqOptions):
@@ -184,3 +186,9 @@ class Seq2Seq(Model):
         hidden, frames = self.network.encoder(x, lengths.to(x.device))
         both = AttentionTranscripts(self.network, hidden, frames, self.options)
         return both if self.options.head == "attention" else SharedCtc(both)
+
+    def transcript_loss(self, outputs: Transcripts, texts: Sequence[str]) -> Tensor:
+        """(B,) nats per token of both heads, mixed: they are trained together, whichever is used."""
+        both = outputs.both if isinstance(outputs, SharedCtc) else outputs
+        assert isinstance(both, AttentionTranscripts)
+        return both.both_losses(texts)

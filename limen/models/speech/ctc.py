@@ -181,6 +181,7 @@ class Recogniser(Model):
     """A network from (x, lengths) to log-probabilities (B, F, K) and the (B,) frames of each clip, as a
     model."""
 
+    output = "transcript"
     batch_invariant = True
 
     def __init__(

@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from limen.audio.mel import LogMel
 from limen.core.torchscript import scripted
+from limen.models.base.spec_augment import SpecAugment
 from limen.models.speech.packed_clips import Laid, apart
 from limen.models.speech.recurrent import Order, both_ways
 
@@ -80,6 +81,7 @@ class Front(nn.Module):
     def __init__(self, bands: int, channels: int):
         super().__init__()
         self.channels, self.width = channels, channels * ((bands + 3) // 4)
+        self.spec_augment = SpecAugment()
         self.convolutions = nn.ModuleList(
             [
                 nn.Conv2d(1, channels, 3, stride=2, padding=1),
@@ -90,7 +92,7 @@ class Front(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor, mel: LogMel) -> tuple[Tensor, list[int]]:
         laid = Laid.over(mel.frames(lengths).tolist(), stride=4, gap=2)
-        x = laid.features(x, lengths, mel).unsqueeze(2)
+        x = laid.features(x, lengths, mel, self.spec_augment).unsqueeze(2)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x, laid = convolved(x, convolution), laid.halved()
             assert isinstance(norm, nn.LayerNorm)

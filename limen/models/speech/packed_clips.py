@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from limen.audio.mel import LogMel
 from limen.core.torchscript import scripted
+from limen.models.base.spec_augment import SpecAugment
 
 
 def inside(x: Tensor, frames: Tensor) -> Tensor:
@@ -42,7 +43,7 @@ class Laid:
         """After a convolution with stride 2."""
         return Laid([(n + 1) // 2 for n in self.frames], [(n + 1) // 2 for n in self.room])
 
-    def features(self, x: Tensor, lengths: Tensor, mel: LogMel) -> Tensor:
+    def features(self, x: Tensor, lengths: Tensor, mel: LogMel, augment: SpecAugment) -> Tensor:
         """Waveforms (B, T) -> (F, bands)."""
         needed = [(n - 1) * mel.hop + mel.window_size for n in self.frames]
         own = [min(sizes) for sizes in zip(needed, lengths.tolist(), strict=True)]
@@ -51,7 +52,7 @@ class Laid:
         row = [
             piece for part, n in zip(parts, room, strict=True) for piece in (part, x.new_zeros(n - len(part)))
         ]
-        return self.blanked(mel(torch.cat(row)))
+        return self.blanked(augment.packed(mel(torch.cat(row)), self._sizes()))
 
     def blanked(self, x: Tensor) -> Tensor:
         """(F, ...) with zeros between the clips."""

@@ -94,13 +94,13 @@ class Encoded:
 
     def codes(self) -> Tensor:
         """(B, F, G) the likeliest entry of each codebook."""
-        return self._code_logits().argmax(3)
+        return self.code_logits().argmax(3)
 
     def targets(self, codes: Tensor) -> Tensor:
         """(B, F, P): quantised frames in the space in which contexts are compared with them."""
         quantizer = self.network.quantizer
         one_hot = F.one_hot(codes, quantizer.num_vars).to(self.extracted.dtype)
-        return self._targets(one_hot)
+        return self.mixed_targets(one_hot)
 
     def drawn(self, streams: Sequence[torch.Generator], starts: float, length: int) -> tuple[Tensor, Tensor]:
         """Masked frames (B, F) and their distractors (B, F, K); a clip draws what it draws alone."""
@@ -148,24 +148,6 @@ class Encoded:
         chosen = logits.masked_fill(same, -torch.inf).gather(2, negatives)
         return logits.diagonal(dim1=1, dim2=2), chosen
 
-    def training_loss(self, texts: Sequence[str]) -> Tensor:
-        """(B,) contrastive loss plus the diversity loss of the batch; texts play no part. Draws from torch's
-        generator, as dropout does."""
-        quantizer, config = self.network.quantizer, self.network.config
-        shape = self.extracted.shape[:2]
-        mask = spans(torch.rand(shape, device=self.extracted.device), self.frames, self.starts, self.length)
-        negatives = distractors(
-            torch.rand((*shape, config.num_negatives), device=self.extracted.device), mask
-        )
-        logits = self._code_logits()
-        picked = F.gumbel_softmax(logits, tau=quantizer.temperature, hard=True)
-        loss = self.contrastive(self._targets(picked), picked.argmax(3), negatives, mask)
-        share = (logits.softmax(3) * mask[:, :, None, None]).sum(
-            (0, 1)
-        ) / mask.sum()  # how often each entry is used
-        perplexity = (-torch.xlogy(share, share).sum(1)).exp().sum()
-        return loss + config.diversity_loss_weight * (1 - perplexity / share.numel())
-
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         raise UserError(
             "This is a self-supervised encoder without a head: it gives no text a likelihood. Attack it "
@@ -183,13 +165,14 @@ class Encoded:
         i = index.to(self.extracted.device)
         return Encoded(self.network, self.extracted[i], self.frames[i], self.starts, self.length)
 
-    def _code_logits(self) -> Tensor:
-        """(B, F, G, V)."""
+    def code_logits(self) -> Tensor:
+        """(B, F, G, V): scores of the entries of each codebook."""
         quantizer = self.network.quantizer
         normed = self.network.wav2vec2.feature_projection.layer_norm(self.extracted)
         return quantizer.weight_proj(normed).unflatten(2, (quantizer.num_groups, quantizer.num_vars))
 
-    def _targets(self, weights: Tensor) -> Tensor:
+    def mixed_targets(self, weights: Tensor) -> Tensor:
+        """Targets (B, F, P) of codes that are mixed with these weights (B, F, G, V)."""
         quantizer = self.network.quantizer
         vectors = quantizer.codevectors.view(quantizer.num_groups, quantizer.num_vars, -1)
         return self.network.project_q(torch.einsum("bfgv,gvd->bfgd", weights, vectors).flatten(2))

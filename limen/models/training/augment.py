@@ -1,5 +1,5 @@
-"""Changes to training samples that keep their meaning. Sample i is changed by its own stream, whatever the
-batch."""
+"""Changes to training samples that keep their meaning. Each sample is changed by its own random stream,
+independently of the batch."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,38 +13,39 @@ from torch import Tensor, nn
 from limen.core.errors import UserError
 from limen.core.options import Options
 from limen.core.types import Batch
+from limen.models.base.spec_augment import SpecAugment
 
 
 class AugmentOptions(Options):
-    """What may happen to a training sample."""
+    """How training samples are changed at random."""
 
     shift_px: int = Field(default=0, ge=0)
-    """Pictures: moved by up to so many pixels each way; black comes in."""
+    """Pictures: shifted by up to this many pixels in each direction, and filled with black."""
     flip: bool = False
-    """Pictures: mirrored left to right half of the time."""
+    """Pictures: mirrored left to right with probability one half."""
     crop: float = Field(default=1.0, gt=0, le=1)
-    """Pictures: a square of at least this share of the side is cut out at random and resized back."""
+    """Pictures: cropped at random to at least this share of the side, and resized back."""
     shift_ms: float = Field(default=0.0, ge=0)
-    """Clips: moved by up to so many milliseconds each way; silence comes in."""
+    """Clips: shifted by up to this many milliseconds in each direction, and filled with silence."""
     noise: float = Field(default=0.0, ge=0)
-    """Clips: in four of five, noise of a random colour up to this RMS is added."""
+    """Clips: noise of a random colour, up to this RMS, is added with probability 0.8."""
     gain_db: float = Field(default=0.0, ge=0)
-    """Clips: louder or softer by up to so many dB."""
+    """Clips: amplified or attenuated by up to this many dB."""
     mask_frames: int = Field(default=0, ge=0)
-    """Clips: a random run of up to so many feature frames is blanked (SpecAugment,
+    """Clips: a random run of up to this many feature frames is set to zero (SpecAugment,
     https://arxiv.org/abs/1904.08779)."""
     mask_bands: int = Field(default=0, ge=0)
-    """Clips: a random run of up to so many feature bands is blanked."""
+    """Clips: a random run of up to this many feature bands is set to zero."""
     warp_bands: float = Field(default=0.0, ge=0, lt=1)
-    """Clips: feature bands stretched or squeezed by up to this share, as by a shorter or longer throat (vocal
-    tract length perturbation, Jaitly and Hinton 2013,
+    """Clips: feature bands stretched or squeezed by up to this share, as by a shorter or longer vocal tract
+    (vocal tract length perturbation, Jaitly and Hinton 2013,
     https://www.cs.toronto.edu/~hinton/absps/perturb.pdf)."""
 
 
 def augment(
     batch: Batch, streams: Sequence[torch.Generator], options: AugmentOptions, rate_hz: int | None
 ) -> Batch:
-    """The batch with every sample changed as the options say; lengths stay."""
+    """The batch with every sample changed as the options describe; lengths stay the same."""
     if batch.kind == "picture":
         if not (options.shift_px or options.flip or options.crop < 1):
             return batch
@@ -100,43 +101,43 @@ def coloured(n: int, slope: float, stream: torch.Generator) -> Tensor:
 def masking(
     network: nn.Module, streams: Sequence[torch.Generator], options: AugmentOptions
 ) -> Iterator[None]:
-    """Inside, the features (B, frames, bands) of the network's layer `features` are warped and blanked in
-    runs, one stream per sample."""
+    """Inside, while the network is in training mode, the features at its layers `SpecAugment` are warped and
+    blanked in runs, one stream per sample."""
     if not (options.mask_frames or options.mask_bands or options.warp_bands):
         yield
         return
-    layer = getattr(network, "features", None)
-    if not isinstance(layer, nn.Module):
+    layers = [layer for layer in network.modules() if isinstance(layer, SpecAugment)]
+    if not layers:
         raise UserError(
-            "mask_frames, mask_bands and warp_bands need a model with a feature layer, such as keyword_cnn, "
-            "res8 or ctc_small."
+            "mask_frames, mask_bands and warp_bands need a model whose features can be masked, such as "
+            "keyword_cnn, res8 or ctc_small."
         )
-
-    def blank(_module: nn.Module, _inputs: object, features: Tensor) -> Tensor:
-        if options.warp_bands:
-            features = warped(
-                features,
-                [1 + options.warp_bands * (2 * torch.rand((), generator=g).item() - 1) for g in streams],
-            )
-        keep = torch.ones_like(features)
-        for row, stream in zip(keep, streams, strict=True):
-            for axis, longest in ((0, options.mask_frames), (1, options.mask_bands)):
-                u, v = torch.rand(2, generator=stream).tolist()
-                run = int(u * (longest + 1))
-                start = int(v * (row.shape[axis] - run + 1))
-                row.narrow(axis, start, run).zero_()
-        return features * keep
-
-    handle = layer.register_forward_hook(blank)
+    for layer in layers:
+        layer.change = lambda i, features: blanked(features, streams[i], options)
     try:
         yield
     finally:
-        handle.remove()
+        for layer in layers:
+            layer.change = None
+
+
+def blanked(features: Tensor, stream: torch.Generator, options: AugmentOptions) -> Tensor:
+    """(frames, bands) of one clip, warped, and zero in a run of frames and a run of bands."""
+    if options.warp_bands:
+        factor = 1 + options.warp_bands * (2 * torch.rand((), generator=stream).item() - 1)
+        features = warped(features[None], [factor])[0]
+    keep = torch.ones_like(features)
+    for axis, longest in ((0, options.mask_frames), (1, options.mask_bands)):
+        u, v = torch.rand(2, generator=stream).tolist()
+        run = min(int(u * (longest + 1)), features.shape[axis])
+        start = int(v * (features.shape[axis] - run + 1))
+        keep.narrow(axis, start, run).zero_()
+    return features * keep
 
 
 def warped(features: Tensor, factors: Sequence[float]) -> Tensor:
-    """(B, frames, bands): band k becomes what lay at band k times the clip's factor, between two bands
-    linearly; the last band is held."""
+    """(B, frames, bands): band k takes the value at band k times the clip's factor, interpolated linearly;
+    beyond the last band its value is repeated."""
     last = features.shape[2] - 1
     at = (
         torch.arange(last + 1, device=features.device)

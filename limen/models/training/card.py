@@ -10,7 +10,7 @@ from typing import Any
 from limen.core.atomic import write_atomic
 from limen.models.base.load import ZOO
 from limen.models.base.model import Model
-from limen.models.training.loop import TrainOptions
+from limen.models.training.options import TrainOptions
 
 
 def write_card(

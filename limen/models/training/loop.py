@@ -1,76 +1,45 @@
-"""Training of any model on any data set: deterministic from one seed, and resumable after any epoch with the
-same result.
+"""The training loop: any model, any data set, any objective. It is deterministic for one seed, and resumable
+after any epoch with the same result.
 
-What an epoch draws (order, augmentation, dropout) depends on the seed, the epoch and the sample's id alone,
-so an interrupted training continues exactly: the checkpoint of an epoch holds weights, optimiser and history,
-and nothing else is needed.
-"""
+What an epoch draws (order, augmentation, dropout) depends only on the seed, the epoch and the sample's id, so
+a resumed training gives the weights of an uninterrupted one: the checkpoint of an epoch holds weights,
+optimiser and history, and nothing else is needed."""
 
-import io
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Protocol
 
 import torch
-import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
 from limen.core import seeds
 from limen.core.atomic import write_atomic
 from limen.core.errors import UserError
-from limen.core.types import Batch, collate
+from limen.core.types import Batch
 from limen.data.base.dataset import Dataset
-from limen.models.base.load import load_tensors
-from limen.models.base.model import Model, inner
-from limen.models.training.augment import AugmentOptions, augment, masking
-from limen.models.training.score import score
+from limen.models.base.model import Model, check_truth, inner
+from limen.models.training.augment import augment, masking
+from limen.models.training.batches import Step, steps
+from limen.models.training.checkpoint import identity_of, read_checkpoint, save_weights, write_checkpoint
+from limen.models.training.options import TrainOptions, learning_rate, optimizer_of
+from limen.models.training.processes import Processes
+from limen.models.training.score import merit, score
 
 Progress = Callable[[float, str], None]
-"""Told the share done, in [0, 1], and a line to show."""
-
-Perturb = Callable[[Model, Batch], Tensor]
-"""Replaces the samples of a training batch, for example by adversarial ones."""
+"""Called with the share done, in [0, 1], and a line to show."""
 
 
-class TrainOptions(AugmentOptions):
-    """How a model is trained."""
+class Objective(Protocol):
+    """The loss of a training step; `limen.objectives` holds them. `spec` says as plain data which one it
+    is."""
 
-    epochs: int = Field(default=10, ge=1)
-    """Passes over the training split."""
-    batch_size: int = Field(default=64, ge=1)
-    """Samples in one step."""
-    bucket_batches: int = Field(default=1, ge=1)
-    """Clips: the samples of so many steps are sorted by length before they are parted into batches: less
-    padding is computed on."""
-    optimizer: Literal["sgd", "adam", "adamw"] = "adam"
-    """The rule that turns gradients into steps."""
-    lr: float = Field(default=1e-3, gt=0)
-    """Learning rate at its highest."""
-    momentum: float = Field(default=0.9, ge=0, lt=1)
-    """Of SGD."""
-    nesterov: bool = False
-    """SGD looks ahead (Nesterov's momentum)."""
-    weight_decay: float = Field(default=0.0, ge=0)
-    """L2 penalty (decoupled for adamw)."""
-    schedule: Literal["constant", "cosine", "step"] = "constant"
-    """"cosine": down to zero along half a cosine; "step": times `step_factor` every `step_epochs` epochs."""
-    warmup_epochs: float = Field(default=0.0, ge=0)
-    """The learning rate rises linearly during the first so many epochs."""
-    step_epochs: int = Field(default=10, ge=1)
-    """Of the step schedule."""
-    step_factor: float = Field(default=0.1, gt=0)
-    """Of the step schedule."""
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the truth spread over all classes."""
-    clip_norm: float | None = Field(default=None, gt=0)
-    """Largest L2 norm of a gradient step; null does not limit it."""
-    patience: int | None = Field(default=None, ge=1)
-    """Stop after so many epochs without a better validation score; null runs all epochs."""
-    keep: Literal["best", "last"] = "best"
-    """Weights of the epoch with the best validation score, or of the last epoch."""
+    @property
+    def spec(self) -> Mapping[str, Any]: ...
+
+    def __call__(self, model: Model, batch: Batch, streams: Sequence[torch.Generator]) -> Tensor:
+        """(B,) loss of each sample, differentiable; each sample draws from its own stream."""
 
 
 def train(
@@ -80,77 +49,83 @@ def train(
     options: TrainOptions,
     folder: Path,
     *,
+    objective: Objective,
+    spec: Mapping[str, Any] | None = None,
     seed: int = 0,
     progress: Progress = lambda done, text: None,
-    perturb: Perturb | None = None,
 ) -> list[dict[str, Any]]:
-    """Train `model` in place. `folder` receives checkpoint.pt after every epoch, then weights.safetensors and
-    history.json.
+    """Train `model` in place and return the history: one row per epoch.
 
-    A folder with a checkpoint of the same training is continued. Returns the history: one row per epoch.
-    """
+    `folder` receives checkpoint.pt after every epoch, then weights.safetensors and history.json. If it holds
+    a checkpoint of the same training, that one is continued; `spec`, the specs of model and data, is part of
+    what makes it the same. In each of several processes of torch.distributed, call this with the same
+    arguments."""
     check_fit(model, train_set)
-    folder.mkdir(parents=True, exist_ok=True)
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # gradients of weights come up to twice as fast on CPUs
-    optimizer = _optimizer(model, options)
-    state: dict[str, Any] = {"history": [], "best": None}
-    identity = json.dumps(
-        {"seed": seed, "data": train_set.name, "n": len(train_set), **options.model_dump()}, sort_keys=True
+    processes = Processes.current()
+    # weight gradients are up to twice as fast on CPUs in this layout
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    processes.copy_first([*model.parameters(), *model.buffers()])
+    optimizer = optimizer_of(model, options)
+    identity = identity_of(
+        model,
+        train_set,
+        valid_set,
+        options,
+        objective.spec,
+        spec or {},
+        seed=seed,
+        processes=processes.count,
     )
     checkpoint = folder / "checkpoint.pt"
-    if checkpoint.exists():
-        state = load_tensors(checkpoint)
-        if state["identity"] != identity:
-            raise UserError(
-                f"{checkpoint} belongs to a training with other options. Use another folder, or delete it "
-                "to start anew."
-            )
+    if processes.first:
+        folder.mkdir(parents=True, exist_ok=True)
+    state = read_checkpoint(checkpoint, identity)
+    processes.wait()  # a process must not take the first one's new checkpoint for an old one
+    best, history = None, []
+    if state is not None:
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-    history: list[dict[str, Any]] = state["history"]
+        best, history = state["best"], state["history"]
     while len(history) < options.epochs and not _out_of_patience(history, options):
         epoch = len(history)
-        loss = _epoch(model, train_set, optimizer, options, epoch, seed, progress, perturb)
+        loss = _epoch(model, train_set, optimizer, options, objective, epoch, seed, progress, processes)
+        processes.copy_first(list(model.buffers()))
         row: dict[str, Any] = {"epoch": epoch + 1, "loss": loss}
         if valid_set is not None:
-            row |= {
-                f"valid_{name}": value
-                for name, value in score(model, valid_set).items()
-                if name in ("accuracy", "wer", "cer")
-            }
+            row |= processes.same(_validated(model, valid_set) if processes.first else {})
         if not math.isfinite(loss):
             raise UserError(
                 f"The training of epoch {epoch + 1} diverged (loss {loss}). Lower lr, or set clip_norm."
             )
         history.append(row)
         if len(history) == 1 + _best(history) or options.keep == "last":
-            state["best"] = {name: value.clone() for name, value in model.state_dict().items()}
-        progress((epoch + 1) / options.epochs, "  ".join(f"{k} {v:.4g}" for k, v in row.items()))
-        _save(
-            checkpoint,
-            {
-                "identity": identity,
-                "model": model.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "history": history,
-                "best": state["best"],
-            },
-        )
-    model.load_state_dict(state["best"])
+            best = {name: value.clone() for name, value in model.state_dict().items()}
+        if processes.first:
+            progress((epoch + 1) / options.epochs, "  ".join(f"{k} {v:.4g}" for k, v in row.items()))
+            write_checkpoint(
+                checkpoint,
+                identity,
+                {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "history": history,
+                    "best": best,
+                },
+            )
+    assert best is not None
+    model.load_state_dict(best)
     model.eval()
-    save_weights(model, folder / "weights.safetensors")
-    write_atomic(folder / "history.json", (json.dumps(history, indent=1) + "\n").encode())
+    if processes.first:
+        save_weights(model, folder / "weights.safetensors")
+        write_atomic(folder / "history.json", (json.dumps(history, indent=1) + "\n").encode())
     return history
 
 
 def check_fit(model: Model, data: Dataset) -> None:
-    """A UserError if the model cannot read these samples or answer for them."""
-    mine, theirs = (model.kind, model.output), (data.kind, "transcript" if data.classes is None else "class")
-    if mine != theirs:
-        raise UserError(
-            f"The model answers a {mine[1]} for a {mine[0]}, but {data.name} holds a {theirs[1]} for each "
-            f"{theirs[0]}."
-        )
+    """A UserError if the model cannot take these samples or be compared with their truth."""
+    if model.kind != data.kind:
+        raise UserError(f"The model takes {model.kind}s, but {data.name} holds {data.kind}s.")
+    check_truth(model, data.truth)
     if model.classes is not None and data.classes is not None and len(model.classes) != len(data.classes):
         raise UserError(
             f"The model has {len(model.classes)} classes, but {data.name} has {len(data.classes)}. Set the "
@@ -167,114 +142,80 @@ def check_fit(model: Model, data: Dataset) -> None:
         )
 
 
-def learning_rate(options: TrainOptions, at: float) -> float:
-    """The learning rate after `at` epochs (a fraction inside an epoch)."""
-    if at < options.warmup_epochs:
-        return options.lr * at / options.warmup_epochs
-    if options.schedule == "cosine":
-        done = (at - options.warmup_epochs) / max(options.epochs - options.warmup_epochs, 1e-9)
-        return options.lr * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
-    return options.lr * (
-        options.step_factor ** int(at / options.step_epochs) if options.schedule == "step" else 1.0
-    )
-
-
 def _epoch(
     model: Model,
     data: Dataset,
     optimizer: torch.optim.Optimizer,
     options: TrainOptions,
+    objective: Objective,
     epoch: int,
     seed: int,
     progress: Progress,
-    perturb: Perturb | None,
+    processes: Processes,
 ) -> float:
     """One pass; returns the mean loss."""
-    steps = math.ceil(len(data) / options.batch_size)
+    count = math.ceil(len(data) / options.batch_size)
     total, device = 0.0, next(model.parameters()).device
+    parameters = [p for p in model.parameters() if p.requires_grad]
     model.train()
-    with torch.random.fork_rng(
-        devices=[device] if device.type == "cuda" else []
-    ):  # dropout draws from torch's own generator
-        torch.manual_seed(seeds.number(seed, "dropout", epoch))
-        for step, batch in enumerate(_batches(data, options, seeds.generator(seed, "order", epoch))):
-            streams = seeds.generators(seed, batch.ids, "augment", epoch)
-            batch = augment(batch, streams, options, model.rate_hz).to(device)
-            x = batch.x if perturb is None else perturb(model, batch)
+    # dropout draws from torch's own generator
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seeds.number(seed, "dropout", epoch, *processes.words))
+        order = seeds.generator(seed, "order", epoch)
+        for number, step in enumerate(steps(data, options, order, processes)):
             for group in optimizer.param_groups:
-                group["lr"] = learning_rate(options, epoch + (step + 1) / steps)
-            with torch.enable_grad(), masking(inner(model), streams, options):
-                loss = _losses(model, batch, x, options).mean()
-                optimizer.zero_grad()
-                loss.backward()
+                group["lr"] = learning_rate(options, epoch + (number + 1) / count)
+            optimizer.zero_grad()
+            loss = _backward(model, step, objective, options, epoch, seed, processes.several)
+            processes.add_gradients(parameters)
             if options.clip_norm is not None:
-                torch.nn.utils.clip_grad_norm_(model.parameters(), options.clip_norm)
+                torch.nn.utils.clip_grad_norm_(parameters, options.clip_norm)
             optimizer.step()
-            total += loss.item() * len(batch)
-            if step % 10 == 0:
+            total += loss * (1 if processes.several else step.total)
+            if number % 10 == 0 and processes.first:
                 progress(
-                    (epoch + step / steps) / options.epochs,
-                    f"epoch {epoch + 1}/{options.epochs}  loss {loss.item():.4g}",
+                    (epoch + number / count) / options.epochs,
+                    f"epoch {epoch + 1}/{options.epochs}  loss {loss:.4g}",
                 )
     model.eval()
-    return total / len(data)
+    return processes.total(total) / len(data)
 
 
-def _losses(model: Model, batch: Batch, x: Tensor, options: TrainOptions) -> Tensor:
-    """(B,) cross-entropy of the class, or nats per character of the transcript."""
-    outputs = model(x, batch.lengths)
-    if isinstance(outputs, Tensor):
-        assert isinstance(batch.y, Tensor)
-        return F.cross_entropy(outputs, batch.y, reduction="none", label_smoothing=options.label_smoothing)
-    assert not isinstance(batch.y, Tensor)
-    if hasattr(
-        outputs, "training_loss"
-    ):  # a model that learns from more, or from less, than the likelihood of its transcripts
-        return outputs.training_loss(batch.y)
-    return outputs.nll(batch.y) / torch.tensor([len(text) + 1 for text in batch.y]).to(x)
+def _backward(
+    model: Model,
+    step: Step,
+    objective: Objective,
+    options: TrainOptions,
+    epoch: int,
+    seed: int,
+    several: bool,
+) -> float:
+    """Compute the gradients of one step. Returns the mean loss, or, in one of several processes, the sum over
+    its share."""
+    if step.batch is None:
+        return 0.0
+    streams = seeds.generators(seed, step.batch.ids, "augment", epoch)
+    batch = augment(step.batch, streams, options, model.rate_hz)
+    batch = batch.to(next(model.parameters()).device)
+    own = seeds.generators(seed, batch.ids, "objective", epoch)
+    with torch.enable_grad(), masking(inner(model), streams, options):
+        losses = objective(model, batch, own)
+        if several:  # the gradients of all processes add up to that of the mean
+            (losses.sum() / step.total).backward()
+            return losses.sum().item()
+        loss = losses.mean()
+        loss.backward()
+    return loss.item()
 
 
-def _batches(data: Dataset, options: TrainOptions, order: torch.Generator) -> Iterator[Batch]:
-    numbers = torch.randperm(len(data), generator=order).tolist()
-    size = options.batch_size
-    for start in range(0, len(numbers), size * options.bucket_batches):
-        samples = [data[i] for i in numbers[start : start + size * options.bucket_batches]]
-        if options.bucket_batches > 1:
-            samples.sort(key=lambda sample: len(sample.x))
-        parts = range(0, len(samples), size)
-        for part in (
-            torch.randperm(len(parts), generator=order).tolist()
-            if options.bucket_batches > 1
-            else range(len(parts))
-        ):
-            yield collate(data.kind, samples[parts[part] : parts[part] + size])
-
-
-def _optimizer(model: Model, options: TrainOptions) -> torch.optim.Optimizer:
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    if options.optimizer == "sgd":
-        return torch.optim.SGD(
-            parameters,
-            options.lr,
-            options.momentum,
-            weight_decay=options.weight_decay,
-            nesterov=options.nesterov,
-        )
-    kind = torch.optim.Adam if options.optimizer == "adam" else torch.optim.AdamW
-    return kind(parameters, options.lr, weight_decay=options.weight_decay)
-
-
-def _merit(row: dict[str, Any]) -> float:
-    """Higher is better: accuracy, or minus the error rates, or (without a validation split) minus the
-    loss."""
-    if "valid_accuracy" in row:
-        return row["valid_accuracy"]
-    return -(row["valid_wer"] + row["valid_cer"]) if "valid_wer" in row else -row["loss"]
+def _validated(model: Model, valid_set: Dataset) -> dict[str, float]:
+    shown = ("accuracy", "wer", "cer", "error")
+    return {f"valid_{name}": v for name, v in score(model, valid_set).items() if name in shown}
 
 
 def _best(history: list[dict[str, Any]]) -> int:
     """Number of the best epoch; of equals, the latest (it has trained for longer)."""
-    return max(range(len(history)), key=lambda i: (_merit(history[i]), i))
+    return max(range(len(history)), key=lambda i: (merit(history[i]), i))
 
 
 def _out_of_patience(history: list[dict[str, Any]], options: TrainOptions) -> bool:
@@ -283,22 +224,3 @@ def _out_of_patience(history: list[dict[str, Any]], options: TrainOptions) -> bo
         and bool(history)
         and len(history) - 1 - _best(history) >= options.patience
     )
-
-
-def _save(path: Path, state: dict[str, Any]) -> None:
-    """A killed run leaves the old checkpoint or the new one, never half of one."""
-    content = io.BytesIO()
-    torch.save(state, content)
-    write_atomic(path, content.getvalue())
-
-
-def save_weights(model: Model, path: Path, dtype: torch.dtype = torch.float32) -> None:
-    """The inner network's state dict as safetensors; `dtype` is that of floating-point parameters as
-    stored."""
-    from safetensors.torch import save
-
-    network = inner(model)
-    parameters = {name for name, _ in network.named_parameters()}
-    kept = {name: v.to(dtype) if name in parameters else v for name, v in network.state_dict().items()}
-    state = {name: v.detach().cpu().contiguous().clone() for name, v in kept.items()}
-    write_atomic(path, save(state))

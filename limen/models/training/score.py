@@ -1,6 +1,7 @@
-"""How well a model answers on clean samples: accuracy, or word and character error rates, with 95 %
-intervals."""
+"""How well a model does on clean samples: accuracy, word and character error rates with 95 % intervals, or
+the mean error of signals and distances."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from limen.core import seeds
 from limen.core.edits import edits
 from limen.core.statistics import pooled, wilson
+from limen.core.types import Batch, Values, valid
 from limen.data.base.dataset import Dataset
 from limen.models.base.model import Model, evaluating
 from limen.models.speech.self_supervised import Encoded
@@ -17,10 +19,11 @@ from limen.models.speech.self_supervised import Encoded
 @torch.no_grad()
 def score(model: Model, data: Dataset, *, batch_size: int = 64, seed: int = 0) -> dict[str, Any]:
     """{"n", "accuracy", "low", "high"} of a classifier; {"n", "wer", "cer", "low", "high"} of a recogniser
-    (interval of wer).
+    (interval of wer); {"n", "error"}, the mean absolute error, of signals and distances.
 
-    Of a self-supervised encoder: the accuracy with which it tells its hidden frames from distractors."""
-    right, words, characters, frames = [], [], [], []
+    For a self-supervised encoder, the accuracy is the share of hidden frames that it recognises among
+    distractors."""
+    right, words, characters, frames, errors = [], [], [], [], []
     device = next(model.parameters()).device
     with evaluating(model):
         for batch in data.batches(batch_size):
@@ -30,15 +33,39 @@ def score(model: Model, data: Dataset, *, batch_size: int = 64, seed: int = 0) -
                 right += (outputs.argmax(1).cpu() == batch.y).tolist()
             elif isinstance(outputs, Encoded):
                 frames += outputs.told_apart(seeds.generators(seed, batch.ids, "hidden"))
+            elif isinstance(outputs, Values):
+                errors += absolute_errors(outputs, batch)
             else:
-                for said, heard in zip(batch.y, outputs.texts(), strict=True):
-                    words.append((edits(said.split(), heard.split()).errors, len(said.split())))
-                    characters.append((edits(said, heard).errors, len(said)))
+                for truth, text in zip(batch.y, outputs.texts(), strict=True):
+                    words.append((edits(truth.split(), text.split()).errors, len(truth.split())))
+                    characters.append((edits(truth, text).errors, len(truth)))
     if right:
         low, high = wilson(sum(right), len(right))
         return {"n": len(right), "accuracy": sum(right) / len(right), "low": low, "high": high}
     if frames:
         told = pooled([k for k, _ in frames], [n for _, n in frames])
         return {"n": len(frames), "accuracy": told["mean"], "low": told["low"], "high": told["high"]}
+    if errors:
+        return {"n": len(errors), "error": sum(errors) / len(errors)}
     wer, cer = (pooled([e for e, _ in counts], [n for _, n in counts]) for counts in (words, characters))
     return {"n": len(words), "wer": wer["mean"], "cer": cer["mean"], "low": wer["low"], "high": wer["high"]}
+
+
+def absolute_errors(outputs: Values, batch: Batch) -> list[float]:
+    """The mean absolute difference between values and truth of each sample, without padding."""
+    assert isinstance(batch.y, Tensor)
+    difference = (outputs.values.cpu() - batch.y).abs()
+    mask = valid(batch.x, batch.lengths) if difference.shape == batch.x.shape else None
+    if mask is None:
+        return difference.reshape(len(difference), -1).mean(1).tolist()
+    return ((difference * mask).sum(1) / mask.sum(1)).tolist()
+
+
+def merit(row: Mapping[str, Any]) -> float:
+    """The validation score of an epoch, higher is better: accuracy, minus the error rates or the error, or
+    (without a validation split) minus the loss."""
+    if "valid_accuracy" in row:
+        return row["valid_accuracy"]
+    if "valid_wer" in row:
+        return -(row["valid_wer"] + row["valid_cer"])
+    return -row["valid_error"] if "valid_error" in row else -row["loss"]

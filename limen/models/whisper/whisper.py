@@ -88,6 +88,7 @@ class WhisperModel(Model):
     and beside others, and it takes no longer, since none is filled up to the length of another.
     """
 
+    output = "transcript"
     batch_invariant = True
     network: WhisperNetwork
 

@@ -1,6 +1,6 @@
 """One cell of an experiment: a net, its defence and an attack; tasks take attacked batches from it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,8 @@ class Cell:
     stop_every: int = 1
     proxy: str = ""
     """Names of the nets that the attacker differentiates."""
+    net: Mapping[str, Any] = field(default_factory=dict)
+    """Specs of the model and of the data, as the experiment gives them."""
     open: Callable[[dict[str, Any]], Model] = load_model
     """Opens other nets by their spec; the engine keeps them for the next cell."""
     limit: int | None = None

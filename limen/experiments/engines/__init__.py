@@ -1,0 +1,1 @@
+"""Where the cells of an experiment are computed: one file per engine."""
