@@ -158,7 +158,7 @@ class Problem:
         budget = None if self.budget is None else self.budget.cut(longest)
         return replace(self, x=self.x[:, :longest], budget=budget)
 
-    def around(self, x: Tensor, budget: Budget | None) -> "Problem":
+    def recentred(self, x: Tensor, budget: Budget | None) -> "Problem":
         """The same goal around other points and with another budget; calls are counted together."""
         return replace(self, x=x, budget=budget, clean=None)
 
@@ -325,7 +325,7 @@ class Problem:
         return _mean(all_logits), _mean(all_gradients)
 
     @property
-    def certain(self) -> bool:
+    def deterministic(self) -> bool:
         """False for a model that draws at random: success in one draw proves nothing, so no sample leaves
         early."""
         return not self.model.random
