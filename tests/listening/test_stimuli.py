@@ -15,7 +15,7 @@ import torch
 from limen.audio.files import write_clip
 from limen.core.errors import UserError
 from limen.core.options import parse_options
-from limen.listening.calibration_tones import made
+from limen.listening.calibration_tones import generated_sound
 from limen.listening.stimuli import Stimuli, digest, inside
 from limen.listening.study import Study
 from limen.trials.base.screen import Effect, Screen, Sound, Stimulus
@@ -295,4 +295,4 @@ def test_the_loud_sound_has_the_power_of_the_study_and_the_soft_one_is_24_db_bel
 def test_an_unknown_made_sound_is_refused():
     for name in ("limen:", "limen:tone:", "limen:tone:loud", "limen:../../etc"):
         with pytest.raises(UserError, match="There is no sound"):
-            made(name, -26.0)
+            generated_sound(name, -26.0)
