@@ -264,7 +264,7 @@ def test_silence_and_the_shortest_of_clips_are_played(folder):
 
 def test_strengths_must_be_set_and_lie_between_0_and_100(folder):
     for strength in (None, -1.0, 101.0):
-        with pytest.raises(UserError, match="must lie between 0 and 100"):
+        with pytest.raises(UserError, match="must be between 0 and 100"):
             stimuli(folder).sounds(screen(noisy("a.wav", strength)), 0)
 
 
