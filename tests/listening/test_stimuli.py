@@ -294,5 +294,5 @@ def test_the_loud_sound_has_the_power_of_the_study_and_the_soft_one_is_24_db_bel
 
 def test_an_unknown_made_sound_is_refused():
     for name in ("limen:", "limen:tone:", "limen:tone:loud", "limen:../../etc"):
-        with pytest.raises(UserError, match="There is no sound"):
+        with pytest.raises(UserError, match="There is no generated sound"):
             generated_sound(name, -26.0)
