@@ -3,13 +3,13 @@
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Preference
-from limen.report.blocks import Figure, Table, plain_table
+from limen.report.blocks import Figure, Table
 from limen.report.formatting import fmt
 from limen.report.study.charts import point
 from limen.report.study.methods import INDEPENDENT
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import number_interval, p_text, percent_interval
-from limen.report.study.tables import p_cell, scope
+from limen.report.study.tables import p_cell, scope, table
 from limen.report.svg.bars import Points, interval_plot
 
 METHODS = {
@@ -23,10 +23,8 @@ MOST_PAIRS = 3
 
 
 def preference(result: Preference, context: Context) -> StudySection:
-    figures = _scale(result, context.title)
-    return StudySection(
-        _sentences(result, context.title), figures=figures, tables=_tables(result), methods=METHODS
-    )
+    blocks = [*_scale(result, context.title), *_tables(result)]
+    return StudySection(_sentences(result, context.title), blocks, METHODS)
 
 
 def _sentences(result: Preference, title: str) -> list[str]:
@@ -89,7 +87,7 @@ def _tables(result: Preference) -> list[Table]:
     ]
     estimates = [(f"{p.first} against {p.second}", p.share) for p in result.pairs]
     caption = f"Shares are those of the answers without ties. {scope(estimates)}"
-    out = [plain_table("Pairs", headings, rows, caption)]
+    out = [table("Pairs", headings, rows, caption)]
     if result.worth:
         worth = [[name, number_interval(e, "2f")] for name, e in result.worth]
         caption = (
@@ -97,5 +95,5 @@ def _tables(result: Preference) -> list[Table]:
             "but only for these items."
         )
         headings = [("Condition", ""), ("Log worth", "95 % interval")]
-        out.append(plain_table("Bradley-Terry scale", headings, worth, caption))
+        out.append(table("Bradley-Terry scale", headings, worth, caption))
     return out

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Comparison, Rated
-from limen.report.blocks import Figure, Table, plain_table
+from limen.report.blocks import Figure, Prose, Table
 from limen.report.formatting import DASH, THIN, fmt, listed
 from limen.report.study.charts import keys_of
 from limen.report.study.methods import AGREEMENT, INDEPENDENT
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import agreement, number_interval, p_text, percent_interval
-from limen.report.study.tables import p_cell, scope, where_cells
+from limen.report.study.tables import p_cell, scope, table, where_cells
 from limen.report.svg.bars import stacked_bars, tones
 from limen.trials.base.findings import Estimate
 
@@ -24,17 +24,16 @@ METHODS = {
 
 
 def ratings(result: Rated, context: Context) -> StudySection:
-    return StudySection(
-        _sentences(result, context.title),
-        figures=[_distributions(result, context.title)],
-        tables=rating_tables(result),
-        notes=agreement_notes(result.agreement),
-        methods=METHODS,
-    )
+    blocks = [
+        _distributions(result, context.title),
+        *rating_tables(result),
+        *agreement_notes(result.agreement),
+    ]
+    return StudySection(_sentences(result, context.title), blocks, METHODS)
 
 
-def agreement_notes(e: Estimate) -> list[str]:
-    return [] if e.value is None else [agreement(e)]
+def agreement_notes(e: Estimate) -> list[Prose]:
+    return [] if e.value is None else [Prose(agreement(e))]
 
 
 def _sentences(result: Rated, title: str) -> list[str]:
@@ -86,7 +85,7 @@ def rating_tables(result: Rated) -> list[Table]:
         for r in result.ratings
     ]
     caption = scope([(str(r.where), r.mean) for r in result.ratings], "Intervals")
-    out = [plain_table("Ratings", headings, rows, caption, names=2)]
+    out = [table("Ratings", headings, rows, caption, names=2)]
     return [*out, _comparisons(result)] if result.comparisons else out
 
 
@@ -113,7 +112,7 @@ def _comparisons(result: Rated) -> Table:
         ("p if answers were independent" if result.levels else "p for these items", ""),
         ("Test of that p", ""),
     ]
-    return plain_table("Comparison of conditions", headings, rows, _comparisons_caption(result), names=2)
+    return table("Comparison of conditions", headings, rows, _comparisons_caption(result), names=2)
 
 
 def _comparisons_caption(result: Rated) -> str:

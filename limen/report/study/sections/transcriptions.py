@@ -1,11 +1,11 @@
 """Transcripts: word error rates and the most frequent mistakes."""
 
 from limen.listening.analysis.result_types import Transcriptions
-from limen.report.blocks import Table, plain_table
+from limen.report.blocks import Table
 from limen.report.formatting import listed, many
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import percent_interval
-from limen.report.study.tables import scope, where_cells
+from limen.report.study.tables import scope, table, where_cells
 
 METHODS = {
     "Transcription": "Share of answers that are right word for word, and all word errors divided by all "
@@ -14,7 +14,7 @@ METHODS = {
 
 
 def transcriptions(result: Transcriptions, context: Context) -> StudySection:
-    return StudySection(_sentences(result, context.title), tables=_tables(result), methods=METHODS)
+    return StudySection(_sentences(result, context.title), _tables(result), METHODS)
 
 
 def _sentences(result: Transcriptions, title: str) -> list[str]:
@@ -41,12 +41,10 @@ def _tables(result: Transcriptions) -> list[Table]:
     ]
     estimates = [(str(c.where), e) for c in result.cells for e in (c.exact, c.wer)]
     caption = f"Compared in lower case, only letters, digits and apostrophes. {scope(estimates, 'Intervals')}"
-    out = [plain_table("Transcripts", headings, rows, caption, names=2)]
+    out = [table("Transcripts", headings, rows, caption, names=2)]
     if result.mistakes:
         mistakes = [list(mistake) for mistake in result.mistakes]
         out.append(
-            plain_table(
-                "Most frequent mistakes", [("Spoken", ""), ("Typed", ""), ("Count", "")], mistakes, names=2
-            )
+            table("Most frequent mistakes", [("Spoken", ""), ("Typed", ""), ("Count", "")], mistakes, names=2)
         )
     return out

@@ -3,10 +3,10 @@
 from typing import Any
 
 from limen.listening.analysis.result_types import Choices, Mixed, Share
-from limen.report.blocks import Table, plain_table
+from limen.report.blocks import Table
 from limen.report.formatting import DASH, fmt
 from limen.report.study.sentences import number_interval
-from limen.report.study.tables import p_cell, range_cell, scope, where_cells
+from limen.report.study.tables import p_cell, range_cell, scope, table, where_cells
 
 
 def tables(result: Choices) -> list[Table]:
@@ -17,7 +17,7 @@ def tables(result: Choices) -> list[Table]:
         out.append(_mixed(result.mixed))
     if result.typed:
         rows = [[text, n] for text, n in result.typed]
-        out.append(plain_table("Free-text answers", [("Typed", ""), ("Count", "")], rows))
+        out.append(table("Free-text answers", [("Typed", ""), ("Count", "")], rows))
     return out
 
 
@@ -49,7 +49,7 @@ def _shares(result: Choices) -> Table:
     estimates = [(str(s.where), s.share) for s in result.shares]
     caption = f"Chance is {fmt(result.shares[0].chance, '%')}. {scope(estimates)}"
     rows = [_share(s, detect, equal) for s in result.shares]
-    return plain_table("Right answers", headings, rows, caption, names=2)
+    return table("Right answers", headings, rows, caption, names=2)
 
 
 def _share(s: Share, detect: bool, equal: bool) -> list[Any]:
@@ -102,7 +102,7 @@ def _independent(result: Choices) -> Table:
         "Exact intervals and tests under the assumption that answers of one listener, and to one item, are "
         "no more alike than others. The table above does not assume that."
     )
-    return plain_table("If answers were independent", headings, rows, caption, names=2)
+    return table("If answers were independent", headings, rows, caption, names=2)
 
 
 def _confidence(result: Choices) -> Table:
@@ -128,7 +128,7 @@ def _confidence(result: Choices) -> Table:
     caption = (
         f"Share of right answers among those given with each confidence. {scope(estimates, 'Intervals')}"
     )
-    return plain_table("Confidence and accuracy", headings, rows, caption, names=3)
+    return table("Confidence and accuracy", headings, rows, caption, names=3)
 
 
 def _mixed(mixed: Mixed) -> Table:
@@ -143,4 +143,4 @@ def _mixed(mixed: Mixed) -> Table:
         "the same for every listener and item, so no verdict is based on it."
     )
     headings = [("Compared", ""), ("Log odds", "95 % interval in brackets"), ("p", "")]
-    return plain_table("Mixed-effects logistic model", headings, rows, caption)
+    return table("Mixed-effects logistic model", headings, rows, caption)
