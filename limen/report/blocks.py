@@ -160,24 +160,18 @@ class Table(Block):
     sortable: bool = False
     heading_column: int = 0
 
-    @property
-    def rows(self) -> list[Row]:
-        """The rows of all groups."""
-        return [row for group in self.groups for row in group.rows]
-
 
 def plain_table(
     title: str,
     headings: Sequence[tuple[str, str]],
-    rows: Sequence[Sequence[Any]],
+    rows: Sequence[Sequence[str | Markup]],
     caption: str = "",
     names: int = 1,
 ) -> Table:
-    """A sortable table of texts and numbers. Headings are (heading, meaning); the first `names` columns hold
-    words, the others numbers."""
+    """A sortable table of texts. Headings are (heading, meaning); the first `names` columns hold words, the
+    others numbers."""
     columns = [Heading(text, meaning, number=k >= names) for k, (text, meaning) in enumerate(headings)]
-    texts = [Row([value if isinstance(value, str) else str(value) for value in row]) for row in rows]
-    return Table(title, columns, [Group(texts)], caption, style="plain", sortable=True)
+    return Table(title, columns, [Group([Row(row) for row in rows])], caption, style="plain", sortable=True)
 
 
 @dataclass(frozen=True)
