@@ -99,7 +99,7 @@ def test_simulating_again_replaces_the_simulated_answers_but_never_those_of_peop
         read_study(folder / "study.yaml"), "key", None, {}, lambda study, counts: "", lambda group, number: 0
     )
     store.close()
-    assert "contains answers of 1 real listeners" in refused("simulate", folder)
+    assert "contains answers of people (1), so it is not deleted" in refused("simulate", folder)
 
 
 def test_answers_of_people_are_not_called_simulated(tmp_path):
