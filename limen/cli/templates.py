@@ -13,6 +13,7 @@ from limen.core.errors import UserError
 FOLDERS = {
     "attack": "attacks",
     "defense": "defenses",
+    "objective": "objectives",
     "metric": "metrics",
     "data": "data",
     "model": "models",
@@ -150,6 +151,40 @@ def NAME(options: CLASS) -> Model:
     return Classifier(network, "picture", [str(i) for i in range(options.classes)], shape=(1, options.size, options.size))
 '''
 
+OBJECTIVE = '''"""One sentence on the loss that NAME trains a model with.
+
+Authors year, link:
+    L = cross-entropy(x, y) + weight * entropy(x)
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from limen.core.types import Batch, Output
+from limen.models.base.model import Model
+from limen.objectives.base.objective import ObjectiveOptions
+
+
+class CLASS(ObjectiveOptions):
+    outputs: ClassVar[tuple[Output, ...]] = ("class",)
+
+    weight: float = Field(default=0.1, ge=0)
+    """Weight of the entropy of the class probabilities."""
+
+
+def NAME(model: Model, batch: Batch, streams: Sequence[torch.Generator], options: CLASS) -> Tensor:
+    # the loss of each sample, (B,); a sample draws random numbers from its own stream only
+    logits = model(batch.x, batch.lengths, streams)
+    log_p = logits.log_softmax(1)
+    entropy = -(log_p.exp() * log_p).sum(1)
+    return F.cross_entropy(logits, batch.y, reduction="none") + options.weight * entropy
+'''
+
 TASK = '''"""One sentence that says what NAME finds out."""
 
 from typing import ClassVar
@@ -232,6 +267,7 @@ TEMPLATES = {
     "metric": METRIC,
     "data": DATA,
     "model": MODEL,
+    "objective": OBJECTIVE,
     "task": TASK,
     "axis": AXIS,
     "trial": TRIAL,

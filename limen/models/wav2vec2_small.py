@@ -8,7 +8,7 @@ samples. Needs the package transformers, whose classes and parameter names it ha
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -21,10 +21,17 @@ from limen.models.speech.huggingface import conv_frames, fitting, reach, standar
 from limen.models.speech.self_supervised import Encoded, FeatureTranscripts, contextual, spans
 
 KERNELS, STRIDES = (80, 8, 8), (20, 4, 4)
-"""Of the convolutions: 320 samples, 20 ms at 16 kHz, from frame to frame."""
+"""Kernels and strides of the convolutions: 320 samples, 20 ms at 16 kHz, from frame to frame."""
 
 
 class Wav2vec2Small(RecogniserOptions):
+    small: ClassVar[dict[str, Any] | None] = {
+        "channels": [8, 16, 16],
+        "width": 32,
+        "layers": 2,
+        "codes": 8,
+    }
+
     head: Literal["ctc", "pretraining"] = "ctc"
     """"ctc": writes characters; "pretraining": learns without transcripts to tell its masked frames from
     others (weights: zoo:ssl)."""
