@@ -51,6 +51,7 @@ KINDS: dict[str, Kind] = {
     "engines": Kind("engine", "limen.experiments.engines", "command"),
     "degradations": Kind("axis", "limen.degradations", "study"),
     "trials": Kind("trial type", "limen.trials", "study"),
+    "sections": Kind("section", "limen.report.sections", "report"),
 }
 
 
@@ -124,7 +125,8 @@ def load(kind: str, name: str) -> Component:
         raise UserError(_unknown(kind, name))
     module = importlib.import_module(module_paths(kind)[name])
     function = getattr(module, name)
-    return Component(kind, name, function, get_type_hints(function)["options"], module)
+    # sections of the report take no options
+    return Component(kind, name, function, get_type_hints(function).get("options", Options), module)
 
 
 def _unknown(kind: str, name: str) -> str:

@@ -201,7 +201,6 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "draws": (cell.attack and cell.attack.spec.draws) or cell.victim.draws,
         "stored_as": cell.store,
         "parameters": sum(p.numel() for p in cell.model.parameters()),
-        "universal": bool(cell.attack and cell.attack.universal),
         "attack_info": cell.attack and cell.attack.spec.facts(),
         "budget_info": budget_info(cell.attack.spec.budget if cell.attack else None),
     }

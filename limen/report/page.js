@@ -58,7 +58,7 @@
           track.louder.addEventListener("click", () => {
             track.gain = track.gain > 1 ? 1 : Number(track.louder.dataset.gain);
             track.louder.setAttribute("aria-pressed", String(track.gain > 1));
-            if (playing === this) this.hear(i); else this.start(i);
+            if (playing === this) this.select(i); else this.start(i);
           });
         }
         track.el.querySelector(".stage").addEventListener("click", () => { track.button.focus(); this.press(i); });
@@ -68,13 +68,13 @@
         event.preventDefault();
         const to = this.tracks.findIndex((t) => t.role === (event.key === "ArrowLeft" ? "clean" : "adversarial"));
         this.tracks[to].button.focus();
-        if (playing === this) this.hear(to); else this.start(to);
+        if (playing === this) this.select(to); else this.start(to);
       });
     }
 
     press(i) {
-      if (playing === this && this.heard === i) this.stop();
-      else if (playing === this) this.hear(i);
+      if (playing === this && this.selected === i) this.stop();
+      else if (playing === this) this.select(i);
       else this.start(i);
     }
 
@@ -82,7 +82,7 @@
       if (playing) playing.stop();
       context = context || new AudioContext();
       playing = this;
-      this.hear(i);
+      this.select(i);
       try {
         if (context.state === "suspended") await context.resume();
         this.buffers = this.buffers || await Promise.all(this.tracks.map((t) => decode(t.audio)));
@@ -105,12 +105,12 @@
         return source;
       });
       this.loops = this.sources[0].loop;
-      this.hear(this.heard);
+      this.select(this.selected);
       this.tick();
     }
 
-    hear(i) {
-      this.heard = i;
+    select(i) {
+      this.selected = i;
       this.tracks.forEach((t, k) => {
         t.el.classList.toggle("on", k === i);
         t.button.setAttribute("aria-pressed", String(k === i));

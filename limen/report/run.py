@@ -3,27 +3,13 @@ docs/architecture.md."""
 
 import math
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from limen.core.atomic import read_json
-from limen.core.components import load, names
 from limen.core.errors import UserError
 from limen.metrics.base.summary import figure
-
-CONTROLS = {"random_noise"}
-"""Attacks that know nothing: what the same amount of noise does by chance."""
-UNIVERSAL = {"uap", "uap_hc", "patch"}
-"""Attacks that use one perturbation for every sample."""
-LIMITS = ("snr_db", "eps", "peak_db")
-"""Options by which an attack without a budget of its own limits what it changes."""
-
-
-@cache
-def _seeks_smallest(attack: str) -> bool:
-    """True for attacks whose `eps` is where they begin, not a limit."""
-    return attack in names("attacks") and getattr(load("attacks", attack).options, "minimal", False)
 
 
 @dataclass
@@ -52,6 +38,9 @@ class CellResult:
         self.done = self.meta.get("status") == "done"
         self.error = str(self.meta.get("error") or "")
         self.seconds = float(self.meta.get("seconds") or 0)
+        self.task_info: dict[str, Any] = self.meta.get("task_info") or {}
+        self.attack_info: dict[str, Any] = self.meta.get("attack_info") or {}
+        self.budget_info: dict[str, Any] = self.meta.get("budget_info") or {}
         self.columns: dict[str, dict[str, Any]] = self.summary.get("columns") or {}
         self.result: dict[str, Any] = self.summary.get("result") or {}
         self.n = int(self.curve.get("n") or self.summary.get("n") or 0)
@@ -66,18 +55,31 @@ class CellResult:
 
     @property
     def limit(self) -> dict[str, Any]:
-        """What the attacker may change: the budget, or the attack's own limit. {} if there is none, as if the
-        smallest change is sought."""
-        own = {} if _seeks_smallest(str(self.attack_spec.get("name"))) else self.attack_spec
-        return self.budget or {k: v for k, v in own.items() if k in LIMITS and number(v) is not None}
+        """What the attacker may change: the budget, or the numbers that an attack with a limit of its own was
+        given. {} if there is no limit, as for attacks that seek the smallest change."""
+        if self.budget or not self.attack_info.get("own_limit"):
+            return self.budget
+        return {k: v for k, v in self.attack_spec.items() if number(v) is not None and k != "draws"}
 
     @property
     def goal(self) -> dict[str, Any]:
         return component(self.attack_spec.get("goal")) or {"name": "untargeted"}
 
     @property
+    def diagnostic(self) -> bool:
+        """True if the cell tests the attack on a model instead of evaluating the model."""
+        return bool(self.task_info.get("diagnostic"))
+
+    @property
     def targeted(self) -> bool:
-        return self.attack != "none" and not self.control and self.goal["name"] != "untargeted"
+        """True if the attack wants one answer of each sample."""
+        return bool(self.attack_info.get("targeted"))
+
+    @property
+    def rated_by(self) -> str:
+        """The column that tells how well the model does: the word error rate of a recogniser if it was
+        measured, else accuracy."""
+        return "wer" if self.output == "transcript" and self.value("wer") is not None else "correct"
 
     @property
     def proxies(self) -> list[str]:
@@ -87,17 +89,20 @@ class CellResult:
 
     @property
     def control(self) -> bool:
-        return self.attack_spec.get("name", self.attack) in CONTROLS
+        """True for random noise: what a change of the same size does by chance."""
+        info = self.attack_info
+        return bool(info) and not (info.get("searches", True) or info.get("own_limit"))
 
     @property
     def queries(self) -> bool:
-        """True if the attack asked the model and never for a gradient."""
-        asked, gradients = self.value("forward_calls"), self.value("backward_calls")
-        return gradients == 0 and bool(asked) and not self.universal
+        """True if the attack evaluated the model and took no gradient."""
+        evaluated, gradients = self.value("forward_calls"), self.value("backward_calls")
+        return gradients == 0 and bool(evaluated) and not self.universal
 
     @property
     def universal(self) -> bool:
-        return bool(self.meta.get("universal")) or self.attack_spec.get("name", self.attack) in UNIVERSAL
+        """True if one perturbation serves all samples."""
+        return bool(self.attack_info.get("universal"))
 
     @property
     def curve(self) -> dict[str, Any]:
@@ -108,6 +113,12 @@ class CellResult:
             if "accuracy" in self.result and "values" in self.result and "constraint" in self.result
             else {}
         )
+
+    @property
+    def curve_info(self) -> dict[str, Any]:
+        """What the constraint of the curve declares: heading, larger_is_stronger, nothing_at, sentence."""
+        found = self.curve.get("budget_info")
+        return found if isinstance(found, dict) else {}
 
     @property
     def victims(self) -> dict[str, dict[str, Any]]:
@@ -152,7 +163,7 @@ class CellResult:
         return pq.read_table(path).to_pydict()
 
     def values(self, column: str) -> list[float | None]:
-        """A column as numbers; None where it is missing or not finite."""
+        """A column as numbers; None if it is missing or not finite."""
         return [number(v) for v in self.rows.get(column, [])]
 
 
@@ -164,15 +175,19 @@ class Run:
     environment: dict[str, Any]
     cells: list[CellResult]
     description: str = ""
+    examples: int = 3
+    """At most this number of examples of each cell is embedded in the page."""
+    megabytes: float = 6.5
+    """Size to which the examples fill the page."""
 
     @property
     def done(self) -> list[CellResult]:
-        return [c for c in self.cells if c.done and c.task != "audit"]
+        return [c for c in self.cells if c.done and not c.diagnostic]
 
     @property
     def audits(self) -> list[CellResult]:
-        """Probes of the models' gradients: no results, but a reason to believe or to doubt them."""
-        return [c for c in self.cells if c.done and c.task == "audit"]
+        """Probes of the models' gradients: they show whether the results can be trusted."""
+        return [c for c in self.cells if c.done and c.diagnostic]
 
     @property
     def failed(self) -> list[CellResult]:
@@ -194,7 +209,7 @@ def number(value: Any) -> float | None:
 
 
 def read_run(folder: Path) -> Run:
-    """The whole run folder, or a UserError that names what is missing."""
+    """Read a run folder; a UserError names what is missing."""
     if not folder.is_dir():
         raise UserError(
             f"There is no run folder {folder}. A run folder is what `limen run EXPERIMENT` writes."

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import soundfile
 from PIL import Image
 
+from limen.budgets.families.options import budget_facts, budget_info
+from limen.core.components import load, names, parse
 from limen.core.statistics import wilson
 from limen.metrics.base.metric import Column
 from limen.metrics.base.summary import summarise as summarised
@@ -28,6 +30,51 @@ SENTENCES = [
 BINARY = ("correct", "clean_correct", "success", "already", "fooled")
 
 
+DECLARED: dict[str, dict[str, Any]] = {
+    "correct": {"heading": "Correct", "headline": True},
+    "success": {"heading": "Success", "headline": True, "needs_attack": True},
+    "fooled": {"heading": "Fooled", "needs_attack": True},
+    "wer": {"heading": "WER", "headline": True},
+    "linf": {"heading": "L∞", "needs_attack": True},
+    "l2": {"heading": "L2", "headline": True, "needs_attack": True},
+    "snr_db": {
+        "heading": "SNR, dB",
+        "format": "1f",
+        "headline": True,
+        "needs_attack": True,
+        "better": "higher",
+    },
+    "peak_db": {
+        "heading": "Peak, dB",
+        "format": "1f",
+        "headline": True,
+        "needs_attack": True,
+        "better": "lower",
+    },
+    "pesq": {"heading": "PESQ", "format": "2f", "headline": True, "needs_attack": True},
+    "peculiar": {
+        "heading": "Peculiarity, %",
+        "format": "0f",
+        "headline": True,
+        "meaning": "how peculiar it is",
+    },
+}
+"""What metrics declare about some columns."""
+
+CURVES = {"snr_db": "snr"}
+"""Constraint of a curve -> its budget, if the names differ."""
+
+
+def curve_facts(constraint: str) -> dict[str, Any]:
+    return budget_facts(load("budgets", CURVES.get(constraint, constraint)))
+
+
+def facts_of(budget: dict[str, Any] | None) -> dict[str, Any] | None:
+    """As the engine writes them; None for a budget that no component has."""
+    known = budget is not None and budget["name"] in names("budgets")
+    return budget_info(parse("budgets", budget)) if known else None
+
+
 POOLED = {"wer": ("word_errors", "words"), "clean_wer": ("clean_word_errors", "words")}
 
 
@@ -40,7 +87,22 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         unit = "dB" if name.endswith("_db") else ""
         unless = "already" if name == "success" else ""
         columns[name] = Column(name, unit, binary=name in BINARY, unless=unless, pooled=POOLED.get(name))
-    return summarised(rows, columns)
+    found = summarised(rows, columns)
+    return {name: described(name, columns.get(name), stat) for name, stat in found.items()}
+
+
+def described(name: str, column: Column | None, stat: dict[str, Any]) -> dict[str, Any]:
+    figure = "rate" if "rate" in stat else "share" if "count" in stat else "median"
+    facts = {
+        "meaning": name,
+        "heading": name,
+        "format": "3g" if figure == "median" else "%",
+        "headline": False,
+    }
+    return stat | facts | {"figure": figure, "needs_attack": False} | DECLARED.get(name, {})
+
+
+TITLES = {"accuracy": "accuracy under attack", "constrained_accuracy": "accuracy under a constraint"}
 
 
 class Fabricated:
@@ -91,6 +153,7 @@ class Fabricated:
         seconds: float = 3.2,
         facts: dict[str, Any] | None = None,
         on_defense: bool = True,
+        own_limit: bool = False,
         **attack_options: Any,
     ) -> str:
         """Write one cell; `rate` is the accuracy of its adversarial answers."""
@@ -139,9 +202,18 @@ class Fabricated:
             "random": False,
             "draws": 1,
             "stored_as": "int16" if kind == "clip" else "float",
-            "universal": attack_name in ("uap", "uap_hc") or attack in ("uap", "uap_hc"),
+            "task_info": {
+                "title": TITLES.get(task["name"], task["name"]),
+                "diagnostic": task["name"] == "audit",
+            },
+            "budget_info": facts_of(budget),
+            "attack_info": None
+            if attack == "none"
+            else self._attack_info(attack_name or attack, budget, goal, own_limit),
             **(facts or {}),
         }
+        if result and "constraint" in result:
+            result = result | {"budget_info": curve_facts(result["constraint"])}
         if rows is None:
             rows = (
                 []
@@ -177,6 +249,17 @@ class Fabricated:
         )
         self.cells.append({**meta, "summary": {"n": len(rows), "columns": {}, "result": {}}})
         return cell_id
+
+    def _attack_info(self, name: str, budget: Any, goal: Any, own_limit: bool) -> dict[str, bool]:
+        control, universal = name == "random_noise", name in ("uap", "uap_hc")
+        return {
+            "universal": universal,
+            "minimal": budget is None and not (control or universal or own_limit),
+            "own_limit": own_limit,
+            "searches": not control,
+            "uses_gradients": not control,
+            "targeted": bool(goal) and goal["name"] != "untargeted" and not control,
+        }
 
     def close(self) -> Path:
         content = {
@@ -229,7 +312,7 @@ class Fabricated:
             row |= {
                 "success": not right,
                 "forward_calls": 41,
-                "backward_calls": 40,
+                "backward_calls": 1 if attack == "fgsm" else 40,
                 "dead_gradients": round(40 * dead),
             }
         row |= {"clean_correct": 1.0, "correct": float(said == label), "fooled": float(said != label)}
@@ -324,19 +407,20 @@ def full_run(folder: Path) -> Path:
         name: [float(1 / (1 + math.exp(-(v - 0.08 - 0.012 * k) * 30))) for v in grid]
         for k, name in enumerate(COMMANDS)
     }
-    decibel = {
-        name: [float(1 / (1 + math.exp(-(v + 30 - k) / 3))) for v in range(-50, -9, 5)]
-        for k, name in enumerate(COMMANDS)
-    }
     run.cell(
         attack="uap_hc",
         rate=0.5,
         db=-30,
+        task={"name": "constrained_accuracy", "how": "auto"},
+        task_index=4,
         result={
-            "scaled": {
-                "l2": {"values": grid.tolist(), "fooling_rate": rates},
-                "peak_db": {"values": list(range(-50, -9, 5)), "fooling_rate": decibel},
-            }
+            "constraint": "l2",
+            "values": grid.tolist(),
+            "accuracy": [1 - sum(rates[name][k] for name in COMMANDS) / 12 for k in range(9)],
+            "low": None,
+            "high": None,
+            "by_class": rates,
+            "n": 60,
         },
     )
     for eps in (0.01, 0.03, 0.1, 0.3):

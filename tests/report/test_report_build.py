@@ -15,11 +15,13 @@ from PIL import Image
 
 from limen.core.errors import UserError
 from limen.report import build
-from limen.report.checks import Check, run_checks
-from limen.report.formatting import duration, fmt, interval, threats
-from limen.report.media import show
+from limen.report.checks.base import Check
+from limen.report.checks.run import run_checks
+from limen.report.embedded.example import show
+from limen.report.formatting import duration, fmt, interval
 from limen.report.run import read_run
 from limen.report.svg.lines import Scale, log_ticks, ticks
+from limen.report.threats import threats
 
 LINF = {"name": "linf", "eps": 8 / 255}
 
@@ -145,10 +147,10 @@ def test_threat_models_are_said_in_words(tmp_path: Path) -> None:
         budget={"name": "peak_db", "peak_db": -32},
     )
     run.cell(attack="random_noise", budget={"name": "l2", "eps": 0.1})
-    said = {t["attacks"][0]: t["sentence"] for t in threats(read_run(run.close()).cells)}
+    said = {t.attacks[0]: t.sentence for t in threats(read_run(run.close()).cells)}
     assert said["pgd"] == (
-        "The attacker knows the model and the defence (white box), wants any wrong answer, and may change "
-        "every pixel by at most 0.0314 (8/255); success is judged on the values as stored."
+        "The attacker knows the model and the defence (white box), wants any wrong output, and may change "
+        "each value by at most 0.0314 (8/255); success is judged on the values as stored."
     )
     assert "wants the class 3" in said["cw_l2"]
     assert "as much as it needs" in said["cw_l2"]
@@ -228,10 +230,10 @@ def test_each_fault_raises_its_flag_and_no_other(tmp_path: Path) -> None:
             {"attack": "fgsm", "budget": LINF, "rate": 0.2},
             {"attack": "pgd", "budget": LINF, "rate": 0.7, "steps": 40},
         ],
-        "The attack saw the defence": [
+        "The attack knows the defence": [
             {"attack": "pgd", "budget": LINF, "defense": "jpeg", "rate": 0.1, "on_defense": False}
         ],
-        "Living gradients": [{"attack": "pgd", "budget": LINF, "rate": 0.1, "dead": 0.25}],
+        "Gradients are finite and not zero": [{"attack": "pgd", "budget": LINF, "rate": 0.1, "dead": 0.25}],
         "Accuracy falls with the budget": [
             {
                 "attack": "pgd",
@@ -250,10 +252,10 @@ def test_each_fault_raises_its_flag_and_no_other(tmp_path: Path) -> None:
                 "facts": {"random": True, "draws": 1},
             }
         ],
-        "Unbounded attacks always win": [{"attack": "deepfool", "rate": 0.2}],
-        "Gradients beat guessing": [audited({"no_gradients": 0.8})],
+        "Unbounded attacks always succeed": [{"attack": "deepfool", "rate": 0.2}],
+        "Gradients beat other searches": [audited({"no_gradients": 0.8})],
         "The loss rises with the steps": [audited(loss=[0.1, 2.5, 2.0, 0.4])],
-        "The attacks keep up with a plain search": [
+        "The attacks match a plain search": [
             {"attack": "pgd", "budget": LINF, "rate": 0.9, "steps": 40},
             audited(),
         ],
@@ -272,10 +274,10 @@ def test_probes_raise_the_flags_that_cells_raise_too(tmp_path: Path) -> None:
     faults = {
         "Noise control": audited({"noise": 0.6}),
         "Many steps beat one": audited({"one_step": 0.9}),
-        "Living gradients": audited(gradient_norms=[1e-9, 1.0, 1e9]),
+        "Gradients are finite and not zero": audited(gradient_norms=[1e-9, 1.0, 1e9]),
         "Random models are averaged": audited(random=True, differs=1.0),
-        "Unbounded attacks always win": audited({"anything_allowed": 0.9}),
-        "Gradients beat guessing": audited({"undefended": 0.8}),
+        "Unbounded attacks always succeed": audited({"anything_allowed": 0.9}),
+        "Gradients beat other searches": audited({"undefended": 0.8}),
         "The loss rises with the steps": audited(loss=[0.1, 0.1, 0.05, 0.0]),
     }
     for number, (name, cell) in enumerate(faults.items()):
@@ -289,7 +291,7 @@ def test_each_probe_of_gradients_and_answers_has_its_own_words(tmp_path: Path) -
         "25.0 % of the gradients were zero.": audited(zero_gradients=0.25),
         "1.0 % of the gradients were not finite (NaN or infinite).": audited(broken_gradients=0.01),
         "gradients explode: the largest is 10⁹ times": audited(gradient_norms=[1e-9, 1.0, 1e9]),
-        "answers otherwise on 40.0 % of the samples": audited(differs=0.4),
+        "its output differs on 40.0 % of the samples": audited(differs=0.4),
         "the attack of another net (other) ends with 90.0 % at the goal": audited({"transfer": 0.9}),
     }
     for number, (words, cell) in enumerate(faults.items()):
@@ -345,7 +347,7 @@ def test_a_search_without_the_nets_gradients_that_wins_is_flagged(tmp_path: Path
                 for i in range(60)
             ]
             run.cell(**blind, budget=LINF, rows=rows, examples=0)
-            check = checks_of(run)["Gradients beat guessing"]
+            check = checks_of(run)["Gradients beat other searches"]
             assert (check.status, check.compared) == (status, 1)
             assert status == "pass" or blind["attack"] in check.flags[0]
 
@@ -367,7 +369,7 @@ def test_an_attack_that_transfers_better_than_it_works_at_home_is_flagged(tmp_pa
                 examples=0,
                 result={"proxy": proxy, "victims": victims},
             )
-        check = checks_of(run)["Gradients beat guessing"]
+        check = checks_of(run)["Gradients beat other searches"]
         assert (check.status, check.compared) == (status, 2)
         assert status == "pass" or check.flags == [
             "mlp: pgd computed on cnn succeeds on 95.0\u202f%, computed on itself on 80.0\u202f%."
@@ -401,7 +403,7 @@ def test_the_page_shows_what_each_probe_fooled_and_the_loss_on_the_way(tmp_path:
     page = text_of(build(run.close()))
     assert "many steps" in page
     assert "anything allowed" in page
-    assert "Loss against steps" in page
+    assert "Attack loss against steps" in page
     assert "keyword_cnn · undefended 60" in page
 
 

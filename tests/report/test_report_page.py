@@ -229,8 +229,8 @@ def test_ids_and_errors_are_text_never_markup(browser: Browser, tmp_path: Path) 
 
 
 def test_transcripts_show_what_was_misheard_word_by_word(page: Page) -> None:
-    assert page.locator(".heard ins").count() + page.locator(".heard del").count() > 0
-    assert "open the door" in page.locator(".threats").last.inner_text()
+    assert page.locator(".compared ins").count() + page.locator(".compared del").count() > 0
+    assert "open the door" in page.locator(".threats").nth(3).inner_text()
 
 
 def test_small_and_broken_runs_open_too(browser: Browser, tmp_path: Path) -> None:
@@ -274,4 +274,4 @@ def test_small_and_broken_runs_open_too(browser: Browser, tmp_path: Path) -> Non
         page, trouble = opened(browser, build(run.close()), 360)
         assert trouble == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        assert page.locator("#again").count() == 1
+        assert page.locator("#environment").count() == 1

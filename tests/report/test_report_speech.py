@@ -88,19 +88,19 @@ def test_an_example_shows_what_was_said_wanted_and_heard(browser: Browser, tmp_p
     page, trouble = opened(browser, build(run.close()))
     assert trouble == []
     shown = page.evaluate(
-        """[...document.querySelectorAll('article .heard div')].map(
+        """[...document.querySelectorAll('article .compared div')].map(
       d => [...d.children].map(e => e.textContent.trim().replace(/\\s+/g, ' ')))"""
     )
     assert shown == [
-        ["said", "turn the light off"],
+        ["reference", "turn the light off"],
         ["target", "open the door"],
-        ["heard clean", "turn the light off no error"],
-        ["heard adversarial", "Turn the a light, off now 1 wrong, 1 added"],
+        ["clean transcript", "turn the light off no error"],
+        ["adversarial transcript", "Turn the a light, off now 1 wrong, 1 added"],
         ["against the target", "Turn a open light, the off door now 3 wrong, 2 added"],
     ]
-    marked = page.locator("article .heard dd").nth(3)
+    marked = page.locator("article .compared dd").nth(3)
     assert marked.locator(".swap del").inner_text() == "the"
-    assert marked.locator(".swap").get_attribute("title") == "“the” was heard as “a”"
+    assert marked.locator(".swap").get_attribute("title") == "“the” was transcribed as “a”"
     assert marked.locator("ins[title='“now” was added']").inner_text() == "now"
     shape = "e => getComputedStyle(e).textDecorationLine + ' ' + getComputedStyle(e).textDecorationStyle"
     # three kinds of error, three shapes: no colour needed
@@ -130,10 +130,10 @@ def test_the_transcript_table_sorts_by_a_press_on_its_heading(page: Page) -> Non
     head, *rows = cells(table)
     assert head == [
         "Sample",
-        "Said",
-        "Heard clean",
+        "Reference",
+        "Clean transcript",
         "Target",
-        "Heard adversarial",
+        "Adversarial transcript",
         "WER",
         "SNR, dB",
         "Success",
@@ -264,7 +264,7 @@ def test_a_matrix_has_the_victims_down_the_proxies_across_and_marks_the_same_net
     )
     assert (
         table.locator("td").nth(1).get_attribute("title")
-        == "attack computed on deepspeech2, tried on ctc_small: 12.0\u202f%"
+        == "attack computed on deepspeech2, evaluated on ctc_small: 12.0\u202f%"
     )
     shades = (
         table.locator("tbody tr")
@@ -368,12 +368,12 @@ def test_language_confusion_is_told_by_true_language(browser: Browser, tmp_path:
     assert trouble == []
     head, *rows = cells(region(page, "Language confusion, by true language"))
     assert head == [
-        "CellResult",
+        "Cell",
         "True language",
         "n",
-        "Known clean",
+        "Detected clean",
         "Flipped",
-        "Mostly taken for",
+        "Mostly detected as",
         "WER clean",
         "WER attacked",
     ]

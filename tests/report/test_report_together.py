@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fabricated_run import Fabricated
+from fabricated_run import Fabricated, facts_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from speech_run import SPEECH
@@ -20,7 +20,8 @@ from limen.experiments.file import read_experiment
 from limen.metrics.base.summary import summarise
 from limen.report import all_together, build
 from limen.report.run import CellResult, read_run
-from limen.report.worst_case import COLUMNS, RATES, Together, along, together
+from limen.report.worst_case.cells import Together, along, together
+from limen.report.worst_case.rows import COLUMNS, RATES
 
 LINF = {"name": "linf", "eps": 0.1}
 UNITS = {"word": 1, "character": 4}
@@ -120,14 +121,16 @@ def test_an_attack_without_a_budget_counts_where_its_change_fits(tmp_path: Path)
     picture(run, "cw_l2", small, budget=None)
     (union,) = found(run)
     assert union.stat("correct")[0] == 6 / 8  # 0 by pgd, 1 by cw_l2 at exactly the radius
-    assert "cw_l2 where its change fits the budget" in build(run.folder).read_text(encoding="utf-8")
+    assert "cw_l2, samples whose change fits the budget" in build(run.folder).read_text(encoding="utf-8")
 
 
 def test_the_radius_that_an_attack_for_the_smallest_change_begins_with_is_no_budget(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     picture(run, "pgd", rows({0}))
     picture(run, "cw", rows({0, 1, 2}, sizes={2: 0.11}), budget=None, eps=0.05)
-    picture(run, "wasserstein", rows({3}), budget=None, eps=0.05)  # this eps is a limit of its own kind
+    picture(
+        run, "wasserstein", rows({3}), budget=None, eps=0.05, own_limit=True
+    )  # this eps is a limit of its own kind
     (union,) = found(run)
     assert [c.attack for c in union.cells] == ["pgd", "cw"]
     assert union.stat("correct")[0] == 6 / 8
@@ -172,7 +175,7 @@ def test_each_value_of_a_sweep_has_its_union_and_what_the_sweep_does_not_concern
     ).replace("\u202f", " ")
     assert re.search(r"all attacks together worst of 3–5 62\.5 % 30\.6–86\.3 25\.0 %", page)
     assert (
-        "Broad line: all attacks together, right only where no attack made the answer wrong; attacks of "
+        "Wide line: all attacks together, right only if no attack made the prediction wrong; attacks of "
         "smaller budgets count too." in page
     )
 
@@ -395,13 +398,15 @@ def test_no_attack_does_worse_to_the_model_than_all_together_in_any_column(
                 counts = {f"{unit}_errors": e, f"clean_{unit}_errors": b, f"{unit}s": w}
                 row |= {name: float(scale * count) for name, count in counts.items()}
             table_rows.append(row | {rate: e / w if w else None for rate in RATES})
+        budget = {"name": "snr", "snr_db": snr_db}
         meta = {
             "id": str(k),
             "status": "done",
             "task": "accuracy",
             "output": "transcript",
             "labels": {"net": "n", "attack": f"a{k}"},
-            "spec": {"attack": {"name": f"a{k}", "budget": {"name": "snr", "snr_db": snr_db}}},
+            "spec": {"attack": {"name": f"a{k}", "budget": budget}},
+            "budget_info": facts_of(budget),
         }
         cell = CellResult(Path("nowhere"), meta, {"n": len(words), "columns": summarise(table_rows, COLUMNS)})
         cell.rows = {name: [row[name] for row in table_rows] for name in table_rows[0]}

@@ -8,19 +8,19 @@ from speech_run import SPEECH, TARGET, curve, curve_rows, garbled, text_rows
 from test_report_build import checks_of, text_of
 
 from limen.report import build
-from limen.report.formatting import threats
 from limen.report.run import read_run
+from limen.report.threats import threats
 from limen.report.transcripts import compare, error_rate
 
 
 def test_word_differences_mark_wrong_added_and_left_out_words() -> None:
     found = compare("turn the light off", "turn a light off now")
     assert str(found.marked) == (
-        'turn <span class="swap" title="“the” was heard as “a”"><del>the</del> <ins>a</ins></span> light off '
+        'turn <span class="swap" title="“the” was transcribed as “a”"><del>the</del> <ins>a</ins></span> light off '
         '<ins title="“now” was added">now</ins>'
     )
     assert found.errors == "1 wrong, 1 added"
-    assert str(compare("one two", "one").marked) == 'one <del title="“two” was left out">two</del>'
+    assert str(compare("one two", "one").marked) == 'one <del title="“two” is missing">two</del>'
     assert str(compare("", "").marked) == '<span class="muted">(nothing)</span>'
     assert str(compare("one", " ").marked).startswith('<span class="muted">(nothing)</span> <del')
     assert "<b>" not in str(compare("a", "<b>").marked)
@@ -100,7 +100,9 @@ def test_the_noise_that_comes_with_a_curve_is_checked_too(tmp_path: Path) -> Non
 
 def test_an_attack_with_a_limit_of_its_own_or_a_surrogate_need_not_always_win(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
-    run.cell(**SPEECH, attack="kenansville", snr_db=20, rows=text_rows(*garbled(0.1)), examples=0)
+    run.cell(
+        **SPEECH, attack="wasserstein", eps=0.01, own_limit=True, rows=text_rows(*garbled(0.1)), examples=0
+    )
     run.cell(
         **SPEECH,
         attack="cw on other",
@@ -109,8 +111,7 @@ def test_an_attack_with_a_limit_of_its_own_or_a_surrogate_need_not_always_win(tm
         rows=text_rows(*garbled(0.1)),
         examples=0,
     )
-    assert checks_of(run)["Unbounded attacks always win"].status == "not run"
-    said = {t["attacks"][0]: t["sentence"] for t in threats(read_run(run.folder).cells)}
-    assert "does not see the model" in said["kenansville"]
-    assert "limits (snr_db 20)" in said["kenansville"]
+    assert checks_of(run)["Unbounded attacks always succeed"].status == "not run"
+    said = {t.attacks[0]: t.sentence for t in threats(read_run(run.folder).cells)}
+    assert "within the attack’s own limits (eps 0.01)" in said["wasserstein"]
     assert "computes the change on other" in said["cw on other"]

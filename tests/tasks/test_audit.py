@@ -14,7 +14,7 @@ from limen.experiments.engine import run
 from limen.experiments.file import Experiment, read_experiment
 from limen.experiments.plan import plan
 from limen.models.base.model import Classifier
-from limen.report.checks import run_checks
+from limen.report.checks.run import run_checks
 from limen.report.run import CellResult, read_run
 from limen.tasks.audit import Audit, audit
 from limen.tasks.base.cell import Cell
@@ -149,6 +149,7 @@ def checks_of(result):
     meta = {
         "id": "a",
         "task": "audit",
+        "task_info": {"title": "attack sanity checks", "diagnostic": True},
         "labels": {"net": "greys", "attack": "audit"},
         "status": "done",
         "output": "class",
@@ -164,13 +165,13 @@ def checks_of(result):
 OTHER = Audit.model_construct(queries=300, others=[{"name": "other", "classes": ["dark", "light"]}])
 """One other net to borrow an attack from: the plain one."""
 GUESSING, LIVING, STEPS, NOISE, RANDOM, LOSS, UNBOUNDED = (
-    "Gradients beat guessing",
-    "Living gradients",
+    "Gradients beat other searches",
+    "Gradients are finite and not zero",
     "Many steps beat one",
     "Noise control",
     "Random models are averaged",
     "The loss rises with the steps",
-    "Unbounded attacks always win",
+    "Unbounded attacks always succeed",
 )
 
 
@@ -178,7 +179,7 @@ GUESSING, LIVING, STEPS, NOISE, RANDOM, LOSS, UNBOUNDED = (
     ("network", "raised", "words"),
     [
         (Plain(), set(), ""),
-        (Noisy(), {RANDOM}, "asked twice, it answers otherwise on 100.0\u202f% of the samples"),
+        (Noisy(), {RANDOM}, "evaluated twice, its output differs on 100.0\u202f% of the samples"),
         (Told(exploding), {LIVING}, "gradients explode: the largest is"),
         (
             Told(lambda x: -torch.ones(len(x))),
@@ -315,7 +316,7 @@ def test_an_experiment_audits_every_attacked_net_and_defence_once(tmp_path):
     assert len(read.done) == 6
     checks = {c.name: c for c in run_checks(read.cells)}
     assert checks["The loss rises with the steps"].compared == 2
-    assert checks["Gradients beat guessing"].compared == 3
+    assert checks["Gradients beat other searches"].compared == 3
     without = read_experiment({**content, "audit": False}, tmp_path / "a.yaml")
     run(without, tmp_path / "quiet")
     assert read_run(tmp_path / "quiet").audits == []
@@ -381,4 +382,4 @@ def test_a_broken_attack_does_not_keep_up_with_the_plain_search(tmp_path):
         content = {"tasks": [{"nets": [NET], "attacks": [attack], "metrics": [{"name": "correct"}]}]}
         run(read_experiment(content, tmp_path / "a.yaml"), tmp_path / name)
         checks = {c.name: c for c in run_checks(read_run(tmp_path / name).cells)}
-        assert checks["The attacks keep up with a plain search"].status == status
+        assert checks["The attacks match a plain search"].status == status

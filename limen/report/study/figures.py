@@ -16,7 +16,7 @@ from limen.listening.analysis.result_types import (
     Thresholds,
 )
 from limen.perception.psychometric import probability
-from limen.report.figures import Figure
+from limen.report.blocks import Figure
 from limen.report.formatting import fmt
 from limen.report.svg.bars import Points, interval_plot, short, stacked_bars, tones
 from limen.report.svg.boxes import box_plot, heat_map

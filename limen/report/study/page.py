@@ -9,7 +9,7 @@ from limen.listening.analysis.columns import ANSWERS
 from limen.listening.analysis.result_types import Choices, Preference, Rated, Thresholds, Transcriptions
 from limen.listening.analysis.results import Results
 from limen.report.formatting import duration, fmt, many
-from limen.report.page import HERE, _environment, write_page
+from limen.report.html import assets, environment, write_page
 from limen.report.study import figures, people, tables
 from limen.report.study import sentences as words
 
@@ -61,9 +61,7 @@ METHODS = {
 
 def build_study(results: Results, rows: Rows, path: str | Path) -> Path:
     """Write the page of `analyse`'s results and return its path; `rows` are the answers they come from."""
-    return write_page(
-        Path(path), _environment().get_template("study.html.j2").render(_context(results, rows))
-    )
+    return write_page(Path(path), environment().get_template("study.html.j2").render(_context(results, rows)))
 
 
 def sentences(results: Results) -> list[str]:
@@ -82,8 +80,7 @@ def _context(results: Results, rows: Rows) -> dict[str, Any]:
     return {
         "name": results.study,
         "title": results.title,
-        "css": (HERE / "page.css").read_text(encoding="utf-8"),
-        "js": (HERE / "page.js").read_text(encoding="utf-8"),
+        **assets(),
         "dates": " to ".join(dict.fromkeys(d[:10] for d in (results.first, results.last) if d)),
         "who": words.who(results),
         "alarm": _alarm(results),

@@ -12,7 +12,7 @@ ROW = 26
 
 
 def short(name: str, most: int = 30) -> str:
-    """A name that fits beside a chart; the tables have it whole."""
+    """A name short enough for the side of a chart; the tables have all of it."""
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
@@ -65,7 +65,7 @@ def interval_plot(
                 left - 9, y + 4, short(name)
             )
         )
-    # marks of one row stand apart
+    # marks of one row must not overlap
     there = [[k for k, s in enumerate(series) if s.values[i] is not None] for i in range(len(rows))]
     each_y = [
         {k: top + (i + 0.5) * each + (n - (len(ks) - 1) / 2) * 15 for n, k in enumerate(ks)}
@@ -83,12 +83,12 @@ def interval_plot(
             right, bottom + 34, x_label
         )
     )
-    said = "; ".join(
+    description = "; ".join(
         f"{s.name}: "
         + ", ".join(f"{r} {_words(v, text)}" for r, v in zip(rows, s.values, strict=True) if v is not None)
         for s in series
     )
-    return svg(parts, width, bottom + 40, title, f"{x_label}. {said}.")
+    return svg(parts, width, bottom + 40, title, f"{x_label}. {description}.")
 
 
 def _words(value: tuple[float, float | None, float | None], text: Callable[[float], str]) -> str:
@@ -169,11 +169,11 @@ def stacked_bars(
             right, bottom + 16, x_label
         )
     )
-    said = "; ".join(
+    description = "; ".join(
         f"{name}: " + ", ".join(f"{level} {percent(s)}" for level, s in zip(levels, shares, strict=True))
         for name, shares in rows
     )
-    return svg(parts, width, bottom + 22, title, f"{x_label}. {said}.")
+    return svg(parts, width, bottom + 22, title, f"{x_label}. {description}.")
 
 
 def _tone(k: int, n: int) -> tuple[str, float]:

@@ -24,7 +24,7 @@ def box_plot(
     """For every group one box per part: quartiles, median, whiskers to the last value within 1.5 times the
     interquartile range.
 
-    The axis holds every value, the rule and `span` (for charts that stand side by side).
+    The axis holds every value, the rule and `span` (for charts side by side).
     """
     everything = [
         *span,

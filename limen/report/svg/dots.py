@@ -53,7 +53,7 @@ def dot_plot(
             )
         )
     for k, s in enumerate(series):
-        # marks of one row stand a little apart, so that equal numbers do not hide each other
+        # marks of one row are shifted a little, so that equal numbers do not hide each other
         shift = (k - (len(series) - 1) / 2) * min(7.0, (ROW - 12) / len(series))
         marks = Markup("").join(
             Markup('<path class="dots" d="{}"><title>{}</title></path>').format(
@@ -73,5 +73,5 @@ def dot_plot(
         ", ".join(f"{r} {percent(v)}" for r, v in zip(rows, s.values, strict=True) if v is not None)
         for s in series
     ]
-    said = "; ".join(f"{s.name}: {numbers}" for s, numbers in zip(series, words, strict=True))
-    return svg(parts, width, bottom + 40, title, f"{x_label}. {said}.")
+    description = "; ".join(f"{s.name}: {numbers}" for s, numbers in zip(series, words, strict=True))
+    return svg(parts, width, bottom + 40, title, f"{x_label}. {description}.")

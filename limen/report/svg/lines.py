@@ -34,7 +34,7 @@ class Series:
     slot: int = 0
     dashed: bool = False
     points: Sequence[str] = ()
-    """What each point stands for, where x alone does not say."""
+    """Text of each point, shown when the pointer rests on it."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def line_chart(
     width: int = 380,
     height: int = 250,
 ) -> Markup:
-    """Lines over a number; `rule` is a dashed horizontal line, `x_rule` a vertical one. `log` of None: where
+    """Lines over a number; `rule` is a dashed horizontal line, `x_rule` a vertical one. `log` of None: if
     x spans more than a decade."""
     xs = [x for s in series for x in s.x]
     log = min(xs) > 0 and max(xs) / min(xs) >= 30 if log is None else log
