@@ -53,7 +53,7 @@ def schema() -> None:
 
 @app.command()
 def new(
-    kind: Annotated[str, typer.Argument(help="attack, budget, goal, metric, section, ...: any kind of `limen list`, singular.")],
+    kind: Annotated[str, typer.Argument(help="A kind of component: attack, budget, goal, metric, ...")],
     name: str,
     into: Annotated[
         Path | None, typer.Option(help="Folder to write to; default the folder of the kind.")
