@@ -48,7 +48,7 @@ NEEDED = import ensurepip, os, shutil, sysconfig; assert shutil.which('cc') and 
 
 .venv/.ready: .venv/bin/python pyproject.toml constraints.txt
 	@echo "== installing Limen and what it needs (about 3 minutes the first time)"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[models,listen]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[models,listen,plots]'
 	@touch $@
 
 .venv/.ready-test: .venv/.ready

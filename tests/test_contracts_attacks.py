@@ -16,7 +16,8 @@ from torch import nn
 from limen.attacks.engine.problem import Problem
 from limen.attacks.engine.run import Attack, Attacked
 from limen.budgets.families.budget import BudgetContext
-from limen.core.components import load, names
+from limen.budgets.families.options import make_budget
+from limen.core.components import load, names, parse
 from limen.core.errors import UserError
 from limen.core.types import Batch, different, predictions
 from limen.models.base.model import Model
@@ -30,6 +31,19 @@ CLIPS_ONLY = {
 }
 """Attacks that refuse pictures, each with a budget it takes."""
 ON_PICTURES = [name for name in ATTACKS if name not in CLIPS_ONLY]
+
+
+def is_ball(name: str) -> bool:
+    """True if the budget is a ball of a norm."""
+    component = load("budgets", name)
+    context = BudgetContext(torch.rand(1, 1, 4, 4), "picture")
+    return (
+        make_budget(parse("budgets", {"name": name, **component.options.example}), context).norm_name
+        is not None
+    )
+
+
+NOT_BALLS = [name for name in names("budgets") if not is_ball(name)]
 
 
 @dataclass
@@ -247,6 +261,20 @@ def test_it_stays_within_budget_and_range(name, norm, option, value):
     assert x_adv.min() >= 0
     assert x_adv.max() <= 1
     assert x_adv.shape == batch.x.shape
+
+
+@pytest.mark.parametrize("budget", NOT_BALLS)
+@pytest.mark.parametrize("name", ON_PICTURES)
+def test_under_a_budget_that_is_no_ball_it_stays_inside_or_says_what_it_needs(name, budget):
+    model, batch = pictures()
+    spec = {"name": budget, **load("budgets", budget).options.example}
+    result, refusal = attempt(lambda: run(name, model, batch, spec))
+    if refusal:
+        assert f"The attack {name} needs an " in refusal
+        assert f"got {budget}. Use pgd." in refusal
+        return
+    allowed = make_budget(parse("budgets", spec), BudgetContext(batch.x, "picture"))
+    assert allowed.inside(result.x_adv - batch.x, 2e-6).all()
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -12,7 +12,7 @@ from limen.core import components
 from limen.core.errors import UserError
 from limen.core.types import Batch, Samples
 from limen.metrics.base.apply import applicable, columns, measure
-from limen.metrics.base.metric import Missing
+from limen.metrics.base.metric import Missing, formatted
 
 RATE_HZ = 16000
 CLASSES = ["silence", "yes", "no", "up", "down", "left", "right"]
@@ -115,11 +115,23 @@ CASES = [
 ]
 
 
-def test_a_slow_metric_is_left_out_unless_it_is_named():
-    quick = {c.name for c, _ in applicable(None, "picture", "class", with_model=True)}
-    assert "l2" in quick
-    assert "pass_score" not in quick
-    assert metric("pass_score", pictures())
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_a_slow_metric_is_left_out_unless_it_is_named(name, kind):
+    samples = KINDS[kind]()
+    ((_, options),) = metric(name, samples)
+    default = {c.name for c, _ in applicable(None, samples.batch.kind, output_of(samples), with_model=True)}
+    assert (name in default) == (not options.on_request)
+
+
+@pytest.mark.parametrize("name", components.names("metrics"))
+def test_a_column_declares_how_tables_show_it(name):
+    options = components.load("metrics", name).parse({})
+    for column in options.columns().values():
+        assert column.heading
+        assert formatted(0.5, column.format)
+        assert column.headline in (True, False, "picture", "clip", "class", "transcript")
+    headings = [column.heading for column in options.columns().values()]
+    assert len(set(headings)) == len(headings)
 
 
 def test_every_metric_is_tried_here():

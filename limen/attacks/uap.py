@@ -45,7 +45,7 @@ class UAP(AttackOptions):
 
     @torch.no_grad()
     def craft(self, problem: Problem) -> dict[str, Tensor]:
-        shape, best, rates = nothing(problem), nothing(problem), []
+        shape, best, rates = nothing(problem, "uap"), nothing(problem, "uap"), []
         inner = self._inner(problem.goal.targeted)
         for _ in range(self.epochs):
             for chunk in shuffled(problem).split(self.at_once):

@@ -64,7 +64,7 @@ def _climb(problem: Problem, options: UAPHC) -> tuple[Shape, Tensor]:
         "k_classes": options.k_classes,
         "nearer": 0,
     }
-    shape = nothing(problem)
+    shape = nothing(problem, "uap_hc")
     now = fooled(problem, shape)
     assert now is not None
     for _ in range(options.epochs):

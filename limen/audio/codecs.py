@@ -1,5 +1,4 @@
-"""What storing and sending does to sound: real MP3 and Vorbis encoders, mu-law, fewer bits. Outputs align
-with inputs to the sample."""
+"""Audio codecs: real MP3 and Vorbis encoders, mu-law and fewer bits, aligned with the input to the sample."""
 
 import io
 import math
@@ -23,29 +22,27 @@ MP3_KBPS = {
     44100: (32, 320),
     48000: (32, 320),
 }
-"""Sample rates that MP3 knows, with the lowest and highest bit rate of each."""
+"""Sample rates of MP3, with the lowest and highest bit rate of each."""
 
 _DELAY = 1105
-"""Samples that LAME and the decoder add in front: 576 of the encoder, 529 of the decoder. A stream whose
-frames are large enough carries a note about it and the decoder cuts them off by itself; below about 48 kbit/s
-it does not."""
+"""Samples that encoder (576) and decoder (529) add at the beginning. In a stream with frames large enough the
+decoder removes them; below about 48 kbit/s it does not."""
 
 _GAIN = 0.95
-"""LAME turns everything down by this factor at constant bit rate, to leave room for ringing."""
+"""Factor by which LAME attenuates the signal at constant bit rate, as headroom for ringing."""
 
 
 def mp3(x: Tensor, rate_hz: int, bitrate_kbps: float = 64, lengths: Tensor | None = None) -> Tensor:
-    """(..., T) in [-1, 1] -> (..., T): encoded by LAME at the constant bit rate nearest to the one asked for,
-    and decoded. No gradient."""
+    """(..., T) in [-1, 1] -> (..., T): encoded by LAME at the constant bit rate nearest to the given one, and
+    decoded. No gradient."""
     if rate_hz not in MP3_KBPS:
         raise UserError(
-            f"MP3 knows the sample rates {', '.join(map(str, MP3_KBPS))} Hz, but {rate_hz} came. Resample "
-            "first."
+            f"MP3 has the sample rates {', '.join(map(str, MP3_KBPS))} Hz, got {rate_hz}. Resample first."
         )
     low, high = MP3_KBPS[rate_hz]
     if not low <= bitrate_kbps <= high:
         raise UserError(
-            f"MP3 at {rate_hz} Hz has bit rates from {low} to {high} kbit/s, but {bitrate_kbps:g} came."
+            f"MP3 at {rate_hz} Hz has bit rates from {low} to {high} kbit/s, got {bitrate_kbps:g}."
         )
     level = min((high - bitrate_kbps) / (high - low), 0.9999)  # libsndfile refuses 1
 
@@ -64,10 +61,10 @@ def mp3(x: Tensor, rate_hz: int, bitrate_kbps: float = 64, lengths: Tensor | Non
 
 
 def vorbis(x: Tensor, rate_hz: int, compression: float = 0.6, lengths: Tensor | None = None) -> Tensor:
-    """(..., T) in [-1, 1] -> (..., T): through Ogg Vorbis, from compression 0 (best) to 1 (smallest). No
-    gradient."""
+    """(..., T) in [-1, 1] -> (..., T): encoded as Ogg Vorbis, from compression 0 (best quality) to 1
+    (smallest), and decoded. No gradient."""
     if not 0 <= compression <= 1:
-        raise UserError(f"The compression of Vorbis lies between 0 and 1, but {compression:g} came.")
+        raise UserError(f"The compression of Vorbis must be between 0 and 1, got {compression:g}.")
     return _each(
         x,
         lengths,
@@ -78,7 +75,7 @@ def vorbis(x: Tensor, rate_hz: int, compression: float = 0.6, lengths: Tensor | 
 
 
 def mu_law(x: Tensor, bits: int = 8) -> Tensor:
-    """(..., T) in [-1, 1] -> (..., T): rounded on a logarithmic scale, as telephones do (G.711 with 8 bits):
+    """(..., T) in [-1, 1] -> (..., T): rounded on a logarithmic scale, as in telephony (G.711 with 8 bits):
     F(x) = sign(x) ln(1 + mu |x|) / ln(1 + mu), mu = 2^bits - 1, rounded to mu + 1 levels, and back."""
     mu = 2**bits - 1
     squeezed = x.sign() * torch.log1p(mu * x.abs()) / math.log1p(mu)

@@ -1,8 +1,11 @@
-r"""How loud a clip is, on the 16-bit scale. Vadillo & Santana 2022, https://arxiv.org/abs/2001.08444,
+r"""Loudness of a clip on the 16-bit scale. Vadillo & Santana 2022, https://arxiv.org/abs/2001.08444,
 equations 2 and 12:
+
     dB_max(x) = max_i 20 log10 |x_i|        dB_mean(x) = 20 log10 (1/d) sum_i |x_i|
-with integer samples: x in [-1, 1] counts 32768-fold, as `write_clip` stores it. Full scale is 90.3 dB,
-digital silence minus infinity."""
+
+with integer samples: x in [-1, 1] is multiplied by 32768, as in files. Full scale is 90.3 dB, digital silence
+minus infinity.
+"""
 
 from typing import Literal
 

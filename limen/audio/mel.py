@@ -1,4 +1,4 @@
-"""Mel filter banks and log-mel features, per sample: no statistic of the batch enters."""
+"""Mel filter banks and log-mel features, per sample: independent of the rest of the batch."""
 
 import math
 
@@ -61,7 +61,7 @@ class LogMel(nn.Module):
         return (weighted + self.floor).log() / 7.0 + 1.0
 
     def frames(self, lengths: Tensor) -> Tensor:
-        """(B,) samples -> (B,) frames that hold no padding, at least one."""
+        """(B,) samples -> (B,) frames without padding, at least one."""
         count = frame_count(lengths, self.window_size, self.hop)
         assert isinstance(count, Tensor)
         return count

@@ -1,8 +1,11 @@
-r"""Mel-frequency cepstral coefficients as the Speech Commands baseline computes them (Warden 2018,
+r"""Mel-frequency cepstral coefficients of the Speech Commands baseline (Warden 2018,
 https://arxiv.org/abs/1804.03209):
+
     c_k = sqrt(2 / M) sum_m cos(pi k (m + 1/2) / M) ln max( sum_f w_mf |X_f|, 1e-12 )
-TensorFlow's operators: periodic Hann window of 480, hop 160, FFT of 512, M = 40 triangles from 20 to 4000 Hz
-on *magnitudes*."""
+
+with TensorFlow's operators: periodic Hann window of 480, hop 160, FFT of 512, M = 40 triangles from 20 to
+4000 Hz on *magnitudes*.
+"""
 
 import math
 

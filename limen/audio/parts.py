@@ -1,8 +1,11 @@
 r"""The vocal part of a clip and the background around it. Vadillo & Santana 2022,
 https://arxiv.org/abs/2001.08444, equation 13:
+
     sum_{i=a}^{b} x_i^2 / sum_i x_i^2 ~ 0.95
-The paper leaves open which of the many such segments is meant; here it is the shortest that holds at least 95
-%, the first of equals."""
+
+The paper does not specify which of the many such segments is meant; here it is the shortest with at least 95
+%, the first of equals.
+"""
 
 import torch
 from torch import Tensor
@@ -11,8 +14,7 @@ SHARE = 0.95
 
 
 def vocal_part(x: Tensor, lengths: Tensor | None = None, share: float = SHARE) -> Tensor:
-    """(B, T) -> (B, 2): first sample of the vocal part and one past its last. (0, 0) for digital silence,
-    which has none.
+    """(B, T) -> (B, 2): first sample of the vocal part and one past its last; (0, 0) for digital silence.
 
     With E[k] the energy of the first k samples, the shortest segment from a ends at the first b with E[b] >=
     E[a] + share E[T]: one binary search per start, all starts at once.
@@ -31,7 +33,7 @@ def vocal_part(x: Tensor, lengths: Tensor | None = None, share: float = SHARE) -
 
 
 def vocal_mask(x: Tensor, lengths: Tensor | None = None, share: float = SHARE) -> Tensor:
-    """(B, T) bool: the vocal part. What is False and not padding is the background."""
+    """(B, T) bool: True in the vocal part, False in the background and in padding."""
     part = vocal_part(x, lengths, share)
     t = torch.arange(x.shape[-1], device=x.device)
     return (t >= part[:, :1]) & (t < part[:, 1:])

@@ -20,17 +20,17 @@ from limen.core.errors import UserError
 ZEROS = 32
 """Zero crossings of the sinc on each side, in samples of the lower rate."""
 ROLLOFF = 0.945
-"""Cutoff as a part of the lower Nyquist frequency; with BETA and ZEROS the stop band starts close to that
+"""Cutoff as a share of the lower Nyquist frequency; with BETA and ZEROS the stop band starts near that
 frequency."""
 BETA = 9.0
-"""Of the Kaiser window: what should vanish is about 90 dB down."""
+"""Parameter of the Kaiser window; the stop band is attenuated by about 90 dB."""
 PHASES = 256
-"""Phases per convolution. The taps of neighbouring phases overlap, so a group needs little more room than
-one, all of them a lot: 44,099 Hz to 16 kHz would take 3 GB of taps in one piece."""
+"""Phases per convolution. The taps of neighbouring phases overlap, so that a group needs little more memory
+than one phase; all phases at once need much more: 44,099 Hz to 16 kHz would take 3 GB of taps."""
 
 LONGEST, FINEST = 2**27, 200_000
-"""Samples of the result, and parts of the finer of the two rates in lowest terms (its kernel has 64 taps per
-part). A damaged header can ask for more than any memory holds."""
+"""Samples of the result, and the larger of the two rates in lowest terms (its kernel has 64 taps per unit),
+at most. A damaged header can require more than any memory."""
 
 
 def resample(x: Tensor, from_hz: int, to_hz: int) -> Tensor:

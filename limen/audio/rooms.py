@@ -21,15 +21,15 @@ from limen.audio.filters import transform_size
 
 SPEED_M_S = 343.0
 EARLY_S = 0.05
-"""Reflections that arrive this long after the direct sound are single ones; later ones are a tail of noise.
-In rooms where people live the ear no longer tells them apart after 10 to 30 ms."""
+"""Reflections up to this time after the direct sound are computed one by one; later ones are a tail of noise.
+In living rooms the ear does not distinguish them after 10 to 30 ms."""
 FINE = 16
-"""Arrivals are placed on a grid this many times finer than samples (2 us at 32 kHz), then cut to the band of
-the samples."""
+"""Arrivals are placed on a grid this many times finer than samples (2 us at 32 kHz), then limited to the band
+of the samples."""
 AROUND = 64
 """Samples of silence around the early part: a band-limited arrival rings to both sides."""
 WALL_M = 0.3
-"""Nearer to a wall nobody speaks or listens."""
+"""Smallest distance of source and microphone from a wall."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Rooms:
 
     @property
     def reflection(self) -> Tensor:
-        """(B,) what is left of an amplitude after one wall."""
+        """(B,) factor of an amplitude per reflection."""
         surface = 2 * (self.size * self.size.roll(1, 1)).sum(1)
         return torch.exp(-12 * math.log(10) * self.volume / (SPEED_M_S * surface * self.rt60_s))
 
     @property
     def energy(self) -> Tensor:
-        """(B,) expected energy of the response: the direct sound and the integral of all that follows."""
+        """(B,) expected energy of the response: the direct sound and the integral of the reflections."""
         decay = 6 * math.log(10) / self.rt60_s
         after = (
             SPEED_M_S / (4 * math.pi * self.volume * decay) * torch.exp(-decay * self.distance / SPEED_M_S)
@@ -71,26 +71,26 @@ class Rooms:
 
 
 def placed(u: Tensor, size: Tensor, distance: Tensor, rt60_s: Tensor) -> Rooms:
-    """Rooms with source and microphone at that distance, or as far apart as they fit, anywhere else; u (B, 5)
-    uniform numbers decide."""
+    """Rooms with source and microphone at this distance, or as far apart as fits; u (B, 5), uniform numbers,
+    determine the positions."""
     free = size - 2 * WALL_M
-    azimuth, up = 2 * math.pi * u[:, 0], 0.5 * u[:, 1] - 0.25  # people and loudspeakers stand about as high
+    azimuth, up = 2 * math.pi * u[:, 0], 0.5 * u[:, 1] - 0.25  # at similar heights
     flat = (1 - up**2).sqrt()
     way = torch.stack([flat * azimuth.cos(), flat * azimuth.sin(), up], 1)
     way = way * torch.minimum(distance, (free / way.abs().clamp_min(1e-6)).amin(1))[:, None]
-    # along each side the pair takes up |way|; what is left of the side is where it may stand
+    # along each side the pair occupies |way|; the rest of the side is free for its position
     microphone = WALL_M + (-way).clamp_min(0) + u[:, 2:] * (free - way.abs()).clamp_min(0)
     return Rooms(size, microphone + way, microphone, rt60_s)
 
 
 def images(rooms: Rooms, until_s: float) -> tuple[Tensor, Tensor]:
-    """Delays (B, N) in seconds after the direct sound and amplitudes (B, N) of all images; what arrives after
-    `until_s` has amplitude 0."""
+    """Delays (B, N) in seconds after the direct sound and amplitudes (B, N) of all images, 0 after
+    `until_s`."""
     reach = rooms.distance + until_s * SPEED_M_S
     squared, count = torch.zeros_like(reach)[:, None], torch.zeros_like(reach)[:, None]
     for axis in range(3):
         side, s, r = (v[:, axis, None] for v in (rooms.size, rooms.source, rooms.microphone))
-        # image k lies between k L and (k + 1) L
+        # image k is between k L and (k + 1) L
         most = math.ceil(float((reach / rooms.size[:, axis]).amax())) + 1
         k = torch.arange(-most, most + 1, device=side.device, dtype=side.dtype)
         along = (k * side + torch.where(k % 2 == 0, s, side - s) - r).square()
@@ -103,18 +103,18 @@ def images(rooms: Rooms, until_s: float) -> tuple[Tensor, Tensor]:
 
 
 def arrivals(delay_s: Tensor, amplitude: Tensor, taps: int, rate_hz: int) -> Tensor:
-    """(B, N), (B, N) -> (B, taps): band-limited impulses of these amplitudes at these times, which need not
-    be whole samples."""
+    """(B, N), (B, N) -> (B, taps): band-limited impulses of these amplitudes at these times, also between
+    samples."""
     n = taps + 2 * AROUND
     place = (FINE * (delay_s * rate_hz + AROUND)).round().long().clamp(0, FINE * n - 1)
     fine = amplitude.new_zeros(len(amplitude), FINE * n).scatter_add_(1, place, amplitude)
-    # the lower 1 / FINE of the spectrum is what samples can hold
+    # the lower 1 / FINE of the spectrum is the band of the samples
     return torch.fft.irfft(torch.fft.rfft(fine)[:, : n // 2 + 1], n=n)[:, AROUND : AROUND + taps]
 
 
 def response(rooms: Rooms, rate_hz: int, noise: Tensor, early_s: float = EARLY_S) -> Tensor:
-    """(B, T) impulse responses, the direct sound at 0. `noise` (B, T), standard normal, becomes the tail;
-    after RT60 there is silence."""
+    """(B, T) impulse responses, the direct sound at 0. `noise` (B, T), standard normal, becomes the tail,
+    which ends after RT60."""
     early = min(round(early_s * rate_hz), noise.shape[1])
     h = arrivals(*images(rooms, early / rate_hz), early, rate_hz)
     after_s = torch.arange(early, noise.shape[1], device=noise.device, dtype=noise.dtype) / rate_hz
@@ -126,14 +126,14 @@ def response(rooms: Rooms, rate_hz: int, noise: Tensor, early_s: float = EARLY_S
 
 
 def convolved(x: Tensor, h: Tensor) -> Tensor:
-    """(B, T), (B, L) -> (B, T): what the microphone hears of x while it lasts."""
+    """(B, T), (B, L) -> (B, T): x at the microphone, cut to the length of x."""
     size = transform_size(x.shape[-1] + h.shape[-1] - 1)
     return torch.fft.irfft(torch.fft.rfft(x, n=size) * torch.fft.rfft(h, n=size), n=size)[..., : x.shape[-1]]
 
 
 def measured_rt60_s(h: Tensor, rate_hz: int, low_db: float = -5.0, high_db: float = -35.0) -> Tensor:
-    """(B, T) -> (B,) seconds: Schroeder's backward integral, a line through it between two levels, drawn on
-    to -60 dB."""
+    """(B, T) -> (B,) seconds: reverberation time from Schroeder's backward integral: a line between two
+    levels, extended to -60 dB."""
     left = h.square().flip(1).cumsum(1).flip(1)
     level = 10 * (left / left[:, :1]).clamp_min(1e-12).log10()
     inside = ((level <= low_db) & (level >= high_db)).to(h)

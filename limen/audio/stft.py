@@ -1,5 +1,4 @@
-"""Short-time Fourier transform in torch: windowed frames, no padding at the edges, differentiable
-everywhere."""
+"""Short-time Fourier transform in torch: windowed frames, no padding at the edges, differentiable."""
 
 from typing import Any
 
@@ -12,16 +11,16 @@ from limen.core.torchscript import scripted
 
 
 def frame_count(samples: int | Tensor, window: int, hop: int) -> int | Tensor:
-    """How many whole windows fit into so many samples; at least one, because a shorter clip is padded to one
-    window."""
+    """Number of complete windows in this many samples; at least one, because a shorter clip is padded to
+    one."""
     if isinstance(samples, Tensor):
         return ((samples - window).clamp(min=0) // hop) + 1
     return max(samples - window, 0) // hop + 1
 
 
 def frames(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Tensor:
-    """(..., T) -> (..., frames, n_fft): weighted and, where n_fft is longer than the window, filled up with
-    zeros. Samples after the last whole window are left out."""
+    """(..., T) -> (..., frames, n_fft): weighted and, if n_fft is longer than the window, padded with zeros.
+    Samples after the last complete window are omitted."""
     framed: Tensor = _Frames.apply(
         F.pad(x, (0, max(len(window) - x.shape[-1], 0))), window.to(x), hop, n_fft or len(window)
     )
@@ -29,7 +28,7 @@ def frames(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Ten
 
 
 def stft(x: Tensor, window: Tensor, hop: int, n_fft: int | None = None) -> Tensor:
-    """(..., T) -> complex (..., frames, n_fft // 2 + 1). `window` holds the weights; a longer n_fft pads each
+    """(..., T) -> complex (..., frames, n_fft // 2 + 1). `window` is the weights; a longer n_fft pads each
     frame with zeros."""
     return torch.fft.rfft(frames(x, window, hop, n_fft))
 
@@ -47,9 +46,8 @@ def framed_power(framed: Tensor, n_fft: int) -> Tensor:
 
 
 class _Frames(torch.autograd.Function):
-    """Cut, weighted and filled up in one pass. The gradient adds up frames shifted against each other, hop by
-    hop; torch's own goes from sample to sample and takes most of a millisecond for seven seconds of
-    speech."""
+    """Frames, weighted and padded in one pass. The gradient adds shifted frames, hop by hop; torch's own adds
+    sample by sample and takes most of a millisecond for seven seconds of speech."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: Tensor, hop: int, n_fft: int) -> Tensor:
@@ -68,7 +66,7 @@ class _Frames(torch.autograd.Function):
 
 @scripted
 def _overlapped(framed: Tensor, window: Tensor, hop: int, samples: int) -> Tensor:
-    """(..., frames, n_fft) -> (..., samples): the weighted frames added up where they lie."""
+    """(..., frames, n_fft) -> (..., samples): the weighted frames added at their positions."""
     n, parts = framed.size(-2), (framed[..., : len(window)] * window).split(hop, -1)
     total = framed.new_zeros(list(framed.size())[:-2] + [max(n + len(parts) - 1, -(-samples // hop)), hop])  # noqa: RUF005 (TorchScript)
     for k, part in enumerate(parts):
@@ -77,8 +75,8 @@ def _overlapped(framed: Tensor, window: Tensor, hop: int, samples: int) -> Tenso
 
 
 class _Power(torch.autograd.Function):
-    """|rfft|^2. The gradient goes back through a real transform of half the spectrum: with it, three times
-    faster than autograd's way."""
+    """|rfft|^2. The gradient is a real transform of half the spectrum, three times faster than that of
+    autograd."""
 
     @staticmethod
     def forward(ctx: Any, framed: Tensor, n_fft: int) -> Tensor:
@@ -93,8 +91,7 @@ class _Power(torch.autograd.Function):
         (spectrum,), (window, n_fft) = ctx.saved_tensors, ctx.size
         slope = (
             gradient * spectrum
-            # irfft takes the inner bins twice, which is the 2 of the square; those that stand alone need
-            # their own
+            # irfft counts the inner bins twice, which is the 2 of the square; the outer ones need a factor
         )
         slope[..., 0] *= 2
         if n_fft % 2 == 0:

@@ -1,5 +1,7 @@
-"""Speech from text with eSpeak NG, whose library and voices come with the package espeakng-loader: the same
-call gives the same samples."""
+"""Speech from text with eSpeak NG: the same call returns the same samples.
+
+The library and its voices are part of the package espeakng-loader.
+"""
 
 import ctypes
 import math
@@ -31,7 +33,7 @@ ACCENTS = (
 """British, American, New York, Caribbean, Scottish, Received Pronunciation, Lancastrian and West Midlands
 English."""
 
-_SYNCHRONOUS, _DONT_EXIT, _UTF8 = 2, 0x8000, 1  # names and numbers of espeak-ng's speak_lib.h
+_SYNCHRONOUS, _DONT_EXIT, _UTF8 = 2, 0x8000, 1  # constants of espeak-ng's speak_lib.h
 _RATE, _VOLUME, _PITCH, _RANGE, _WORD_GAP = 1, 2, 3, 4, 7
 _RATE_HZ = 22_050  # of every voice of the library
 _one_at_a_time = Lock()  # the library keeps its state in globals
@@ -84,12 +86,13 @@ def speak(
 
 
 def _resample(x: np.ndarray, rate_hz: int) -> np.ndarray:
-    """One thread of plain C, unlike a convolution in torch: the same bits whatever the number of threads."""
+    """In one thread of plain C, so that the bits do not depend on the number of threads, unlike torch's
+    convolution."""
     from scipy.signal import upfirdn
 
     up, down, h = _low_pass(rate_hz)
     delay = len(h) // 2
-    start = -(-delay // down)  # h is centred, and delay a multiple of down: output 0 stands on input 0
+    start = -(-delay // down)  # h is centred, and delay a multiple of down: output 0 is at input 0
     return upfirdn(h, x, up, down)[start : start + -(-len(x) * up // down)]
 
 
@@ -124,10 +127,10 @@ def _package() -> tuple[str, Path]:
 
 @contextmanager
 def _fresh_library(data: Path) -> Iterator[ctypes.CDLL]:
-    """The library as just loaded, and unloaded afterwards.
+    """The library, loaded anew and unloaded afterwards.
 
     Glottal flutter, wave phases and echo survive from one utterance to the next and even espeak_Terminate
-    keeps them, so what a voice says would depend on what was said before. Unloading leaves no history and
+    keeps them, so that speech would depend on earlier utterances. Unloading leaves no history and
     costs half a millisecond.
     """
     import _ctypes
@@ -152,10 +155,11 @@ def _fresh_library(data: Path) -> Iterator[ctypes.CDLL]:
 
 @cache
 def _english_data() -> Path:
-    """A copy of the English part of the data, with one file per accent where the library looks first.
+    """A copy of the English part of the data, with one file per accent in the folder the library searches
+    first.
 
-    Given all its data, a fresh library opens some 250 voice files to find one, three times as long as it
-    takes to speak a word.
+    With all its data, a newly loaded library opens about 250 voice files to find one, which takes three times
+    as long as to speak a word.
     """
     data = _package()[1]
     folder = Path(tempfile.mkdtemp(prefix="limen-voices-")) / data.name
@@ -172,8 +176,7 @@ def _english_data() -> Path:
 
 def _choose(library: ctypes.CDLL, voice: str) -> None:
     variant = voice.partition("+")[2]
-    # an unknown accent returns an error and leaves the previous voice on; an unknown variant is ignored
-    # without a word
+    # an unknown accent returns an error and keeps the previous voice; an unknown variant is ignored silently
     if library.espeak_SetVoiceByName(voice.encode()) != 0 or (variant and variant not in variants()):
         raise UserError(
             f'eSpeak NG has no voice "{voice}". A voice is an accent such as {", ".join(ACCENTS)}, '

@@ -21,7 +21,7 @@ from limen.data.base.split import split_of
 from limen.data.fetch.cache import fetched
 
 REMARK = re.compile(r"\[[^]]*\]|\([^)]*\)|<[^>]*>")
-"""What stands in brackets describes the sound or the sign on the key and is not spoken."""
+"""Text in brackets describes a sound or a key and is not spoken."""
 
 
 class Asterisk(FileOptions):
@@ -33,9 +33,9 @@ class Asterisk(FileOptions):
     """Leave out longer prompts; null takes all."""
     normalise: How = "words"
     """"words": lower case, only letters, digits, apostrophes and single spaces; "english": numbers as words
-    too; "none": as it stands."""
+    too; "none": unchanged."""
     rate_hz: int = Field(default=16000, ge=1)
-    """Sample rate that clips are brought to; the recordings have 8 kHz."""
+    """Sample rate to which clips are resampled; the recordings have 8 kHz."""
 
 
 def asterisk(options: Asterisk) -> Dataset:
@@ -83,7 +83,7 @@ def _read_texts(path: Path) -> dict[str, str]:
     """Name -> text, from lines "name: text"; lines that begin with ; are comments. A name is also found in
     lower case."""
     if not path.is_file():
-        raise UserError(f"asterisk: {path} is not there; the transcripts of the prompts were expected in it.")
+        raise UserError(f"asterisk: {path} does not exist; it should hold the transcripts of the prompts.")
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:

@@ -35,8 +35,8 @@ def cifar10(options: Cifar10) -> Dataset:
     folder = Path(options.path).expanduser() if options.path else fetched("cifar10")
     if not folder.is_dir():
         raise UserError(
-            f"cifar10: {folder} is {'a file' if folder.exists() else 'not there'}; a folder was expected. "
-            "Name it with the option path, or fetch the data: limen data get cifar10"
+            f"cifar10: {folder} {'is a file' if folder.exists() else 'does not exist'}; a folder was "
+            "expected. Name it with the option path, or fetch the data: limen data get cifar10"
         )
     part = "test" if options.split == "test" else "train"
     pixels, labels = _read_part(_batches(folder, part))
@@ -83,9 +83,7 @@ def _read_part(paths: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
     batches = [(_read_binary if path.suffix == ".bin" else _read_pickle)(path) for path in paths]
     labels = np.concatenate([batch[1] for batch in batches])
     if len(labels) and not (labels.min() >= 0 and labels.max() < len(CLASSES)):
-        raise UserError(
-            f"{paths[0].parent}: labels must lie in 0..9, but {labels.min()}..{labels.max()} came."
-        )
+        raise UserError(f"{paths[0].parent}: labels must lie in 0..9, got {labels.min()}..{labels.max()}.")
     return np.concatenate([batch[0] for batch in batches]), labels
 
 
@@ -129,7 +127,7 @@ def _read_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
         ) from None
     if pixels.dtype != np.uint8 or pixels.shape != (len(labels), PIXELS) or labels.dtype.kind not in "iu":
         raise UserError(
-            f"{path}: data must be (N, {PIXELS}) bytes with N labels, but {pixels.shape} {pixels.dtype} "
-            f"with {labels.shape} came."
+            f"{path}: data must be (N, {PIXELS}) bytes with N labels, got {pixels.shape} {pixels.dtype} "
+            f"with {labels.shape}."
         )
     return pixels, labels

@@ -15,9 +15,9 @@ class ClipFolder(ClassFolderOptions):
     example: ClassVar[dict[str, Any]] = {"path": "clips"}
 
     rate_hz: int = Field(default=16000, ge=1)
-    """Sample rate that clips are brought to."""
+    """Sample rate to which clips are resampled."""
     duration_s: float | None = Field(default=None, gt=0)
-    """Cut or fill up every clip at the end to this length; null: each keeps its own."""
+    """Length to which every clip is cut or zero-padded at the end; null: unchanged."""
 
 
 def clip_folder(options: ClipFolder) -> Dataset:

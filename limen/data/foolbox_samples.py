@@ -20,7 +20,7 @@ SIDES = {"imagenet": 224, "cifar10": 32, "cifar100": 32, "mnist": 28, "fashionMN
 
 class FoolboxSamples(DataOptions):
     of: Literal["imagenet", "cifar10", "cifar100", "mnist", "fashionMNIST"] = "imagenet"
-    """Data set that the samples are of."""
+    """Data set of the samples."""
     path: str | None = None
     """Folder with the pictures; null: the cache of `limen data get`."""
 

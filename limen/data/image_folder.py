@@ -19,11 +19,11 @@ class ImageFolder(ClassFolderOptions):
     example: ClassVar[dict[str, Any]] = {"path": "pictures"}
 
     size: int = Field(default=224, ge=1)
-    """Side of the square that is cut out of the centre."""
+    """Side of the centre crop."""
     resize: int = Field(default=256, ge=1)
-    """Length of the shorter side before the cut."""
+    """Length of the shorter side before the crop."""
     interpolation: Literal["bilinear", "bicubic"] = "bilinear"
-    """How pixels are resized (with antialiasing)."""
+    """Interpolation of the resize (with antialiasing)."""
 
     @model_validator(mode="after")
     def _sizes(self) -> "ImageFolder":
@@ -52,7 +52,7 @@ def image_folder(options: ImageFolder) -> Dataset:
 
 
 def read_square(path: Path, size: int, resize: int, interpolation: str = "bilinear") -> Tensor:
-    """(3, size, size) in [0, 1]: the shorter side brought to `resize`, the centre cut out."""
+    """(3, size, size) in [0, 1]: the shorter side resized to `resize`, then the centre crop."""
     from PIL import Image
 
     picture, _ = open_picture(path)

@@ -1,10 +1,10 @@
 """Short sentences and digit strings with their transcripts, for recognisers that must spell more than ten
 words, spoken by a synthesiser.
 
-Questions, commands and statements of two to seven words, put together from templates and some three hundred
-common words; a quarter are strings of spoken digits. Which split a text belongs to is decided by its own
-letters, so no text of one split is heard in another, whatever the seed. Voices of the test split are heard
-nowhere else. Clip number i depends on the seed, the split and i alone.
+Questions, commands and statements of two to seven words, built from templates and about three hundred common
+words; a quarter are strings of spoken digits. The split of a text depends on its letters alone, so no text is
+in two splits, whatever the seed. Each voice is in one split only. Clip number i depends on the seed, the
+split and i alone.
 """
 
 import re
@@ -15,14 +15,14 @@ import numpy as np
 from pydantic import Field
 
 from limen.core import seeds
-from limen.core.types import Sample
-from limen.data.base.corpus import RATE_HZ, Clips, at_level, loudness_db, mix, say, stream, waveform
-from limen.data.base.dataset import DataOptions, Dataset, ordered
+from limen.data.base.corpus import DrawnOptions, corpus
+from limen.data.base.dataset import Dataset
+from limen.data.base.voices import at_level, loudness_db, mix, say, stream
 from limen.data.digit_strings import DIGITS
 
 SIZES = {"train": 6000, "valid": 200, "test": 300}
 VERSION = 1
-"""Raised when the samples change."""
+"""Increased when the samples change."""
 
 TEMPLATES = (
     # questions
@@ -121,35 +121,24 @@ WORDS = {
         "count": "two three four five six seven eight nine ten twelve twenty many some no",
     }.items()
 }
-"""An underscore stands for a space inside an entry."""
+"""An underscore is a space inside an entry."""
 
 
-class ShortSentences(DataOptions):
+class ShortSentences(DrawnOptions):
     size: int | None = Field(default=None, ge=1)
     """Clips of the split; null: 6000 in train, 200 in valid, 300 in test."""
-    corpus_seed: int = 0
-    """Another seed is another corpus; its test still holds no text and no voice of any training split."""
-    rate_hz: int = Field(default=RATE_HZ, ge=2000)
-    """Sample rate of the clips; they are made at 16 kHz and resampled."""
 
 
 def short_sentences(options: ShortSentences) -> Dataset:
-    n = options.size or SIZES[options.split]
-    everything = [("sentence", i) for i in range(n)]
-    keys = ordered(everything, [f"{options.split}/{i:05d}" for _, i in everything], options)
-    recipe = {"version": VERSION, "seed": options.corpus_seed, "split": options.split, "size": n}
-    clips = Clips(
-        "short_sentences", recipe, everything, lambda key: make(options.corpus_seed, options.split, key[1])
+    seed, split, n = options.corpus_seed, options.split, options.size or SIZES[options.split]
+    return corpus(
+        "short_sentences",
+        options,
+        ids={("sentence", i): f"{split}/{i:05d}" for i in range(n)},
+        make=lambda key: make(seed, split, key[1]),
+        truth=lambda key: transcript(seed, split, key[1]),
+        recipe={"version": VERSION, "seed": seed, "size": n},
     )
-    clips.prepare(len(keys))
-
-    def load(key: tuple[str, int]) -> Sample:
-        x = waveform(clips.get(key), options.rate_hz)
-        return Sample(
-            f"{options.split}/{key[1]:05d}", x, transcript(options.corpus_seed, options.split, key[1])
-        )
-
-    return Dataset("short_sentences", "clip", keys, load, rate_hz=options.rate_hz, truth="transcript")
 
 
 @cache  # a clip is loaded once per epoch
@@ -163,7 +152,7 @@ def transcript(seed: int, split: str, i: int) -> str:
 
 
 def split_of(text: str) -> str:
-    """Of ten texts, eight are for training and one each for validation and test."""
+    """The split of a text: eight of ten texts are for training, one each for validation and test."""
     return {0: "test", 1: "valid"}.get(seeds.number(0, "short_sentences", text) % 10, "train")
 
 

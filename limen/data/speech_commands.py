@@ -36,9 +36,9 @@ class SpeechCommands(FileOptions):
     example: ClassVar[dict[str, Any]] = {"path": "speech_commands"}
 
     path: str
-    """The unpacked data set: a folder per word and _background_noise_."""
+    """Folder of the unpacked data set: a folder per word and _background_noise_."""
     words: list[str] = WORDS
-    """Words that are classes of their own, after silence and unknown."""
+    """Words with a class of their own, in this order after silence and unknown."""
     rate_hz: int = Field(default=16000, ge=1)
     """Sample rate; the files have 16 kHz."""
     silence_percent: float = Field(default=10, ge=0)
@@ -115,7 +115,7 @@ def _identity(path: Path) -> str:
 
 
 def _silence(noises: list[Path], identity: str, rate_hz: int) -> Tensor:
-    """One second of background noise: recording, place and volume are drawn from the id."""
+    """One second of background noise; recording, position and volume are drawn from the id."""
     stream = seeds.generator(0, "silence", identity)
     noise = _recording(noises[int(torch.randint(len(noises), (), generator=stream))], rate_hz)
     start = int(torch.randint(max(1, len(noise) - rate_hz + 1), (), generator=stream))

@@ -1,7 +1,7 @@
-"""Transcripts: speech with what was said, from a table (CSV or TSV, Common Voice included) or from folders
-with .txt beside the audio.
+"""Transcripts: speech with its transcripts, from a table (CSV or TSV, Common Voice included) or from folders
+with a .txt file for each audio file.
 
-A folder may hold `name.txt` beside `name.wav`, or LibriSpeech's `*.trans.txt` with a line "name TEXT" per
+A folder may hold `name.txt` next to `name.wav`, or LibriSpeech's `*.trans.txt` with a line "name TEXT" per
 file. Splits: folders train, valid, test; or tables of those names (train.tsv, dev.tsv, test.tsv); else a hash
 of the name by the two fractions, all test by default. Ids are the column `id` of a table if it has one, else
 the paths. A set of adversarial clips that others made is data too: name the column with their paths as
@@ -46,23 +46,23 @@ class Transcripts(SplitOptions):
     audio_column: str | None = None
     """Column with the path of the audio; null: the first of the usual names (path, audio, wav, file, ...)."""
     text_column: str | None = None
-    """Column with what was said; null: the first of the usual names (sentence, text, transcript, words,
+    """Column with the transcript; null: the first of the usual names (sentence, text, transcript, words,
     ...)."""
     normalise: How = "words"
     """"words": lower case, only letters, digits, apostrophes and single spaces; "english": numbers as words
-    too; "none": as it stands."""
+    too; "none": unchanged."""
     rate_hz: int = Field(default=16000, ge=1)
-    """Sample rate that clips are brought to."""
+    """Sample rate to which clips are resampled."""
     valid_fraction: float = Field(default=0.0, ge=0, le=1)
-    """Part that a hash of the file's name puts in the valid split, where no folder or table names the
+    """Share of the files in the valid split, by a hash of the file name, if no folder or table names the
     splits."""
     test_fraction: float = Field(default=1.0, ge=0, le=1)
-    """The same for the test split; the rest is train."""
+    """Share of the files in the test split; the rest is train."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One file and its text, or why there is none."""
+    """One file and its text, or the reason why it has none."""
 
     id: str
     audio: Path
@@ -73,7 +73,7 @@ class Line:
 def transcripts(options: Transcripts) -> Dataset:
     path = Path(options.path).expanduser()
     if not path.exists():
-        raise UserError(f"transcripts: {path} is not there; a folder or a .csv or .tsv file was expected.")
+        raise UserError(f"transcripts: {path} does not exist; a folder or a .csv or .tsv file was expected.")
     lines, already_split = (
         _folder_lines(path, options) if path.is_dir() else (_table_lines(path, options), False)
     )
@@ -86,8 +86,8 @@ def transcripts(options: Transcripts) -> Dataset:
     if not lines:
         raise UserError(
             f"transcripts: nothing for the split {options.split} was found in {path}. In a folder, audio "
-            "with a .txt of the same name beside it or *.trans.txt files were expected; valid_fraction and "
-            "test_fraction say what goes where."
+            "with a .txt file of the same name or *.trans.txt files were expected; valid_fraction and "
+            "test_fraction set the sizes of the splits."
         )
 
     def load(line: Line) -> Sample:
@@ -128,20 +128,20 @@ def _folder_lines(folder: Path, options: Transcripts) -> tuple[list[Line], bool]
     for table in files_below(top, (".txt",)):
         if table.name.endswith(".trans.txt"):
             for row in read_text(table).splitlines():
-                name, _, said = row.strip().partition(" ")
-                texts[table.parent / name] = (said, str(table))
+                name, _, spoken = row.strip().partition(" ")
+                texts[table.parent / name] = (spoken, str(table))
         else:
             texts[table.with_suffix("")] = (read_text(table), str(table))
     lines = []
     for audio in files_below(top, SUFFIXES):
         text, where = texts.get(
-            audio.with_suffix(""), (None, f"{audio.with_suffix('.txt').name} is not beside it")
+            audio.with_suffix(""), (None, f"{audio.with_suffix('.txt').name} does not exist")
         )
         lines.append(Line(audio.relative_to(folder).as_posix(), audio, text, where))
     if lines and all(line.text is None for line in lines):
         raise UserError(
             f"transcripts: {top} holds {len(lines)} audio files, but no transcript: a .txt of the same name "
-            "beside each, or *.trans.txt files, were expected. If a table has the texts, name it as path."
+            "for each, or *.trans.txt files, were expected. If a table has the texts, name it as path."
         )
     return lines, bool(splits)
 
@@ -172,10 +172,10 @@ def _table_lines(table: Path, options: Transcripts) -> list[Line]:
 
 
 def _audio_path(folder: Path, name: str) -> Path:
-    """Beside the table, or in the folder `clips` of Common Voice."""
-    beside, clips = folder / name, folder / "clips" / name
+    """The file in the folder of the table, or in the folder `clips` of Common Voice."""
+    path, clips = folder / name, folder / "clips" / name
     try:
-        return clips if not beside.is_file() and clips.is_file() else beside
+        return clips if not path.is_file() and clips.is_file() else path
     except OSError as error:  # a name too long for any file
         raise UserError(
             f"{folder / name[:80]}...: {error.strerror}; the path of an audio file was expected."

@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core.errors import UserError
-from limen.core.types import Kind, Outputs
+from limen.core.types import Kind, Output, Outputs
 from limen.defenses.base.defended import Defended, streams_of
 from limen.defenses.base.options import RandomDefenseOptions
 from limen.defenses.base.voting import mean_outputs
@@ -23,7 +23,7 @@ from limen.models.base.model import Model
 
 class CropRescale(RandomDefenseOptions):
     kinds: ClassVar[tuple[Kind, ...]] = ("picture",)
-    outputs: ClassVar[tuple[str, ...]] = ("class",)
+    outputs: ClassVar[tuple[Output, ...]] = ("class",)
 
     crop_size: int | None = Field(default=None, ge=1)
     """Side of the crops in pixels; null: see crop_size_factor."""

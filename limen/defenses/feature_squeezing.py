@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limen.core.types import Kind, Outputs, answers_of
+from limen.core.types import Kind, Output, Outputs, answers_of
 from limen.defenses.base.defended import straight_through
 from limen.defenses.base.detector import Detector
 from limen.defenses.base.options import DefenseOptions
@@ -27,7 +27,7 @@ from limen.models.base.model import Model
 
 class FeatureSqueezing(DefenseOptions):
     kinds: ClassVar[tuple[Kind, ...]] = ("picture",)
-    outputs: ClassVar[tuple[str, ...]] = ("class",)
+    outputs: ClassVar[tuple[Output, ...]] = ("class",)
     example: ClassVar[dict[str, Any]] = {"threshold": 1.0}
 
     threshold: float = Field(ge=0, le=2)

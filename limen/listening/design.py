@@ -1,7 +1,7 @@
-"""Who hears what in which order: all screens of a listener, and which comes next.
+"""The design of a study: all screens of a listener, in order, and the next one.
 
-Both are functions of the study file, the listener's group and number, and the answers so far: nothing needs
-to be remembered between two requests, and after a crash the same screens are made again.
+Both are functions of the study file, the listener's group and number, and the answers so far: no state is
+kept between two requests, and after a crash the same screens are made again.
 """
 
 import json
@@ -15,21 +15,22 @@ from limen.core.components import parse
 from limen.listening.study import Study
 from limen.trials.base.options import refuse_many
 from limen.trials.base.screen import Listener, Screen
+from limen.trials.base.trial import trial_type
 
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """An answer as it was stored."""
+    """An answer as it is stored."""
 
     position: int
     answer: Mapping[str, Any]
     facts: Mapping[str, Any]
-    """With `strength`, the level that was played."""
+    """Facts of the screen, with the `strength` that was played."""
 
 
 def screens(study: Study, group: str, number: int) -> list[Screen]:
     """All screens of a listener; `number` counts the listeners of the group from 0. Strengths that depend on
-    answers are left open."""
+    answers remain open."""
     from limen.core import seeds
 
     items = study.items_of(group)
@@ -37,13 +38,13 @@ def screens(study: Study, group: str, number: int) -> list[Screen]:
     for step, spec in enumerate(study.steps):
         component, options = parse("trials", spec)
         chance = random.Random(seeds.number(study.seed, "screens", group, number, step))
-        made = component.function(Listener(number, items, chance), options)
-        out += [_placed(screen, step, group) for screen in made]
+        new = component.function(Listener(number, items, chance), options)
+        out += [_in_step(screen, step, group) for screen in new]
         refuse_many(study.name, len(out))
     return out
 
 
-def _placed(screen: Screen, step: int, group: str) -> Screen:
+def _in_step(screen: Screen, step: int, group: str) -> Screen:
     facts = {"item": "", "condition": "", **screen.facts, "group": group}
     # two steps of the same type are two measurements
     track = f"step {step} {screen.track}" if screen.track else None
@@ -51,15 +52,15 @@ def _placed(screen: Screen, step: int, group: str) -> Screen:
 
 
 def least_filled(study: Study, counts: Mapping[str, int]) -> str:
-    """The group that a new listener joins: the one with the fewest, the first of equals."""
+    """The group that a new listener joins: the one with the fewest listeners, the first of several."""
     return min(study.cells, key=lambda cell: counts.get(cell, 0))
 
 
-def following(
+def next_screen(
     study: Study, planned: Sequence[Screen], answers: Sequence[StoredAnswer], seed: int
 ) -> tuple[int, Screen] | None:
-    """Position and screen that come next; none: the end. Screens of a track that has stopped are passed
-    over."""
+    """Position and screen that come next; None at the end. Screens of a track that has stopped are
+    skipped."""
     from limen.core import seeds
     from limen.perception import adaptive
 
@@ -90,6 +91,10 @@ def _adaptive(options: str) -> Any:
 def history(
     planned: Sequence[Screen], answers: Sequence[StoredAnswer], track: str
 ) -> list[tuple[float, bool]]:
-    """(strength, whether "different" was said) of a track, in the order of the screens."""
+    """(strength, whether the difference was noticed) for each answer of a track, in the order of the
+    screens."""
     mine = sorted((a for a in answers if planned[a.position].track == track), key=lambda a: a.position)
-    return [(float(a.facts["strength"]), a.answer["answer"] == "different") for a in mine]
+    signal = trial_type(planned[mine[0].position].kind).signal if mine else None
+    return [
+        (float(a.facts["strength"]), signal is not None and a.answer["answer"] == signal.answer) for a in mine
+    ]

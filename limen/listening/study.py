@@ -1,7 +1,7 @@
-"""The study file: what is heard, by whom, in which order, who is excluded, and what is asked of the answers.
+"""The study file: items, listeners, steps, exclusion rules and hypotheses.
 
-One YAML file beside its audio is the whole study. Its content has a hash, which is recorded before the first
-answer: exclusion rules and hypotheses cannot be changed afterwards without anyone noticing.
+A study is one YAML file and its audio. The hash of its content is recorded before the first answer, so later
+changes of exclusion rules and hypotheses are detected.
 """
 
 import hashlib
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from limen.core.components import spec_of
+from limen.core.components import names, spec_of
 from limen.core.errors import UserError
 from limen.core.options import Options, parse_options
 from limen.core.yaml import read_yaml
@@ -24,7 +24,7 @@ Condition = str
 
 
 class Item(Options):
-    """One thing to listen to, in one or more conditions."""
+    """A clip in one or more conditions."""
 
     id: str = Field(min_length=1, max_length=200)
     """Name in the results."""
@@ -32,81 +32,81 @@ class Item(Options):
     """Audio of each condition: {clean: audio/yes.wav, adversarial: audio/yes_adv.wav}; paths from the study
     file's folder."""
     answer: str | None = None
-    """What is said in it: the right answer of an identification."""
+    """The spoken text: the right answer of an identification."""
     group: str | None = None
     """Only listeners of this group hear it; null: all do."""
     factors: dict[str, str | float | int | bool] = Field(default_factory=dict)
-    """Anything to sort results by: {loudness: low, class: yes}."""
+    """Keys to group results by: {loudness: low, class: yes}."""
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 SHARED = ("STUDY_ID", "SESSION_ID", "assignmentId", "hitId")
-"""What recruitment sites say of a study or a visit, not of a person: different people come with the same
-value, one with several."""
+"""Parameters of recruitment sites that identify a study or a visit, not a person: different people have the
+same value, or one person several."""
 UNFILLED = re.compile(r"\{\{.*\}\}|\$\{.*\}|\[.*\]|<.*>|%\w+%|.*ID_NOT_AVAILABLE")
-"""Values that a recruitment site leaves where it knows nobody: its template as it was pasted, and Mechanical
-Turk's in a preview."""
+"""Values that do not identify anyone: a placeholder that the recruitment site did not fill in, and that of
+Mechanical Turk in a preview."""
 
 
 class Recruitment(Options):
-    """How listeners come and go."""
+    """Recruitment: identification of listeners, completion codes and redirection."""
 
     person: list[Name] = Field(
         default=["PROLIFIC_PID", "workerId", "participantId", "participant_id", "participant"]
     )
-    """Names in the address that say who a listener is (Prolific, Mechanical Turk, CloudResearch and so on;
-    put the name that your site uses): the first one present names a listener who returns. Kept as personal
+    """Parameters of the address that identify a listener (Prolific, Mechanical Turk, CloudResearch, ...; add
+    the name that your site uses). The first one present identifies a returning listener. Stored as personal
     data, apart from the answers."""
     parameters: list[Name] = Field(default=list(SHARED))
-    """Further names in the address that are kept in the same way. They never say who a listener is."""
+    """Further parameters of the address, stored in the same way. They never identify a listener."""
     preview: list[str] = Field(default=[])
-    """Values of these parameters with which a recruitment site shows the study to somebody who does not take
-    part: such a visitor sees the first pages and stores nothing. ASSIGNMENT_ID_NOT_AVAILABLE and templates
-    that were not filled in ({{%PROLIFIC_PID%}}) always are."""
+    """Values of these parameters that mark a preview of the study on a recruitment site: the visitor sees the
+    first pages, and nothing is stored. ASSIGNMENT_ID_NOT_AVAILABLE and placeholders that were not filled in
+    ({{%PROLIFIC_PID%}}) always mark a preview."""
     codes: Literal["study", "listener"] = "study"
-    """Who finishes is shown one completion code, the same for all, as recruitment sites expect it, or each
-    listener one of their own."""
+    """study: every listener who finishes gets the same completion code, as recruitment sites expect.
+    listener: each gets a different one."""
     code: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{4,64}$")
-    """The completion code of the study; null: one is made when the study is first served, and stays."""
+    """The completion code of the study; null: one is generated when the study is first served."""
     redirect: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
-    """Where a listener is sent once every answer is stored; {code} in it becomes the completion code,
-    {PROLIFIC_PID} and so on theirs."""
+    """Address that listeners are redirected to at the end; {code} is replaced by the completion code,
+    {PROLIFIC_PID} and so on by their parameters."""
 
     @model_validator(mode="after")
     def _persons(self) -> "Recruitment":
         if shared := sorted({name.lower() for name in self.person} & {name.lower() for name in SHARED}):
             raise ValueError(
-                f"person holds {', '.join(shared)}, which different people share; name what your site calls "
-                "one person, and put this one into parameters."
+                f"person holds {', '.join(shared)}, which different people share. Give the parameter that "
+                "identifies one person, and move this one to parameters."
             )
         if self.code is not None and self.codes == "listener":
             raise ValueError(
-                "code is the one code of a study, but codes is listener: leave out one of the two."
+                "code is the completion code of the study, but codes is listener: give only one of the two."
             )
         return self
 
     @property
     def kept(self) -> list[str]:
-        """All names in the address that are kept."""
+        """All parameters of the address that are stored."""
         return list(dict.fromkeys([*self.person, *self.parameters]))
 
     def read(self, address: Mapping[str, str]) -> dict[str, str]:
-        """What the parameters of an address say, of those that are kept."""
+        """The parameters of an address that are stored, with their values."""
         return {name: value for name in self.kept if (value := address.get(name, "").strip())}
 
     def who(self, address: Mapping[str, str]) -> tuple[str, str] | None:
-        """Name and value of what tells this person from all others."""
+        """Name and value of the parameter that identifies a person."""
         return next(((name, value) for name in self.person if (value := address.get(name, "").strip())), None)
 
     def previews(self, address: Mapping[str, str]) -> bool:
-        """Whether the address is that of a visitor who only looks."""
+        """Whether the address is that of a preview."""
         return any(
             value in self.preview or UNFILLED.fullmatch(value) for value in self.read(address).values()
         )
 
 
 class Rule(Options):
-    """Whose answers are left out. Rules are applied in order, exactly as written."""
+    """An exclusion rule. Rules are applied in order, exactly as written."""
 
     name: Literal[
         "incomplete",
@@ -123,14 +123,14 @@ class Rule(Options):
     ]
     """incomplete: did not reach the end. catch_confidence: answered a catch trial with one of `values` as
     confidence. sentinels: more than `most` wrong sentinels. checks: more than `most` failed checks
-    (attention, headphones). headphones: more than `most` screens of the headphone test wrong. too_fast: the
+    (attention, headphones). headphones: more than `most` wrong screens of the headphone check. too_fast: the
     median time of a trial is below `seconds`. unheard: more than `most` trials without proof that every sound
     was played. constant_answers: the same answer to all trials of a type. hidden_reference and mid_anchor are
     the post-screening of ITU-R BS.1534-3, section 4.1.2, for MUSHRA: the hidden reference rated below
     `score`, or `anchor` rated above `score`, in more than the `share` of the trials. Items whose anchor more
-    than a quarter of all listeners rate above `score` are not counted for mid_anchor: there the anchor itself
-    is too good. implausible: right in ABX far more often than others in the same condition, and most of it in
-    less time than the sounds last, as a program is that compares samples."""
+    than a quarter of all listeners rate above `score` are not counted for mid_anchor: their anchor is not
+    degraded enough. implausible: right in ABX far more often than others in the same condition, and most of
+    it in less time than the sounds last, like a program that compares samples."""
     values: list[str] = Field(default=["high"])
     most: int = Field(default=0, ge=0)
     seconds: float = Field(default=1.0, gt=0)
@@ -139,22 +139,28 @@ class Rule(Options):
     anchor: str = Field(default="low-pass 7 kHz", min_length=1)
 
 
+def _known_trial(name: str) -> str:
+    if name not in names("trials"):
+        raise ValueError(f"there is no trial type {name!r}. There are: {', '.join(names('trials'))}.")
+    return name
+
+
 class Hypothesis(Options):
-    """A question that the results page answers, decided before the first answer."""
+    """A hypothesis fixed before the first answer, which the results page answers."""
 
     name: str = Field(min_length=1)
     kind: Literal["above_chance", "equivalent", "different"] = "above_chance"
-    """above_chance: more right answers than guessing gives. equivalent: the share of right answers lies
-    within `bound` of chance. different: ratings or shares differ between conditions. All are answered for
-    other listeners and other items."""
-    trial: str
-    """The trial type it is about: abx, naturalness, identification, same_different, preference, mushra."""
+    """above_chance: more right answers than by guessing. equivalent: the share of right answers is within
+    `bound` of chance. different: ratings or shares differ between conditions. All generalise over listeners
+    and items."""
+    trial: Annotated[str, AfterValidator(_known_trial)]
+    """The trial type it is about; `limen list trials` shows them."""
     by: str | None = None
-    """GoalContext for each value of this factor (or `group`, `condition`); null: over all."""
+    """Test for each value of this factor (or `group`, `condition`); null: over all answers."""
     bound: float = Field(default=0.1, gt=0, lt=0.5)
     effect: float = Field(default=0.65, gt=0, lt=1)
-    """Share of right answers that should be found with `power`: how many listeners that takes is what `limen
-    listen check` says."""
+    """Share of right answers that should be detected with `power`; `limen listen check` computes the number
+    of listeners needed."""
     alpha: float = Field(default=0.05, gt=0, lt=1)
     power: float = Field(default=0.8, gt=0, lt=1)
 
@@ -167,30 +173,30 @@ Step = Annotated[
 
 class Study(Options):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")
-    """Short name: small letters, digits, - and _."""
+    """Short name: lower-case letters, digits, - and _."""
     title: str = Field(default="Listening study", max_length=200)
     """Heading of every page."""
     contact: str = Field(default="", max_length=200)
-    """Whom listeners can write to."""
+    """Contact address shown to listeners."""
     seed: int = 0
-    """Orders, choices and right answers follow from it: give a number that cannot be guessed, as `limen
-    listen new` does."""
+    """Determines orders, choices and right answers: give a number that cannot be guessed, as `limen listen
+    new` does."""
     listeners: int = Field(default=20, ge=1, le=100_000)
-    """How many are wanted. When so many have finished, the door closes."""
+    """Number of listeners wanted. The study closes when this many have finished."""
     items: list[Item] = Field(default_factory=list)
-    """What is heard: a list, or the name of a CSV file with the columns id, answer, group, `file:CONDITION`
-    for every condition, and any other column as a factor."""
+    """The clips: a list, or the name of a CSV file with the columns id, answer, group, `file:CONDITION` for
+    every condition, and any other column as a factor."""
     groups: list[str] = Field(default_factory=list)
-    """Groups of listeners, each of which hears the items of its own `group`; a new listener joins the least
-    filled. Default: those of the items, in order."""
+    """Groups of listeners, each of which hears the items of its own `group`; a new listener joins the
+    group with the fewest. Default: those of the items, in order."""
     steps: list[Step] = Field(min_length=1)
-    """What a listener goes through, in order."""
+    """Steps of the study, in order."""
     power_dbfs: float | None = Field(default=-26.0, le=0)
-    """Mean power every sound is set to, in dB of full scale; null leaves sounds as they are."""
+    """Mean power of every sound, in dB of full scale; null leaves sounds unchanged."""
     dither: bool = True
-    """If a screen plays several sounds, each gets noise of its own of one 16-bit step (93 dB below full
-    scale), so that equal sounds are not equal files; a program that compares their samples still tells which
-    X is. false plays the exact samples."""
+    """If a screen plays several sounds, independent noise of one 16-bit step (93 dB below full scale) is
+    added to each, so that equal sounds are not equal files; a program that compares their samples can still
+    identify X. false plays the exact samples."""
     recruitment: Recruitment = Recruitment()
     exclude: list[Rule] = Field(default=[Rule(name="incomplete")])
     hypotheses: list[Hypothesis] = Field(default_factory=list)
@@ -198,7 +204,9 @@ class Study(Options):
     @model_validator(mode="after")
     def _known_groups(self) -> "Study":
         if repeated := sorted(i for i, times in Counter(item.id for item in self.items).items() if times > 1):
-            raise ValueError(f"items need different ids, but {', '.join(repeated[:5])} come more than once.")
+            raise ValueError(
+                f"items need different ids, but {', '.join(repeated[:5])} are used more than once."
+            )
         known = set(self.cells)
         if known != {""} and (lost := sorted({i.group for i in self.items if i.group} - known)):
             raise ValueError(f"items belong to groups that are not listed in groups: {', '.join(lost)}.")
@@ -213,14 +221,13 @@ class Study(Options):
         return [i for i in self.items if i.group is None or i.group == group]
 
     def fingerprint(self) -> str:
-        """sha256 of everything in it; two files that mean the same have the same."""
+        """sha256 of the content; independent of the formatting of the file."""
         return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
 
 def clips_of(items: Sequence[Item], contents: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Item -> name of its clip. Items that share a file are the same clip, as are those that share its copy
-    if `contents` says what is in each file: they were drawn together, so they tell no more about other clips
-    than one of them."""
+    """Item -> name of its clip. Items that share a file are the same clip, as are those that share a copy of
+    it if `contents` gives the content of each file: they are no independent sample of clips."""
     first: dict[str, str] = {}
     out: dict[str, str] = {}
     for item in items:
@@ -231,14 +238,14 @@ def clips_of(items: Sequence[Item], contents: Mapping[str, str] | None = None) -
 
 
 def read_study(path: str | Path) -> Study:
-    """The study of a file; a UserError names what is wrong with it."""
+    """The study of a file; a UserError if the file is not valid."""
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: there is no such study file. `limen listen new {path}` writes one.")
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise UserError(
-            f"{path}: a study file holds keys and values (name, items, steps, ...), but this holds "
+            f"{path}: expected a study file with keys and values (name, items, steps, ...), got "
             f"{type(content).__name__}."
         )
     if isinstance(content.get("items"), str):
@@ -254,7 +261,7 @@ def read_items(path: Path) -> list[dict[str, Any]]:
     conditions = [c for c in columns if c.startswith("file:")]
     if "id" not in columns or not conditions:
         raise UserError(
-            f"{path}: needs the columns id and file:CONDITION (file:clean, ...), but has "
+            f"{path}: expected the columns id and file:CONDITION (file:clean, ...), got "
             f"{', '.join(columns) or 'none'}."
         )
     plain = {"id", "answer", "group", *conditions}

@@ -1,26 +1,25 @@
-r"""Which level to play next: adaptive sampling of a listener's threshold on one axis.
+r"""Adaptive sampling of a listener's threshold on one axis: the level to play next.
 
-`next_level` and `posterior` are functions of the answers so far and of nothing else, so a server that was
-killed goes on where it was.
+`next_level` and `posterior` depend on the answers so far and on nothing else, so a server that was killed
+continues where it stopped.
 
-psi        the level whose answer is expected to leave the least entropy. Kontsevich & Tyler 1999,
-           https://doi.org/10.1016/S0042-6989(98)00285-5; Watson 2017 (QUEST+),
-               https://doi.org/10.1167/17.3.10. With w the posterior over
-           points theta of the grid, h(p) = -p ln p - (1-p) ln(1-p) and p = P("different" | level, theta),
-               the expected loss of entropy is
+psi         the level whose answer is expected to leave the least entropy. Kontsevich & Tyler 1999,
+            https://doi.org/10.1016/S0042-6989(98)00285-5; Watson 2017 (QUEST+),
+            https://doi.org/10.1167/17.3.10. With w the posterior over the points theta of the grid,
+            h(p) = -p ln p - (1-p) ln(1-p) and p = P("different" | level, theta), the expected loss of
+            entropy is
 
-               I(level) = h( sum_theta w p ) - sum_theta w h(p)
+                I(level) = h( sum_theta w p ) - sum_theta w h(p)
 
-           With `about` = "threshold" theta is the threshold alone and p its mean over slope,
-               lapse and gamma: trials that would only tell
-           the slope are not asked for. Prins 2013, https://doi.org/10.1167/13.7.3.
-greedy     the most likely threshold, as Manocha et al. 2020 (https://arxiv.org/abs/2001.04460) ask: mu + q
-sigma, mu and sigma maximising
-           likelihood times a prior that fades as answers come in,
-               q pushing against the answer given more often so far.
-staircase  one up, one down; the step is halved at every turn. Levitt 1971, https://doi.org/10.1121/1.1912375.
-random     levels drawn evenly.
-constant   a fixed set of levels, each once in random order, then again.
+            With `about` = "threshold" theta is the threshold alone and p its mean over slope, lapse and
+            gamma: no trials are spent on the slope. Prins 2013, https://doi.org/10.1167/13.7.3.
+greedy      near the most likely threshold, as in Manocha et al. 2020 (https://arxiv.org/abs/2001.04460):
+            mu + q sigma, with mu and sigma maximising the likelihood times a prior that fades with the number
+            of answers, and q against the answer given more often so far.
+staircase   one up, one down; the step is halved at every turn. Levitt 1971,
+            https://doi.org/10.1121/1.1912375.
+random      levels drawn uniformly.
+constant    a fixed set of levels, each once in random order, then again.
 """
 
 from collections.abc import Sequence
@@ -44,26 +43,26 @@ class Options(base.Options):
     method: Literal["psi", "greedy", "staircase", "random", "constant"] = "psi"
     """How the next level is chosen."""
     prior: Prior = Prior()
-    """Levels that can be played, and what is thought of a listener before the first answer."""
+    """Levels that can be played, and the prior of a listener before the first answer."""
     about: Literal["threshold", "all"] = "threshold"
-    """psi: what an answer should tell about, the threshold alone or slope, lapse and false alarms too."""
+    """psi: what answers should determine, the threshold alone or also slope, lapse and false alarms."""
     prior_trials: float = Field(default=5.0, ge=0)
-    """greedy: after so many trials the prior (a Gaussian around the middle) weighs a third of what it did; 0
-    does without it."""
+    """greedy: number of trials after which the prior (a Gaussian around the middle) has a third of its
+    weight; 0: no prior."""
     push: float = Field(default=0.5, ge=0)
-    """greedy: q where all answers so far were equal; 0 plays mu itself."""
+    """greedy: q if all answers so far were equal; 0 plays mu itself."""
     first_step: float = Field(default=20.0, gt=0)
     """staircase: first step, in levels."""
     last_step: float = Field(default=4.0, gt=0)
-    """staircase: smallest step; halving ends here."""
+    """staircase: smallest step."""
     points: int = Field(default=9, ge=2, le=1000)
     """constant: number of levels."""
     min_trials: int = Field(default=8, ge=0)
-    """Trials before which `stop_sd` does not stop."""
+    """Number of trials before which `stop_sd` does not end the track."""
     max_trials: int = Field(default=30, ge=1, le=1000)
-    """Trials after which it is over."""
+    """Largest number of trials."""
     stop_sd: float | None = Field(default=None, gt=0)
-    """Stop when the posterior standard deviation of the threshold is below this; never for none."""
+    """Stop when the posterior standard deviation of the threshold is below this; null: never."""
 
     @model_validator(mode="after")
     def _in_order(self) -> "Options":
@@ -81,8 +80,8 @@ def posterior(options: Options, history: History) -> Posterior:
 
 
 def next_level(options: Options, history: History, seed: int) -> float | None:
-    """The level to play next, one of the grid; none when it is over."""
-    # hundreds of listeners begin with the same few answers
+    """The level to play next, one of the grid; None when the track has ended."""
+    # cached: hundreds of listeners begin with the same few answers
     return _next_level(options, tuple(history), seed if options.method in ("random", "constant") else 0)
 
 
@@ -113,16 +112,15 @@ def most_informative(g: Grid, w: np.ndarray, about: str = "threshold") -> np.nda
     from scipy.special import entr
 
     down = w.sum(2).T  # (T, N)
-    joint = g.different @ w.transpose(
-        1, 2, 0
-    )  # (T, L, N): probability of each threshold and of "different" at each level
+    # (T, L, N): probability of each threshold together with "different" at each level
+    joint = g.different @ w.transpose(1, 2, 0)
     different = joint.sum(0)
     if about == "all":
         left = np.tensordot(_entropies(g), w, ((0, 2), (1, 2)))
     else:
         left = (entr(joint) + entr(np.maximum(down[:, None] - joint, 0)) - entr(down)[:, None]).sum(0)
     gain = entr(different) + entr(1 - different) - left
-    # ties, up to rounding that may differ between machines, go to the lowest level
+    # ties, up to rounding that may differ between machines, are resolved to the lowest level
     return np.round(gain, 9).argmax(0)
 
 
@@ -144,7 +142,7 @@ def _greedy(options: Options, levels: np.ndarray, answers: np.ndarray, seed: int
         * (np.exp(-n / options.prior_trials) if options.prior_trials else 0)
     )
     fitted = psychometric.log_likelihood(g, levels, answers) + prior[:, None]
-    # the likelihood may be flat over many thresholds (all answers equal): their middle, not the first
+    # if all answers are equal the likelihood is flat over many thresholds: take their middle, not the first
     best = np.argwhere(fitted >= fitted.max() - 1e-9)
     mu, sigma = float(g.thresholds[best[:, 0]].mean()), float(g.slope[best[:, 1]].mean())
     q = options.push * (1 - 2 * answers.mean()) if n else 0.0

@@ -1,23 +1,23 @@
-r"""What a clip hides: the simultaneous masking threshold. Qin et al. 2019, https://arxiv.org/abs/1903.10346,
-section 3.2 and appendix.
+r"""Simultaneous masking threshold of a clip: the changes that the clip hides. Qin et al. 2019,
+https://arxiv.org/abs/1903.10346, section 3.2 and appendix.
 
 Per frame (2048 samples, every 512, periodic Hann window, none across the ends of the clip), k a bin and z_k
 its place on the Bark scale:
 
     p(k)     = | sqrt(8/3) STFT(x)_k / N |^2                       power; psd_max is its maximum over the clip
-    P(k)     = 96 + 10 log10(p(k) / psd_max)                       the loudest bin stands at 96 dB
+    P(k)     = 96 + 10 log10(p(k) / psd_max)                       the loudest bin is at 96 dB
     P_TM(m)  = 10 log10 sum_{k = m-1}^{m+1} 10^{P(k)/10}
-        maskers m: the local maxima of P, all taken for tones
+        maskers m: the local maxima of P, all treated as tones
     T(m, k)  = P_TM(m) - 6.025 - 0.275 z_m + SF(m, k)
     SF(m, k) = 27 (z_k - z_m) below the masker,  (-27 + 0.37 max(P_TM(m) - 40, 0)) (z_k - z_m) above it
     theta(k) = sum_m 10^{T(m, k)/10} + 10^{quiet(k)/10}
         linear power; quiet is the threshold of hearing less 12 dB
 
-Of maskers less than half a bark apart the stronger stays; the authors' code does this in a scan from left to
-right, and here so do all frames at once. A change delta is hidden where 10^{9.6} / psd_max * |sqrt(8/3)
-STFT(delta)_k / N|^2 <= theta(k).
+If two maskers are less than half a bark apart the weaker is dropped; the authors' code does this in a scan
+from left to right, which here runs over all frames at once. A change delta is hidden in the bins for which
+10^{9.6} / psd_max * |sqrt(8/3) STFT(delta)_k / N|^2 <= theta(k).
 
-Departs from the authors' code: it scales delta by 8/3 instead of sqrt(8/3) and so takes it for 4.3 dB louder
+Departs from the authors' code: that scales delta by 8/3 instead of sqrt(8/3), which makes it 4.3 dB louder
 than it is. The floor that keeps the logarithm of silence finite is theirs on their scale of 16-bit integers,
 so the threshold does not depend on that of the clip.
 """
@@ -33,16 +33,16 @@ from limen.audio.stft import frame_count, power
 from limen.core.types import valid
 
 STEP = 1 / 32768
-"""Of 16-bit audio."""
+"""One step of 16-bit audio."""
 FLOOR = 1e-19 * STEP**2
-"""Added to powers before their logarithm is taken."""
+"""Added to powers before taking their logarithm."""
 QUIETEST = STEP**2 / 6
-"""Power of a tone one step of 16-bit audio high. Silence, which hides nothing, is measured as if that were
-its loudest."""
+"""Power of a tone with an amplitude of one step of 16-bit audio. Silence, which hides nothing, is measured as
+if its loudest bin had this power."""
 LOUDEST_DB = 96.0
 APART_BARK = 0.5
 AT_ONCE = 2048
-"""Maskers whose spread is computed in one go: more do not fit into a processor's cache."""
+"""Maskers whose spread is computed at once: more do not fit into a processor's cache."""
 
 
 def bark(hz: Tensor) -> Tensor:
@@ -59,10 +59,10 @@ def quiet_db(hz: Tensor) -> Tensor:
 def masking_threshold(
     x: Tensor, lengths: Tensor | None, rate_hz: int, n_fft: int = 2048, hop: int = 512
 ) -> tuple[Tensor, Tensor]:
-    """(B, T) -> theta (B, frames, n_fft // 2 + 1) and psd_max (B,). Frames after a clip's own have an
-    infinite threshold.
+    """(B, T) -> theta (B, frames, n_fft // 2 + 1) and psd_max (B,). Frames of padding have an infinite
+    threshold.
 
-    Which bins are maskers is decided in double precision, so that a rounding error does not decide it.
+    Maskers are chosen in double precision, so that the choice does not depend on rounding.
     """
     mask = valid(x, lengths)
     psd = spectral_power(x.double() if mask is None else x.double() * mask, n_fft, hop)
@@ -81,7 +81,7 @@ def masking_threshold(
 
 
 def spectral_power(x: Tensor, n_fft: int, hop: int) -> Tensor:
-    """(..., T) -> (..., frames, n_fft // 2 + 1), differentiable everywhere: re^2 + im^2, no root."""
+    """(..., T) -> (..., frames, n_fft // 2 + 1), differentiable at 0 too, because no root is taken."""
     window = torch.hann_window(n_fft, dtype=torch.float64, device=x.device) * (math.sqrt(8 / 3) / n_fft)
     return power(x, window, hop)
 
@@ -93,11 +93,11 @@ def perturbation_psd(delta: Tensor, psd_max: Tensor, n_fft: int = 2048, hop: int
 
 @dataclass(frozen=True)
 class Masking:
-    """What each clip of a batch hides, all of it: clips are put into silence, so that every sample stands in
-    n_fft / hop frames.
+    """The masking thresholds of a batch of clips, including their edges: clips are surrounded by silence, so
+    that every sample is in n_fft / hop frames.
 
-    Within the edges of a clip the first and the last samples weigh next to nothing and those after the last
-    whole frame nothing at all: an attack that is only held back where it is measured leaves a click there.
+    Without that the first and the last samples would have almost no weight, and those after the last complete
+    frame none: an attack limited only by what is measured would leave a click there.
     """
 
     theta: Tensor
@@ -135,7 +135,7 @@ class Masking:
 
 
 def _surrounded(x: Tensor, n_fft: int, hop: int) -> Tensor:
-    """Silence before and after, up to a whole number of hops."""
+    """With silence before and after, up to a multiple of the hop."""
     return F.pad(x, (n_fft - hop, n_fft - hop + -x.shape[-1] % hop))
 
 
@@ -143,9 +143,8 @@ def _thresholds(level: Tensor, hz: Tensor, dtype: torch.dtype) -> Tensor:
     """(N, bins) levels in dB -> (N, bins) linear thresholds."""
     z = bark(hz)
     rows, bins, loudness = _maskers(level, z, quiet_db(hz))
-    quiet = torch.where(
-        z > 1, 10 ** (quiet_db(hz) / 10), 0
-    )  # as in the authors' code, below 1 bark nothing is hidden by quiet alone
+    # as in the authors' code, the threshold in quiet is 0 below 1 bark
+    quiet = torch.where(z > 1, 10 ** (quiet_db(hz) / 10), 0)
     theta = quiet.to(dtype).expand(len(level), -1).clone()
     height, above, at, z = (
         t.to(dtype)
@@ -159,7 +158,7 @@ def _thresholds(level: Tensor, hz: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _maskers(level: Tensor, z: Tensor, quiet: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Row, bin and P_TM of every masker that stays."""
+    """Row, bin and P_TM of every masker that is kept."""
     middle = level[:, 1:-1]
     rows, bins = ((middle > level[:, :-2]) & (middle > level[:, 2:])).nonzero().unbind(1)
     bins = bins + 1
@@ -175,13 +174,12 @@ def _maskers(level: Tensor, z: Tensor, quiet: Tensor) -> tuple[Tensor, Tensor, T
 
 
 def _scan(count: Tensor, loudness: Tensor, z: Tensor, inaudible: Tensor) -> Tensor:
-    """Which maskers stay, given those of every row one row after the other, `count` to a row.
+    """Which maskers are kept, given those of every row one row after the other, `count` in each row.
 
-    The authors' scan: while the next masker stands within half a bark of this one, this one goes if it is
-    inaudible and the next takes its place; then of this one and the one after it the weaker goes (of equals
-    the later), however far apart an inaudible one has left them. Otherwise this one stays and the next takes
-    its place. What has been passed never comes back, so two pointers per row are all there is to keep, and
-    all rows go on together.
+    The authors' scan: while the next masker is within half a bark of this one, this one is dropped if it is
+    inaudible and the next takes its place; then the weaker of this one and the one after it is dropped (of
+    equal ones the later), however far apart they are. Otherwise this one is kept and the next takes its
+    place. The scan never goes back, so it needs two pointers per row, and all rows advance together.
     """
     stays = torch.zeros_like(inaudible)
     last = count.cumsum(0)

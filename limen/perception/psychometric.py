@@ -1,19 +1,19 @@
-r"""The psychometric function: how often a listener hears a change, as it grows; and what a few answers say
-about it.
+r"""The psychometric function: the probability that a listener hears a change, by its level, and its estimate
+from a few answers.
 
     P("different" | level) = gamma + (1 - gamma - lapse) Phi( (level - threshold) / slope )
 
 gamma is the rate of false alarms for same/different, 1/2 for ABX and two-interval choices, 1/n for a choice
 among n; Phi is the Gaussian distribution function, so `threshold` is the level half way between the two ends
 and a small `slope` is a steep curve. Wichmann & Hill 2001, https://doi.org/10.3758/BF03194544. The posterior
-is computed on a grid, every prior point times the likelihood of every answer, and read off as marginals:
+is computed on a grid, each prior point times the likelihood of all answers, and summarised by its marginals:
 Kontsevich & Tyler 1999, https://doi.org/10.1016/S0042-6989(98)00285-5. Priors: flat in the threshold over the
-range of levels, flat in the logarithm of the slope, flat over the listed lapses and gammas. So an interval
-covers the truth as often as it says for listeners drawn from there. Of a listener who never (or always)
-answers "different" only a bound is known: `open_end` says so.
+range of levels, flat in the logarithm of the slope, flat over the listed lapses and gammas. For listeners
+drawn from these priors the intervals have their nominal coverage. If a listener never (or always) answers
+"different" the threshold has only a bound (`open_end`).
 
-Over listeners, thresholds are taken as drawn from N(mu, tau^2) and each listener enters with the whole
-marginal likelihood L_i, not with a point estimate:
+Over listeners, thresholds are modelled as drawn from N(mu, tau^2), and each listener contributes the complete
+marginal likelihood L_i, not a point estimate:
 
     p(mu, tau | answers) ~ prod_i  int L_i(t) N(t; mu, tau^2) dt,   flat in mu and in tau (Gelman 2006, https://doi.org/10.1214/06-BA117A)
 """
@@ -33,17 +33,17 @@ LEVEL = 0.95
 
 
 MOST_POINTS = 20_000_000
-"""Levels, thresholds, slopes, lapses and gammas of a grid together, twenty times the usual: its tables take
-160 MB each."""
+"""Most points of a grid over levels, thresholds, slopes, lapses and gammas, twenty times the default; a table
+then takes 160 MB."""
 
 
 class Prior(Options):
-    """The grid on which a posterior lives. All its points weigh the same."""
+    """The grid of a posterior. All its points have the same prior weight."""
 
     lowest: float = 0.0
-    """Lowest level, and lowest threshold thought possible."""
+    """Lowest level, and lowest possible threshold."""
     highest: float = 100.0
-    """Highest level, and highest threshold thought possible."""
+    """Highest level, and highest possible threshold."""
     step: float = Field(default=1.0, gt=0)
     """Distance between neighbouring levels and thresholds."""
     steepest: float = Field(default=2.0, gt=0)
@@ -51,11 +51,11 @@ class Prior(Options):
     shallowest: float = Field(default=32.0, gt=0)
     """Largest slope."""
     slopes: int = Field(default=9, ge=1)
-    """Slopes between those two, evenly spaced on a logarithmic scale."""
+    """Number of slopes from the smallest to the largest, evenly spaced on a logarithmic scale."""
     lapses: tuple[float, ...] = (0.01, 0.03, 0.05, 0.07)
-    """Shares of "same" for a change that nobody can miss."""
+    """Rates of "same" for a change that is clearly audible."""
     gammas: tuple[float, ...] = (0.01, 0.04, 0.08)
-    """Shares of "different" where there is no difference. One value fixes it: 0.5 for ABX."""
+    """Rates of "different" without any difference. A single value fixes it: 0.5 for ABX."""
 
     @model_validator(mode="after")
     def _sensible(self) -> "Prior":
@@ -68,8 +68,8 @@ class Prior(Options):
         points = levels * levels * self.slopes * len(self.lapses) * len(self.gammas)
         if points > MOST_POINTS:
             raise ValueError(
-                f"the grid would have {points:.3g} points, and at most {MOST_POINTS:,} fit. Give larger "
-                "steps or fewer slopes."
+                f"the grid would have {points:.3g} points; at most {MOST_POINTS:,} are allowed. Set a larger "
+                "step or fewer slopes."
             )
         if self.shallowest < self.steepest:
             raise ValueError(
@@ -99,7 +99,8 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Posterior:
-    """What the answers of one listener on one axis say. `best` is the most probable point of the grid."""
+    """The parameters of one listener on one axis, given the answers. `best` is the most probable point of the
+    grid."""
 
     trials: int
     threshold: Estimate
@@ -108,10 +109,10 @@ class Posterior:
     gamma: Estimate
     best: dict[str, float]
     open_end: Literal["low", "high"] | None
-    """The end of the range at which the threshold is most probable, if it is one: it may as well lie
-    beyond."""
+    """The end of the range at which the threshold is most probable; it may then be beyond it. None if it is
+    most probable inside the range."""
     marginal: tuple[float, ...]
-    """Probability of each threshold of the grid; with a flat prior also its likelihood."""
+    """Probability of each threshold of the grid; with the flat prior proportional to its likelihood."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,8 @@ class Pooled:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Points (T, K): thresholds down, all combinations of slope, lapse and gamma across. Tables (T, L, K) for
-    L levels."""
+    """Points (T, K): T thresholds and K combinations of slope, lapse and gamma; tables (T, L, K) for L
+    levels."""
 
     levels: np.ndarray
     thresholds: np.ndarray
@@ -140,7 +141,7 @@ class Grid:
 
 
 def probability(level: Any, threshold: Any, slope: Any, lapse: Any = 0.0, gamma: Any = 0.0) -> Any:
-    """P("different"), of numbers or of arrays that fit together."""
+    """P("different") of numbers or of arrays that broadcast."""
     from scipy.special import ndtr
 
     return gamma + (1 - gamma - lapse) * ndtr((np.asarray(level, float) - threshold) / slope)
@@ -148,7 +149,7 @@ def probability(level: Any, threshold: Any, slope: Any, lapse: Any = 0.0, gamma:
 
 @cache
 def grid(prior: Prior) -> Grid:
-    """Computed once per prior: 20 to 30 MB for the usual one."""
+    """The grid of a prior, computed once: 20 to 30 MB for the default."""
     levels = np.arange(prior.lowest, prior.highest + prior.step / 1e6, prior.step)
     slopes = np.geomspace(prior.steepest, prior.shallowest, prior.slopes)
     slope, lapse, gamma = (a.ravel() for a in np.meshgrid(slopes, prior.lapses, prior.gammas, indexing="ij"))
@@ -158,13 +159,13 @@ def grid(prior: Prior) -> Grid:
 
 
 def _logs(different: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    # with gamma = lapse = 0 a single surprising answer may have probability 0 everywhere: the floor keeps the
-    # posterior a distribution
+    # with gamma = lapse = 0 a single unexpected answer may have probability 0 at every point: the floor keeps
+    # the posterior a distribution
     return np.log(np.maximum(1 - different, 1e-300)), np.log(np.maximum(different, 1e-300))
 
 
 def log_likelihood(g: Grid, levels: np.ndarray, answers: np.ndarray) -> np.ndarray:
-    """(T, K). Levels off the grid are allowed (a sentinel, say) and cost more."""
+    """(T, K). Levels that are not on the grid are allowed (sentinels, for example) and cost more."""
     total = np.zeros((len(g.thresholds), len(g.slope)))
     if not len(levels):
         return total
@@ -181,12 +182,12 @@ def log_likelihood(g: Grid, levels: np.ndarray, answers: np.ndarray) -> np.ndarr
 
 
 def weights(g: Grid, levels: Any, answers: Any) -> np.ndarray:
-    """(T, K) that sum to 1: the posterior."""
+    """(T, K) posterior probabilities, which sum to 1."""
     levels, answers = np.asarray(levels, float).ravel(), np.asarray(answers, bool).ravel()
     if len(levels) != len(answers) or not np.isfinite(levels).all():
         raise UserError(
-            f"psychometric fit: {len(levels)} levels and {len(answers)} answers came; expected as many of "
-            "each, levels finite."
+            f"psychometric fit: expected finite levels and one answer for each; got {len(levels)} levels and "
+            f"{len(answers)} answers."
         )
     logs = log_likelihood(g, levels, answers)
     out = np.exp(logs - logs.max())
@@ -199,8 +200,8 @@ def fit(
     prior: Prior | None = None,
     level: float = LEVEL,
 ) -> Posterior:
-    """The posterior after these answers; after none, the prior. `level` is that of the credible intervals
-    (equal tails)."""
+    """The posterior after these answers; without answers, the prior. `level` is that of the credible
+    intervals, which have equal tails."""
     g = grid(prior or Prior())
     w = weights(g, levels, answers)
     across, down = w.sum(0), w.sum(1)
@@ -227,16 +228,16 @@ def _marginal(values: np.ndarray, w: np.ndarray, level: float, log: bool) -> Est
 
 
 def estimate(points: np.ndarray, w: np.ndarray, level: float = LEVEL, log: bool = False) -> Estimate:
-    """Mean, median and interval of a distribution on a grid. A point stands for the cell around it, half way
-    to its neighbours, cut off at the ends; without that, intervals of a coarse grid would be too narrow or
-    too wide by up to a cell."""
+    """Mean, median and interval of a distribution on a grid. A point represents the cell around it, half way
+    to its neighbours, cut off at the ends; otherwise intervals of a coarse grid would be too narrow or too
+    wide by up to a cell."""
     if len(points) == 1:
         return Estimate(float(points[0]), float(points[0]), 0.0, float(points[0]), float(points[0]))
     mean = float(points @ w)
     sd = float(np.sqrt(max(0.0, (points - mean) ** 2 @ w)))
     x = np.log(points) if log else points
     edges = np.concatenate([x[:1], (x[1:] + x[:-1]) / 2, x[-1:]])
-    # strictly rising, or the inverse would have a choice where nothing is left of the posterior
+    # strictly increasing, so that the inverse is unique also where the posterior is 0
     below = np.concatenate([[0.0], np.cumsum(w + 1e-15)])
     cuts = np.interp([(1 - level) / 2, 0.5, (1 + level) / 2], below / below[-1], edges)
     low, median, high = (np.exp(cuts) if log else cuts).tolist()
@@ -244,18 +245,17 @@ def estimate(points: np.ndarray, w: np.ndarray, level: float = LEVEL, log: bool 
 
 
 def pooled(posteriors: Sequence[Posterior], prior: Prior | None = None, level: float = LEVEL) -> Pooled:
-    """Mean and spread of the thresholds of the population that the listeners come from, all fitted with the
-    same prior."""
+    """Mean and spread of the thresholds in the population of the listeners, who were all fitted with the same
+    prior."""
     g = grid(prior or Prior())
     if not posteriors or any(len(p.marginal) != len(g.thresholds) for p in posteriors):
         raise UserError(
-            f"pooled thresholds: {len(posteriors)} posteriors came; expected at least one, all fitted with "
-            "the prior given here."
+            "pooled thresholds: expected at least one posterior, all fitted with the prior given here; got "
+            f"{len(posteriors)}."
         )
     mu, tau, density = _population(prior or Prior())
-    with np.errstate(
-        divide="ignore"
-    ):  # a mean far from a listener's threshold, with hardly any spread, is impossible
+    # the density of a mean far from a listener's threshold, with hardly any spread, underflows to 0
+    with np.errstate(divide="ignore"):
         logs = np.log(density @ np.asarray([p.marginal for p in posteriors]).T).sum(-1)
     w = np.exp(logs - logs.max())
     w /= w.sum()

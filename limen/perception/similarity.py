@@ -1,5 +1,4 @@
-r"""How alike two pictures look: structural similarity, and the same after one picture was laid over the
-other.
+r"""Similarity of two pictures: structural similarity, with or without aligning them first.
 
 Structural similarity, Wang et al. 2004, https://doi.org/10.1109/TIP.2003.819861, in windows of 11 x 11 pixels
 (Gaussian, sigma 1.5):
@@ -16,9 +15,9 @@ picture x and w the moved one, both of zero mean, and G the slopes of w along th
 
     d = (G'G)^-1 G' ( lambda r - w ),   lambda = ( w'w - w'Pw ) / ( r'w - r'Pw ),   P = G (G'G)^-1 G'
 
-Departs from the papers: the homography is sought on smaller pictures first, so that it may move far; it is
-only taken where it makes SSIM larger, because moving a picture blurs it; pictures smaller than a window have
-the largest odd window that fits. Pictures lie in [0, 1]. Turns of more than about 20 degrees are often not
+Departs from the papers: the homography is searched on smaller pictures first, so that it may move far; it is
+only used if it makes SSIM larger, because moving a picture blurs it; pictures smaller than a window have the
+largest odd window that fits. Pictures are in [0, 1]. Rotations of more than about 20 degrees are often not
 found: the score is then too low, never too high.
 """
 
@@ -31,7 +30,7 @@ C1, C2 = 0.01**2, 0.03**2
 STEPS = 8
 """Steps towards the best homography at each size."""
 SMALLEST = 16
-"""Pixels of the shorter side below which pictures are not made smaller."""
+"""Pictures are not made smaller than this, in pixels of the shorter side."""
 
 
 def ssim(x: Tensor, y: Tensor) -> Tensor:
@@ -57,8 +56,7 @@ def pass_score(x_adv: Tensor, x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def homographies(x_adv: Tensor, x: Tensor) -> Tensor:
-    """(B, 3, 3): where in x_adv each place of x is to be found, both running from -1 to 1 across the
-    picture."""
+    """(B, 3, 3): maps positions in x to those in x_adv, in coordinates from -1 to 1 across the picture."""
     found = torch.eye(3, dtype=x.dtype, device=x.device).repeat(len(x), 1, 1)
     height, width = x.shape[2:]
     largest = max(1, min(height, width) // SMALLEST).bit_length() - 1
@@ -70,9 +68,9 @@ def homographies(x_adv: Tensor, x: Tensor) -> Tensor:
 
 
 def moved(x: Tensor, homography: Tensor) -> Tensor:
-    """Every pixel looked up where the homography says; beyond the border, the nearest pixel."""
-    looked_up = _places(x) @ homography.mT
-    grid = looked_up[..., :2] / looked_up[..., 2:]
+    """Each pixel read at the position that the homography gives; beyond the border, the nearest pixel."""
+    mapped = _places(x) @ homography.mT
+    grid = mapped[..., :2] / mapped[..., 2:]
     return F.grid_sample(x, grid.view(len(x), *x.shape[2:], 2), padding_mode="border", align_corners=False)
 
 
@@ -83,7 +81,7 @@ def _places(x: Tensor) -> Tensor:
 
 
 def _refined(first: Tensor, moving: Tensor, still: Tensor) -> Tensor:
-    """The homography of highest correlation among those that the steps go through."""
+    """The homography with the highest correlation among those of all steps."""
     r = _centred(still.flatten(1)[..., None])
     here = best = first
     highest = torch.full_like(r[:, 0, 0], -torch.inf)
@@ -105,10 +103,10 @@ def _refined(first: Tensor, moving: Tensor, still: Tensor) -> Tensor:
 
 
 def _step(picture: Tensor, r: Tensor, w: Tensor) -> Tensor:
-    """(B, 3, 3) the homography to be looked through first."""
+    """(B, 3, 3) the homography to be applied before the present one."""
     g = _centred(_slopes(picture))
     curvature = g.mT @ g
-    # a picture without detail in some direction must not make the system singular
+    # a picture without detail in some direction would make the system singular
     ridge = 1e-6 * curvature.diagonal(dim1=1, dim2=2).mean(1) + torch.finfo(g.dtype).tiny
     to_r, to_w = torch.linalg.solve(
         curvature + ridge[:, None, None] * torch.eye(8).to(g), g.mT @ torch.cat([r, w], 2)
@@ -122,7 +120,7 @@ def _step(picture: Tensor, r: Tensor, w: Tensor) -> Tensor:
 
 
 def _slopes(picture: Tensor) -> Tensor:
-    """(B, H W, 8) how each pixel changes with each parameter of a small homography."""
+    """(B, H W, 8) derivative of each pixel by each parameter of a small homography."""
     height, width = picture.shape[2:]
     u, v, _ = _places(picture).unbind(1)
     padded = F.pad(picture, (1, 1, 1, 1), mode="replicate")
@@ -136,5 +134,5 @@ def _slopes(picture: Tensor) -> Tensor:
 
 
 def _centred(columns: Tensor) -> Tensor:
-    """(B, n, k) with the mean of every column taken off."""
+    """(B, n, k) minus the mean of each column."""
     return columns - columns.mean(1, keepdim=True)

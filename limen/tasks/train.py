@@ -1,14 +1,16 @@
 """Training of the net on the training split of its data, followed by its accuracy.
 
 The accuracy is that of the net behind its defense, if it has one, on the split that the experiment names. The
-cell holds weights, history and one row per sample. Training does not use the defense: the weights are those
-of the net alone.
+cell holds weights, history and one row per sample. The weights are those of the net alone, trained under the
+objective of the options or of a defense that changes the training.
 """
 
 import copy
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from limen.core.errors import UserError
+from limen.defenses.base.compose import training_of
 from limen.models.training.loop import train as fit
 from limen.models.training.options import TrainOptions
 from limen.objectives.base.objective import objective_for
@@ -33,7 +35,7 @@ def train(cell: Cell, options: Train) -> Outcome:
         cell.validation(cell.limit),
         options,
         cell.folder,
-        objective=objective_for(model, options.objective),
+        objective=objective_for(model, _objective(cell, options)),
         spec=cell.net,
         seed=cell.seed,
         progress=lambda done, text: cell.say(text),
@@ -43,3 +45,16 @@ def train(cell: Cell, options: Train) -> Outcome:
     )
     outcome.result = {"history": history, "weights": "weights.safetensors"}
     return outcome
+
+
+def _objective(cell: Cell, options: Train) -> dict[str, Any] | None:
+    """The objective of the options, or that of a defense which changes the training."""
+    changed = training_of(cell.defenses)
+    if changed is None:
+        return options.objective
+    if options.objective is not None:
+        raise UserError(
+            f"The task train has the objective {options.objective['name']}, but a defense of the cell trains "
+            f"under {changed['name']}. Leave out one of the two."
+        )
+    return changed

@@ -1,1 +1,1 @@
-"""What a listener is asked: one file per trial type or page of a study."""
+"""Trial types and pages of listening studies: one file each."""

@@ -1,32 +1,40 @@
-"""ABX with a hidden X: A and B are two conditions of an item, X is one of them again. Which one? And how
-sure?
+"""ABX: X is the same clip as A or as B. Which one, and how sure is the listener?
 
-Munson & Gardner 1950, https://doi.org/10.1121/1.1917190. Which condition is A and which of the two is X go
-through their four combinations over items and listeners. A catch trial plays three equal clips: whoever is
-sure there is not listening. Vadillo & Santana 2022, https://arxiv.org/abs/2001.08444, section 5.1, has six
-trials, each clip at most twice, and one catch trial at the end.
+Munson & Gardner 1950, https://doi.org/10.1121/1.1917190. A and B are two conditions of an item, X is one of
+them again; which condition is A and which is X go through their four combinations over items and listeners. A
+catch trial plays three equal clips: a listener who is sure of the answer is not listening. Vadillo & Santana
+2022, https://arxiv.org/abs/2001.08444, section 5.1, has six trials, each clip at most twice, and one catch
+trial at the end.
 """
 
+import random
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from limen.trials.base.hearing import SimulatedListener, entry
 from limen.trials.base.options import MOST_TRIALS, ComparedTrials, chosen, facts, session
 from limen.trials.base.screen import Listener, Role, Screen, Sound, Stimulus, Widget, choices
+from limen.trials.base.trial import HypothesisKind, Signal
 
 
 class Abx(ComparedTrials):
+    results_title: ClassVar[str] = "ABX"
+    analyses: ClassVar[tuple[str, ...]] = ("choices",)
+    hypotheses: ClassVar[tuple[HypothesisKind, ...]] = ("above_chance", "equivalent", "different")
+    signal: ClassVar[Signal | None] = Signal("A", "abx")
+
     conditions: tuple[str, str] | None = None
     """The two conditions: [clean, adversarial]; results name the second. null: the first two of each item."""
     question: str = Field(default="X is the same clip as A or as B. Which one is it?", max_length=500)
-    """What is asked."""
+    """The question."""
     confidence: list[str] = Field(default=["low", "medium", "high"])
-    """How sure one can be; empty: not asked."""
+    """Answers to "How sure are you?", lowest first; empty: it is not asked."""
     catch: int = Field(default=0, ge=0, le=MOST_TRIALS)
-    """So many trials more in which all three clips are equal."""
+    """Number of extra trials in which all three clips are equal."""
     catch_place: Literal["end", "random"] = "end"
-    """Where those stand. At the end they cannot colour the answers to the others."""
+    """Where catch trials are placed. At the end they cannot influence the other answers."""
 
     @field_validator("conditions")
     @classmethod
@@ -36,6 +44,18 @@ class Abx(ComparedTrials):
                 f"expected two different conditions, got {value[0]} twice: A, B and X would be the same clip."
             )
         return value
+
+    def confidences(self) -> list[str]:
+        return self.confidence
+
+    @classmethod
+    def knows(cls, listener: SimulatedListener, screen: Screen, chance: random.Random) -> bool:
+        """With the probability that makes p of the answers right if the others are guesses."""
+        return bool(screen.truth) and chance.random() < 2 * entry(listener.hearing.right, screen.facts) - 1
+
+    @classmethod
+    def guess(cls, values: Sequence[str], right: str, chance: random.Random) -> str:
+        return chance.choice(values)
 
 
 def abx(listener: Listener, options: Abx) -> list[Screen]:
@@ -77,11 +97,11 @@ def abx(listener: Listener, options: Abx) -> list[Screen]:
 
     screens = session("abx", listener, options, lambda items: _usable(items, options), trial)
     usable = _usable(chosen(listener.items, options.where), options)
-    heard = {s.facts["item"] for s in screens if s.sounds}
+    used = {s.facts["item"] for s in screens if s.sounds}
     for _ in range(options.catch):
-        # a clip that no trial is about, if there is one
-        item = listener.random.choice([i for i in usable if i.id not in heard] or usable)
-        heard.add(item.id)
+        # an item that no trial is about, if there is one
+        item = listener.random.choice([i for i in usable if i.id not in used] or usable)
+        used.add(item.id)
         same = _pair(item, options)[0]
         one = screen(
             {label: (same, item.files[same]) for label in "ABX"},

@@ -1,8 +1,7 @@
-"""Is the listener listening, and does the listener understand? One word of a long sentence has to be found
-among others.
+"""Attention check: which of several words is said in a sentence?
 
 As in Manocha et al. 2020, https://arxiv.org/abs/2001.04460, section 3.2. The exclusion rule {name: checks}
-leaves out who misses it.
+excludes listeners who fail it.
 """
 
 from typing import Any, ClassVar
@@ -10,20 +9,25 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from limen.trials.base.options import Page
-from limen.trials.base.screen import Listener, Screen, Sound, Stimulus, Widget, choices
+from limen.trials.base.screen import Listener, Role, Screen, Sound, Stimulus, Widget, choices
 
 
 class Attention(Page):
-    example: ClassVar[dict[str, Any]] = {"file": "sentence.wav", "word": "boat", "others": ["goat", "coat"]}
+    role: ClassVar[Role] = "check"
+    example: ClassVar[dict[str, Any]] = {
+        "file": "sentence.wav",
+        "word": "river",
+        "others": ["mountain", "forest"],
+    }
 
     file: str = Field(min_length=1)
-    """The sentence; a path from the study file's folder."""
+    """Recording of the sentence; a path relative to the folder of the study file."""
     word: str = Field(min_length=1, max_length=100)
-    """A word that is said in it."""
+    """A word of the sentence."""
     others: list[str] = Field(min_length=1)
-    """Words that are not."""
+    """Words that are not in the sentence."""
     question: str = Field(default="Which of these words do you hear?", max_length=500)
-    """What is asked."""
+    """The question."""
     plays: int | None = Field(default=2, ge=1)
     """How often the sentence may be played."""
 

@@ -1,4 +1,6 @@
-"""Anything the listener wants to say, in free text; kept apart from the answers and erasable."""
+"""Free comments of the listener; personal data, kept apart from the answers and erasable."""
+
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -7,12 +9,14 @@ from limen.trials.base.screen import Listener, Screen, Widget
 
 
 class Comments(Page):
+    personal: ClassVar[bool] = True
+
     question: str = Field(
         default="Is there anything you would like to tell us about this study?", max_length=500
     )
-    """What is asked."""
+    """The question."""
     longest: int = Field(default=2000, ge=1, le=20_000)
-    """Most characters."""
+    """Maximum number of characters."""
 
 
 def comments(listener: Listener, options: Comments) -> list[Screen]:

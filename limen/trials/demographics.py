@@ -1,7 +1,9 @@
-"""Who listens: age, gender, hearing, device. Every question may be passed over; the answers are kept apart
-and erasable."""
+"""Questions about the listener: age, gender, hearing, device.
 
-from typing import Literal
+All are optional; the answers are personal data, kept apart from the others and erasable.
+"""
+
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,7 +25,7 @@ WIDGETS: dict[Question, Widget] = {
     "hearing": Widget(
         "hearing",
         "choose",
-        "Do you know of any loss of hearing?",
+        "Do you have any hearing loss that you know of?",
         choices("none that I know of", "mild", "moderate or severe", "I use a hearing aid or an implant"),
         required=False,
     ),
@@ -46,12 +48,14 @@ WIDGETS: dict[Question, Widget] = {
 
 
 class Demographics(Page):
+    personal: ClassVar[bool] = True
+
     title: str = Field(default="About you", max_length=200)
     """Heading of the screen."""
     ask: list[Literal["age", "gender", "hearing", "device", "language"]] = Field(
         default=["age", "gender", "hearing", "device"], min_length=1
     )
-    """Which questions, in this order."""
+    """Questions, in this order."""
 
 
 def demographics(listener: Listener, options: Demographics) -> list[Screen]:

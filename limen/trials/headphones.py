@@ -1,29 +1,33 @@
-"""Headphones or loudspeakers? Which of three tones is the quietest: Woods et al. 2017,
-https://doi.org/10.3758/s13414-017-1361-2.
+"""Headphone check: which of three tones is the quietest?
 
-One tone is 6 dB quieter; another is in opposite phase on the two sides, which loudspeakers cancel, so that it
-seems quietest there. Woods et al. take five right answers out of six as proof of headphones: the exclusion
-rule {name: checks, most: 1}.
+Woods et al. 2017, https://doi.org/10.3758/s13414-017-1361-2. One tone is 6 dB quieter; another is in opposite
+phase on the two channels, which cancels over loudspeakers, so that it seems the quietest there. Five right
+answers out of six are taken as proof of headphones: the exclusion rule {name: headphones, most: 1}.
 """
+
+from typing import ClassVar
 
 from pydantic import Field
 
 from limen.trials.base.options import Page
-from limen.trials.base.screen import Listener, Screen, Sound, Stimulus, Widget, choices
+from limen.trials.base.screen import Listener, Role, Screen, Sound, Stimulus, Widget, choices
 
 
 class Headphones(Page):
+    role: ClassVar[Role] = "check"
+    exclusion: ClassVar[str] = "{name: headphones, most: 1}"
+
     title: str = Field(default="Headphones", max_length=200)
     """Heading of the screens."""
     text: str = Field(
-        default="Please wear headphones. You hear three tones, one of which is quieter than the others.",
+        default="Please wear headphones. You will hear three tones, one of which is quieter than the others.",
         max_length=20_000,
     )
-    """What the screens say."""
+    """Text of the screens."""
     question: str = Field(default="Which tone is the quietest?", max_length=500)
-    """What is asked."""
+    """The question."""
     screens: int = Field(default=6, ge=1, le=100)
-    """How many times; the three tones take every order once in six."""
+    """Number of screens; the three tones are played in each of their six orders once in six screens."""
     plays: int | None = Field(default=1, ge=1)
     """How often each tone may be played."""
 

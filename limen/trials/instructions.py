@@ -1,4 +1,4 @@
-"""A page to read: what the next part is about."""
+"""Instructions: a page of text."""
 
 from typing import Any, ClassVar
 
@@ -9,10 +9,11 @@ from limen.trials.base.screen import Listener, Screen
 
 
 class Instructions(Page):
-    example: ClassVar[dict[str, Any]] = {"text": "Please sit in a quiet room."}
+    text_only: ClassVar[bool] = True
+    example: ClassVar[dict[str, Any]] = {"text": "You will hear short clips."}
 
     text: str = Field(min_length=1, max_length=20_000)
-    """What the page says: plain paragraphs, parted by empty lines."""
+    """Text of the page: plain paragraphs, separated by empty lines."""
 
 
 def instructions(listener: Listener, options: Instructions) -> list[Screen]:

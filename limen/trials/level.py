@@ -1,5 +1,6 @@
-"""Setting the volume: a loud and a soft sound, played in turn. The loud one has the mean power of the study's
-own sounds."""
+"""Volume setting with a loud and a soft sound. The loud one has the mean power of the sounds of the study."""
+
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -7,18 +8,20 @@ from limen.trials.base.options import Page
 from limen.trials.base.screen import Choice, Listener, Screen, Sound, Stimulus, Widget
 
 TEXT = (
-    "Play both sounds in turn. Set the volume of your device so that the loud one is comfortable and you can "
-    "still hear the soft one.\n\nPlease leave the volume as it is from then on."
+    "Play both sounds one after the other. Set the volume of your device so that the loud one is comfortable "
+    "and you can still hear the soft one.\n\nPlease do not change the volume after that."
 )
 
 
 class Level(Page):
+    sets_level: ClassVar[bool] = True
+
     title: str = Field(default="Set the volume", max_length=200)
     """Heading of the screen."""
     text: str = Field(default=TEXT, max_length=20_000)
-    """What the screen says: plain paragraphs, parted by empty lines."""
+    """Text of the screen: plain paragraphs, separated by empty lines."""
     done: str = Field(default="The volume is set", min_length=1, max_length=200)
-    """The only answer."""
+    """Label of the only answer."""
 
 
 def level(listener: Listener, options: Level) -> list[Screen]:

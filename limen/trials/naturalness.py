@@ -1,15 +1,18 @@
-"""How natural does a clip sound, from 1 to 5? With the anchors of Vadillo & Santana 2022,
-https://arxiv.org/abs/2001.08444, section 5.1, who ask on the same screen which command is heard: option
-`identify`.
+"""Naturalness rating of a clip from 1 to 5.
+
+The anchors are those of Vadillo & Santana 2022, https://arxiv.org/abs/2001.08444, section 5.1, who also ask
+on the same screen which command is heard: option `identify`.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from pydantic import Field
 
-from limen.trials.base.clips import Clips, clips
+from limen.trials.base.clips import Clips, answers, clips
 from limen.trials.base.screen import Choice, Listener, Screen, Widget
-from limen.trials.identification import said, word
+from limen.trials.base.trial import HypothesisKind
+from limen.trials.identification import one_of, spoken_word, word
 
 ANCHORS = [
     "Clearly perturbed audio with an artificial sound or noise.",
@@ -23,16 +26,26 @@ ANCHORS = [
 
 
 class Naturalness(Clips):
+    analyses: ClassVar[tuple[str, ...]] = ("ratings",)
+    hypotheses: ClassVar[tuple[HypothesisKind, ...]] = ("different",)
+    words_count_for: ClassVar[str] = "identification"
+
     question: str = Field(default="How natural does the clip sound?", max_length=500)
-    """What is asked."""
+    """The question."""
     anchors: list[str] = Field(default=ANCHORS, min_length=2, max_length=11)
-    """What the numbers 1, 2, ... mean."""
+    """Meanings of the numbers 1, 2, ..."""
     identify: bool | list[str] = False
-    """Also asks which word is heard: true, among the answers of all items, or a list of words."""
+    """Also ask which word is heard: true, among the answers of all items, or a list of words."""
     identify_question: str = Field(default="Which command do you hear?", max_length=500)
-    """What is asked then."""
+    """The question for the word."""
     other: str = Field(default="Other", max_length=100)
-    """Label of a free answer beside the words; empty: there is none."""
+    """Label of a free-text answer after the words; empty: there is none."""
+
+    def chance(self, items: Sequence[Any]) -> float:
+        return one_of(self.identify if isinstance(self.identify, list) else answers(items))
+
+    def levels(self) -> tuple[float, ...]:
+        return tuple(float(k) for k in range(1, len(self.anchors) + 1))
 
 
 def naturalness(listener: Listener, options: Naturalness) -> list[Screen]:
@@ -42,5 +55,5 @@ def naturalness(listener: Listener, options: Naturalness) -> list[Screen]:
     if options.identify:
         listed = options.identify if isinstance(options.identify, list) else []
         widgets.insert(0, word(listener, options.identify_question, listed, options.other))
-        truth = said
+        truth = spoken_word
     return clips("naturalness", listener, options, widgets, truth)

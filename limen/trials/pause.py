@@ -1,4 +1,6 @@
-"""A break: a page that waits until the listener goes on."""
+"""A break: a page that waits until the listener continues."""
+
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -7,10 +9,12 @@ from limen.trials.base.screen import Listener, Screen
 
 
 class Pause(Page):
+    text_only: ClassVar[bool] = True
+
     title: str = Field(default="A break", max_length=200)
     """Heading of the screen."""
-    text: str = Field(default="Rest your ears for a moment. Go on when you are ready.", max_length=20_000)
-    """What the page says."""
+    text: str = Field(default="Rest your ears for a moment. Continue when you are ready.", max_length=20_000)
+    """Text of the page."""
 
 
 def pause(listener: Listener, options: Pause) -> list[Screen]:

@@ -1,30 +1,36 @@
-"""Two conditions of an item, A and B: which one is preferred, or has more of whatever is asked; perhaps
-beside a reference.
+"""Preference between two conditions of an item, A and B, optionally with a reference.
 
-Which of the two is A takes turns over items and listeners. Of more than two conditions every pair is asked.
+Which of the two is A alternates over items and listeners. With more than two conditions every pair is
+compared.
 """
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from limen.trials.base.options import ComparedTrials, facts, session
 from limen.trials.base.screen import Choice, Listener, Role, Screen, Sound, Stimulus, Widget
+from limen.trials.base.trial import HypothesisKind
 
 Case = tuple[Any, str, str]
 
 
 class Preference(ComparedTrials):
+    analyses: ClassVar[tuple[str, ...]] = ("preference",)
+    hypotheses: ClassVar[tuple[HypothesisKind, ...]] = ("above_chance", "equivalent", "different")
+    two_sided: ClassVar[bool] = True
+
     conditions: list[str] | None = Field(default=None, min_length=2)
-    """Conditions that are compared, every one with every other; null: all an item has but the reference."""
+    """Conditions that are compared, each with each other; null: all conditions of an item except the
+    reference."""
     reference: str | None = None
-    """Condition that is played beside them, as in "which is closer to the reference?"; null: none."""
+    """Condition that can also be played, as in "which is closer to the reference?"; null: none."""
     question: str = Field(default="Which of the two clips do you prefer?", max_length=500)
-    """What is asked."""
+    """The question."""
     indifferent: str = Field(default="", max_length=100)
-    """Label of a third answer, "no preference"; empty: one has to choose."""
+    """Label of a third answer, "no preference"; empty: the listener has to choose."""
 
 
 def preference(listener: Listener, options: Preference) -> list[Screen]:

@@ -1,14 +1,16 @@
-"""Are two clips exactly the same or different? The difference grows and shrinks with the answers, to find
-where it is just noticed.
+"""Same or different: are two clips exactly the same?
+
+The strength of the difference follows from the answers, to find the just noticeable difference.
 
 As in Manocha et al. 2020, https://arxiv.org/abs/2001.04460, sections 2.1 and 3.2: a track is one reference,
-degraded at random beforehand, and one direction, an axis or several applied one after the other in random
-order, whose strength an adaptive method chooses. Their task is three tracks of eight trials with two
+degraded at random beforehand, and one direction (an axis, or several applied one after the other in random
+order), whose strength an adaptive method chooses. Their task is three tracks of eight trials with two
 sentinels each and two teaching trials: `tracks: 3`, `adaptive: {max_trials: 8}`, `sentinels: 2`, `teaching:
-2`. The sounds of a screen have the same power, so loudness does not give the difference away.
+2`. The sounds of a screen have the same power, so loudness does not reveal the difference.
 """
 
 import math
+import random
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
@@ -17,8 +19,10 @@ from pydantic import BeforeValidator, Field, field_validator
 from limen.core.components import spec_of
 from limen.core.errors import UserError
 from limen.perception.adaptive import Options as Adaptive
+from limen.trials.base.hearing import SimulatedListener
 from limen.trials.base.options import MOST_TRIALS, Trials, chosen, facts, refuse_many, taught, with_pauses
 from limen.trials.base.screen import Effect, Listener, Role, Screen, Sound, Stimulus, Widget, choices
+from limen.trials.base.trial import HypothesisKind, Signal
 
 Axis = Annotated[
     dict[str, Any],
@@ -28,23 +32,27 @@ Axis = Annotated[
 
 
 class SameDifferent(Trials):
-    example: ClassVar[dict[str, Any]] = {"axes": ["noise"]}
+    results_title: ClassVar[str] = "Same or different"
+    analyses: ClassVar[tuple[str, ...]] = ("thresholds", "choices")
+    hypotheses: ClassVar[tuple[HypothesisKind, ...]] = ("above_chance", "equivalent", "different")
+    signal: ClassVar[Signal | None] = Signal("different", "same-different", needs_both=True)
+    tracks_thresholds: ClassVar[bool] = True
+    example: ClassVar[dict[str, Any]] = {"axes": ["noise", "mp3"], "sentinels": 1, "same": 1}
 
     axes: list[Axis | Annotated[list[Axis], Field(min_length=1)]] = Field(min_length=1)
-    """Directions: specs of axes, {name: noise, colour: pink}. A list among them is a category, of which one
+    """Directions: specs of axes, {name: noise, colour: pink}. A list among them is a category, from which one
     is drawn for each track."""
     combine: int = Field(default=1, ge=1)
-    """So many of them at once, applied in random order, all with the same strength."""
+    """Number of axes applied together, in random order, all with the same strength."""
     tracks: int | None = Field(default=None, ge=1, le=MOST_TRIALS)
-    """How many measurements; directions take turns over tracks and listeners. null: one for each entry of
+    """Number of measurements; directions alternate over tracks and listeners. null: one for each entry of
     `axes`."""
     adaptive: Adaptive = Adaptive(max_trials=8)
     """How strengths are chosen; its `max_trials` is the number of trials of a track."""
     condition: str | None = None
-    """Which condition of an item is the reference; null: its first."""
+    """Condition of an item used as the reference; null: its first."""
     before: list[Axis] = Field(default_factory=list)
-    """Both clips go through these first, each with a strength drawn for the track; an axis may come out at
-    0."""
+    """Axes applied to both clips first, each with a strength drawn for the track, which may be 0."""
     before_strength: tuple[float, float] = (0.0, 50.0)
     """Lowest and highest strength of those."""
     sentinels: int = Field(default=0, ge=0, le=MOST_TRIALS)
@@ -52,11 +60,11 @@ class SameDifferent(Trials):
     obvious: Axis = Field(default={"name": "noise", "strongest_db": -5.0})
     """Axis of sentinels and teaching trials, at full strength."""
     same: int = Field(default=0, ge=0, le=MOST_TRIALS)
-    """Extra trials of each track with two equal clips: how often "different" is said without a difference."""
+    """Extra trials of each track with two equal clips, which measure false alarms."""
     interleave: bool = True
     """Trials of the tracks are mixed; false: one track after the other."""
     question: str = Field(default="Are the two clips exactly the same, or different?", max_length=500)
-    """What is asked."""
+    """The question."""
 
     @field_validator("adaptive")
     @classmethod
@@ -73,10 +81,17 @@ class SameDifferent(Trials):
     def _in_order(cls, value: tuple[float, float]) -> tuple[float, float]:
         if not 0 <= value[0] <= value[1] <= 100:
             raise ValueError(
-                f"expected two strengths from 0 to 100, the lower first, but {value[0]:g} and {value[1]:g} "
-                "came."
+                f"expected two strengths from 0 to 100, the lower first, got {value[0]:g} and {value[1]:g}."
             )
         return value
+
+    @classmethod
+    def simulated_answer(
+        cls, listener: SimulatedListener, screen: Screen, widget: Widget, knows: bool, chance: random.Random
+    ) -> Any:
+        if screen.role == "trial":
+            return "different" if chance.random() < listener.notices(screen) else "same"
+        return super().simulated_answer(listener, screen, widget, knows, chance)
 
 
 def same_different(listener: Listener, options: SameDifferent) -> list[Screen]:
@@ -88,7 +103,7 @@ def same_different(listener: Listener, options: SameDifferent) -> list[Screen]:
     if not items:
         raise UserError(
             f"same_different: no item has a file of the condition {options.condition or '(any)'} and the "
-            "factors it asks for."
+            "given factors."
         )
     if options.combine > len(options.axes):
         raise UserError(
@@ -101,7 +116,7 @@ def same_different(listener: Listener, options: SameDifferent) -> list[Screen]:
         n * (options.adaptive.max_trials + options.sentinels + options.same) + options.teaching,
     )
     turns = range(listener.number * n, (listener.number + 1) * n)
-    # one further after each round of both, or an axis would meet only some of the items
+    # shifted by one after each round of both, or an axis would be applied only to some of the items
     round_of_both = math.lcm(len(items), len(options.axes))
     tracks = [
         _track(listener, options, items[(t + t // round_of_both) % len(items)], k, t)
@@ -112,7 +127,7 @@ def same_different(listener: Listener, options: SameDifferent) -> list[Screen]:
     else:
         screens = [screen for track in tracks for screen in track]
     example = [listener.random.choice(items) for _ in range(options.teaching)]
-    # one that is different, one that is the same, and so on
+    # different and same pairs alternate
     teach = [
         _screen(listener, options, item, (), _obvious(options) if k % 2 == 0 else (), "teaching")
         for k, item in enumerate(example)
@@ -216,7 +231,7 @@ def _obvious(options: SameDifferent) -> tuple[Effect, ...]:
 
 
 def _mixed(listener: Listener, tracks: Sequence[list[Screen]]) -> list[Screen]:
-    """Tracks shuffled together; within each the order stays."""
+    """Tracks shuffled together; the order within each is kept."""
     turns = [k for k, track in enumerate(tracks) for _ in track]
     listener.random.shuffle(turns)
     queues = [iter(track) for track in tracks]

@@ -1,6 +1,7 @@
-"""Type what you hear. What was really said, the item's `answer`, is kept with it for counting word errors."""
+"""Transcription: type what you hear. Word errors are counted against the item's `answer`."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -9,10 +10,12 @@ from limen.trials.base.screen import Listener, Screen, Widget
 
 
 class Transcription(Clips):
+    analyses: ClassVar[tuple[str, ...]] = ("transcriptions",)
+
     question: str = Field(default="Type what you hear.", max_length=500)
-    """What is asked."""
+    """The question."""
     longest: int = Field(default=500, ge=1, le=20_000)
-    """Most characters."""
+    """Maximum number of characters."""
 
 
 def transcription(listener: Listener, options: Transcription) -> list[Screen]:
@@ -22,6 +25,8 @@ def transcription(listener: Listener, options: Transcription) -> list[Screen]:
         options,
         [Widget("text", "type", options.question, longest=options.longest)],
     )
-    # no right answer to the letter: spelling is compared when the results are counted
-    said = {item.id: item.answer for item in listener.items}
-    return [replace(s, facts={**s.facts, "said": said[s.facts["item"]]}) if s.sounds else s for s in screens]
+    # no exact right answer: spelling is normalised when the results are computed
+    spoken = {item.id: item.answer for item in listener.items}
+    return [
+        replace(s, facts={**s.facts, "spoken": spoken[s.facts["item"]]}) if s.sounds else s for s in screens
+    ]

@@ -66,5 +66,5 @@ def test_the_gradient_is_the_filter_itself():
 
 
 def test_a_cutoff_beyond_half_the_rate_is_refused():
-    with pytest.raises(UserError, match="half the sample rate, 8000 Hz, but 9000 Hz came"):
+    with pytest.raises(UserError, match="half the sample rate, 8000 Hz, got 9000 Hz"):
         low_pass(tone(100), 9000, RATE)

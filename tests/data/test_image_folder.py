@@ -123,7 +123,7 @@ def test_folders_that_do_not_serve_are_named(tmp_path):
     (tmp_path / "empty" / "a").mkdir(parents=True)
     (tmp_path / "parts" / "train" / "a").mkdir(parents=True)
     for path, word in (
-        (tmp_path / "no", "not there"),
+        (tmp_path / "no", "does not exist"),
         (tmp_path / "file", "a file"),
         (tmp_path / "empty", "no file"),
         (tmp_path / "empty" / "a", "class folders"),

@@ -3,7 +3,7 @@ import re
 import pytest
 import torch
 
-from limen.data.base.corpus import SPEAKERS
+from limen.data.base.voices import SPEAKERS
 from limen.data.digit_strings import DIGITS
 from limen.data.short_sentences import TEMPLATES, WORDS, ShortSentences, short_sentences, split_of, transcript
 

@@ -137,7 +137,7 @@ def test_a_bad_file_stops_or_is_skipped(tmp_path):
 
 
 def test_folders_that_do_not_serve_are_named(tmp_path):
-    with pytest.raises(UserError, match="not there"):
+    with pytest.raises(UserError, match="does not exist"):
         dataset(tmp_path / "no")
     with pytest.raises(UserError, match="no file of the words"):
         dataset(tmp_path)

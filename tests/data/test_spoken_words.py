@@ -9,7 +9,7 @@ import torch
 from limen.audio.loudness import loudness, mean_db
 from limen.audio.parts import vocal_part
 from limen.audio.synthesis import variants
-from limen.data.base import corpus
+from limen.data.base import voices
 from limen.data.spoken_words import CLASSES, COMMANDS, SpokenWords, make, spoken_words
 
 
@@ -71,7 +71,7 @@ def test_another_seed_or_split_is_another_corpus():
 
 
 def test_nobody_speaks_in_two_splits():
-    people = [name for split in corpus.SPEAKERS.values() for group in split for name in group]
+    people = [name for split in voices.SPEAKERS.values() for group in split for name in group]
     assert len(people) == len(set(people))
     assert set(people) <= set(variants())
 

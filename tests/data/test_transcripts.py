@@ -153,7 +153,7 @@ def test_missing_audio_empty_texts_and_missing_texts_stop_or_are_skipped(tmp_pat
 
 
 def test_paths_that_do_not_serve_are_named(tmp_path):
-    with pytest.raises(UserError, match="not there"):
+    with pytest.raises(UserError, match="does not exist"):
         dataset(tmp_path / "no")
     with pytest.raises(UserError, match="nothing for the split"):
         dataset(tmp_path)

@@ -48,14 +48,14 @@ def fill(
         )
         planned = design.screens(plan, person.group_, person.number)
         past: list[StoredAnswer] = []
-        while (coming := design.following(plan, planned, past, person.seed)) is not None:
+        while (coming := design.next_screen(plan, planned, past, person.seed)) is not None:
             position, screen = coming
             said = respond(k, screen)
             if said is None:
                 break
             answer = checked(screen, said)
             past.append(StoredAnswer(position, {} if screen.personal else answer, screen.facts))
-            last = design.following(plan, planned, past, person.seed) is None
+            last = design.next_screen(plan, planned, past, person.seed) is None
             store.append(
                 Record(
                     person.id,

@@ -51,7 +51,7 @@ def test_a_share_carries_scipys_interval_and_p_values_as_they_would_be_if_answer
 ) -> None:
     plan = answering.study(ABX)
     table = abx_answers(plan, tmp_path, by_item)
-    whole = analyse(plan, table).choices[0].shares[0]
+    whole = analyse(plan, table).of("choices")[0].shares[0]
     right = sum(bool(row["correct"]) for row in table)
     assert (whole.n, whole.right, whole.listeners, whole.items) == (40, right, 10, 4)
     exact = stats.binomtest(right, 40).proportion_ci(method="exact")
@@ -72,7 +72,7 @@ def test_a_share_carries_scipys_interval_and_p_values_as_they_would_be_if_answer
 def test_answers_are_sorted_by_condition_factor_and_group(tmp_path: Path) -> None:
     plan = answering.study(ABX)
     table = abx_answers(plan, tmp_path, by_item)
-    shares = {s.where: s for s in analyse(plan, table).choices[0].shares}
+    shares = {s.where: s for s in analyse(plan, table).of("choices")[0].shares}
     assert {w.keys for w in shares} == {(), ("loudness",)}  # one condition, one group
     for where, s in shares.items():
         mine = [row for row in table if not where.keys or row["loudness"] == where.values[0]]
@@ -82,7 +82,7 @@ def test_answers_are_sorted_by_condition_factor_and_group(tmp_path: Path) -> Non
 def test_d_prime_solves_the_differencing_model_of_abx(tmp_path: Path) -> None:
     plan = answering.study(ABX)
     table = abx_answers(plan, tmp_path, by_item)
-    whole = analyse(plan, table).choices[0].shares[0]
+    whole = analyse(plan, table).of("choices")[0].shares[0]
     a, b = ([row for row in table if row["truth"] == x] for x in "AB")
     hit, alarm = ((sum(row["choice"] == "A" for row in rows) + 0.5) / (len(rows) + 1) for rows in (a, b))
     z, phi = stats.norm.ppf, stats.norm.cdf
@@ -96,7 +96,7 @@ def test_d_prime_solves_the_differencing_model_of_abx(tmp_path: Path) -> None:
 def test_confidence_and_accuracy_by_hand(tmp_path: Path) -> None:
     plan = answering.study(ABX)
     table = abx_answers(plan, tmp_path, by_item, confidence=lambda k, s: "high" if by_item(k, s) else "low")
-    low, medium, high = analyse(plan, table).choices[0].shares[0].sure
+    low, medium, high = analyse(plan, table).of("choices")[0].shares[0].confidence
     assert (low.confidence, medium.confidence, high.confidence) == ("low", "medium", "high")
     assert (low.right, medium.n, high.right) == (0, 0, high.n)
     assert low.of_all + high.of_all == 1
@@ -113,8 +113,8 @@ def test_only_trials_of_listeners_who_stay_count(tmp_path: Path) -> None:
     results = analyse(plan, abx_answers(plan, tmp_path, lambda k, s: k < 3, confidence=sure))
     assert results.listeners == 10
     assert [e.listener for e in results.exclusions.excluded] == [1, 2, 3]
-    assert (results.answers, results.choices[0].shares[0].n) == (28, 28)
-    assert results.choices[0].shares[0].right == 0
+    assert (results.answers, results.of("choices")[0].shares[0].n) == (28, 28)
+    assert results.of("choices")[0].shares[0].right == 0
     assert [p.listener for p in results.people if p.excluded] == [1, 2, 3]
 
 
@@ -128,7 +128,7 @@ def identification(k: int, screen: Screen) -> dict[str, Any]:
 def test_identification_has_its_own_chance_and_a_confusion_matrix_with_other(tmp_path: Path) -> None:
     plan = answering.study([{"name": "identification", "choices": ["left", "right", "stop", "go"]}])
     table = answering.table(plan, tmp_path / "a.db", 6, identification)
-    part = analyse(plan, table).choices[0]
+    part = analyse(plan, table).of("choices")[0]
     assert part.shares[0].chance == 0.25
     assert (part.shares[0].n, part.shares[0].right) == (48, 40)
     whole = part.confusions[0]
@@ -136,13 +136,13 @@ def test_identification_has_its_own_chance_and_a_confusion_matrix_with_other(tmp
     assert whole.answers == ("left", "right", "other")
     assert whole.counts == ((20, 0, 4), (4, 20, 0))
     assert [str(c.where) for c in part.confusions] == ["all", "clean", "adversarial"]
-    assert part.others == (("loft", 4),)
+    assert part.typed == (("loft", 4),)
     assert part.shares[0].d_prime.value is None
 
 
 def test_a_mixed_model_compares_conditions_and_factors(tmp_path: Path) -> None:
     plan = answering.study(["identification"], 6)
-    mixed = analyse(plan, answering.table(plan, tmp_path / "a.db", 12, identification)).choices[0].mixed
+    mixed = analyse(plan, answering.table(plan, tmp_path / "a.db", 12, identification)).of("choices")[0].mixed
     assert mixed is not None
     assert mixed.names == (
         "all at their first value",
@@ -160,7 +160,7 @@ def rated(k: int, screen: Screen) -> dict[str, Any]:
 
 def test_ratings_of_two_levels_are_compared_as_fisher_does(tmp_path: Path) -> None:
     plan = answering.study(["naturalness"])
-    part = analyse(plan, answering.table(plan, tmp_path / "a.db", 5, rated)).rated[0]
+    part = analyse(plan, answering.table(plan, tmp_path / "a.db", 5, rated)).of("ratings")[0]
     cells = {str(r.where): r for r in part.ratings}
     assert part.levels == (1.0, 2.0, 3.0, 4.0, 5.0)
     assert (part.good_from, part.bad_to) == (4.0, 2.0)
@@ -186,7 +186,7 @@ def test_listeners_who_all_say_the_same_of_each_clip_agree_perfectly(tmp_path: P
     table = answering.table(
         plan, tmp_path / "a.db", 4, lambda k, s: {"naturalness": str(1 + int(s.facts["item"][-1]))}
     )
-    assert analyse(plan, table).rated[0].agreement.value == pytest.approx(1.0)
+    assert analyse(plan, table).of("ratings")[0].agreement.value == pytest.approx(1.0)
 
 
 def test_mushra_is_summed_up_over_listeners_and_items(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_mushra_is_summed_up_over_listeners_and_items(tmp_path: Path) -> None:
         }
 
     table = answering.table(plan, tmp_path / "a.db", 8, respond)
-    part = analyse(plan, table).rated[0]
+    part = analyse(plan, table).of("sliders")[0]
     means = {
         c: [
             np.mean([r["rating"] for r in table if (r["condition"], r["listener"]) == (c, k)])
@@ -235,7 +235,7 @@ def test_preferences_give_the_odds_of_bradley_and_terry_and_an_exact_test(tmp_pa
         item = int(screen.facts["item"][-1])
         return {"answer": "none" if item == 5 else clean if item < 4 else "AB".replace(clean, "")}
 
-    part = analyse(plan, answering.table(plan, tmp_path / "a.db", 10, respond)).preference[0]
+    part = analyse(plan, answering.table(plan, tmp_path / "a.db", 10, respond)).of("preference")[0]
     (pair,) = part.pairs
     assert (pair.first, pair.second, pair.n, pair.ties, pair.wins) == ("clean", "adversarial", 60, 10, 45.0)
     assert pair.share.value == 0.8
@@ -250,12 +250,12 @@ def test_preferences_give_the_odds_of_bradley_and_terry_and_an_exact_test(tmp_pa
 def test_transcripts_are_counted_word_by_word(tmp_path: Path) -> None:
     plan = answering.study(["transcription"], 2)
     said = {"left": "Left!", "right": "write it"}  # no error; a substitution and an insertion
-    table = answering.table(plan, tmp_path / "a.db", 3, lambda k, s: {"text": said[s.facts["said"]]})
-    part = analyse(plan, table).transcriptions[0]
+    table = answering.table(plan, tmp_path / "a.db", 3, lambda k, s: {"text": said[s.facts["spoken"]]})
+    part = analyse(plan, table).of("transcriptions")[0]
     assert part.cells[0].n == 12
     assert part.cells[0].exact.value == 0.5
     assert part.cells[0].wer.value == pytest.approx(2 * 6 / 12)
-    assert part.worst == (("right", "write it", 6),)
+    assert part.mistakes == (("right", "write it", 6),)
 
 
 JND = [
@@ -271,7 +271,7 @@ def test_thresholds_are_those_of_the_psychometric_fit_and_of_its_pool(tmp_path: 
         return {"answer": "different" if screen.facts["strength"] > truth[k] else "same"}
 
     table = answering.table(plan, tmp_path / "a.db", 6, respond)
-    (part,) = analyse(plan, table).thresholds
+    (part,) = analyse(plan, table).of("thresholds")
     (axis,) = part.axes
     prior, fits = psychometric.Prior(), []
     for one, true in zip(part.listeners, truth, strict=True):
@@ -320,14 +320,14 @@ def test_questions_are_corrected_by_holm_and_those_without_answers_stay_open(tmp
     )
     assert [h.holds for h in tested] == [h.p_corrected < 0.05 for h in tested if h.p_corrected is not None]
     plain = [h.p_independent for h in tested]
-    shares = {s.where.values: s for s in results.choices[0].shares}
+    shares = {s.where.values: s for s in results.of("choices")[0].shares}
     assert plain[0] == shares[("low",)].independent.p_greater
     assert [h.p for h in tested[:2]] == [shares[(v,)].p_greater for v in ("low", "high")]
     assert all(0 < h.power < 1 for h in tested[:2])
     open_ = [h for h in results.hypotheses if h.p is None]
     assert [(h.name, h.holds, h.estimate) for h in open_] == [
-        ("typo", None, "no item has a factor loudnes"),
-        ("nothing", None, "no answers to judge by"),
+        ("typo", None, "no item has the factor loudnes"),
+        ("nothing", None, "no answers"),
     ]
 
 
@@ -348,7 +348,7 @@ def test_a_difference_of_right_answers_between_conditions_is_tested_over_listene
     assert first.p > 1000 * first.p_independent
     assert (
         first.estimate
-        == "clean 72 of 72 right, adversarial 48 of 72 right; adversarial less clean: −33.3 (−64.6 to −2.0) "
+        == "clean 72 of 72 right, adversarial 48 of 72 right; adversarial minus clean: −33.3 (−64.6 to −2.0) "
         "points"
     )
     assert first.method == "difference of shares over listeners and items"
@@ -384,12 +384,16 @@ def test_results_are_json_and_the_same_every_time(tmp_path: Path) -> None:
     table = answering.table(plan, tmp_path / "a.db", 4, respond)
     first, second = (json.dumps(analyse(plan, table, seed=3).as_dict(), allow_nan=False) for _ in range(2))
     assert first == second
-    assert json.loads(first)["choices"][0]["kind"] == "abx"
+    assert [(t["analysis"], t["trial"]) for t in json.loads(first)["trials"]] == [
+        ("choices", "abx"),
+        ("ratings", "naturalness"),
+        ("thresholds", "same_different"),
+    ]
 
 
 def test_a_study_without_answers_has_results_too() -> None:
     plan = answering.study(ABX, hypotheses=[{"name": "heard", "trial": "abx"}])
     results = analyse(plan, [])
-    assert (results.listeners, results.answers, results.choices) == (0, 0, ())
+    assert (results.listeners, results.answers, results.trials) == (0, 0, ())
     assert results.hypotheses[0].holds is None
     assert results.exclusions == replace(exclusions(plan, []), listeners=0)

@@ -12,7 +12,8 @@ import pytest
 
 from limen.core.errors import UserError
 from limen.listening.analysis import export
-from limen.listening.analysis.columns import ANSWERS, Column, answer_columns, codebook_path
+from limen.listening.analysis.columns import ANSWERS, answer_columns, codebook_path
+from limen.trials.base.columns import ExportColumn
 from limen.trials.base.screen import Screen
 
 STEPS = [
@@ -163,7 +164,7 @@ def test_json_lines_json_and_parquet_hold_the_same_rows(table: list[dict[str, An
 def test_a_factor_that_is_a_word_and_a_number_is_a_word_in_parquet(tmp_path: Path) -> None:
     rows = [{"study": "s", "level": 1}, {"study": "s", "level": "high"}, {"study": "s", "level": None}]
     assert pq.read_table(
-        export.write(rows, tmp_path / "a.parquet", ANSWERS | {"level": Column("a factor")})
+        export.write(rows, tmp_path / "a.parquet", ANSWERS | {"level": ExportColumn("a factor")})
     ).column("level").to_pylist() == ["1", "high", None]
 
 

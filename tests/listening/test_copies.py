@@ -50,7 +50,7 @@ def test_results_count_a_clip_once_however_many_items_it_is(copied: bool, clips:
     rows = answering.table(plan, tmp_path / "db" / "s.db", 12, right_more_often_of_the_first_clips)
     assert len({row["clip"] for row in rows}) == clips
     assert len({row["item"] for row in rows}) == 12
-    whole = analyse(plan, rows).choices[0].shares[0]
+    whole = analyse(plan, rows).of("choices")[0].shares[0]
     assert (whole.n, whole.items) == (48, clips)
 
 

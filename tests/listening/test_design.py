@@ -7,7 +7,7 @@ import pytest
 
 from limen.core.errors import UserError
 from limen.core.options import parse_options
-from limen.listening.design import StoredAnswer, following, history, least_filled, screens
+from limen.listening.design import StoredAnswer, history, least_filled, next_screen, screens
 from limen.listening.study import Item, Study
 from limen.perception import adaptive
 
@@ -128,7 +128,7 @@ def walk(study, listens, seed=5):
     planned = screens(study, "", 0)
     answers: list[StoredAnswer] = []
     shown = []
-    while (step := following(study, planned, answers, seed)) is not None:
+    while (step := next_screen(study, planned, answers, seed)) is not None:
         position, screen = step
         shown.append(screen)
         answers.append(StoredAnswer(position, listens(screen), screen.facts))
@@ -144,9 +144,9 @@ def test_without_tracks_screens_come_one_after_another_to_the_end():
     planned = screens(study, "experiment 1", 0)
     answers = []
     for position, screen in enumerate(planned):
-        assert following(study, planned, answers, 0) == (position, screen)
+        assert next_screen(study, planned, answers, 0) == (position, screen)
         answers.append(StoredAnswer(position, {}, screen.facts))
-    assert following(study, planned, answers, 0) is None
+    assert next_screen(study, planned, answers, 0) is None
 
 
 def test_a_track_asks_the_adaptive_method_with_its_own_answers_only():
@@ -187,7 +187,7 @@ def test_resuming_at_any_point_gives_the_same_screen_again():
     study = jnd(adaptive={"method": "random", "max_trials": 6, "min_trials": 2})
     _, answers, shown = walk(study, hears_above(30))
     for n in range(len(answers)):
-        assert following(study, screens(study, "", 0), answers[:n], 5) == (answers[n].position, shown[n])
+        assert next_screen(study, screens(study, "", 0), answers[:n], 5) == (answers[n].position, shown[n])
     other = [s.facts.get("strength") for s in walk(study, hears_above(30), seed=6)[2]]
     assert other != [s.facts.get("strength") for s in shown]
 
@@ -215,7 +215,7 @@ def test_a_group_without_items_is_told_so():
         "test",
     )
     assert screens(study, "a", 0)
-    with pytest.raises(UserError, match="no item of this study serves it"):
+    with pytest.raises(UserError, match="no item of this study can be used"):
         screens(study, "b", 0)
 
 
@@ -227,5 +227,5 @@ def test_more_screens_than_a_listener_can_go_through_are_refused():
         "test",
     )
     assert len(screens(study(), "", 0)) == 2000
-    with pytest.raises(UserError, match="a listener would meet 2,001 screens, and at most 2,000"):
+    with pytest.raises(UserError, match="a listener would see 2,001 screens; at most 2,000"):
         screens(study("comments"), "", 0)

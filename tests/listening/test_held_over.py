@@ -16,7 +16,7 @@ from limen.listening.statistics.crossed import Crossing
 from limen.listening.statistics.samples import sampled_mean, sampled_share
 from limen.listening.study import Study
 from limen.report.study.page import build_study, sentences
-from limen.report.study.tables import choices, preference, rated, thresholds, transcriptions
+from limen.report.study.section import section_of
 from limen.trials.base.screen import Screen
 
 RNG = np.random.default_rng(0)
@@ -52,27 +52,27 @@ def test_estimates_say_what_they_hold_for_and_from_how_many_items(tmp_path):
     _, _, found = results(
         [{"name": "naturalness"}], lambda k, s: {"naturalness": str(int(RNG.integers(1, 6)))}, tmp_path, 6, 3
     )
-    part = found.rated[0]
+    part = found.of("ratings")[0]
     assert part.ratings[0].mean.over == part.ratings[0].good.over == "listeners and items"
     assert {r.mean.over for r in part.ratings if r.mean.items == 1} == {"listeners"}
     assert part.ratings[0].mean.items == part.ratings[0].good.items == 3
     assert part.comparisons[0].difference.over == part.comparisons[0].over
-    assert found.as_dict()["rated"][0]["ratings"][0]["mean"]["over"] == "listeners and items"
+    assert found.as_dict()["trials"][0]["ratings"][0]["mean"]["over"] == "listeners and items"
 
 
 def test_a_table_of_one_item_does_not_speak_of_others(tmp_path):
     _, _, found = results(
         [{"name": "naturalness"}], lambda k, s: {"naturalness": str(int(RNG.integers(1, 6)))}, tmp_path, 6, 1
     )
-    for table in rated(found.rated[0]):
-        assert "only over listeners: the design tells no more" in table["caption"]
+    for table in section_of(found.of("ratings")[0], found, []).tables:
+        assert "only over listeners: the design allows no more" in table["caption"]
 
 
 def test_a_cell_with_fewer_than_five_items_says_that_its_test_may_find_too_much(tmp_path):
     for n, said in ((4, True), (24, False)):
         (tmp_path / str(n)).mkdir()
         _, _, found = results([{"name": "abx", "trials": n}], guess, tmp_path / str(n), 8, n)
-        (shares, *_) = choices(found.choices[0])
+        (shares, *_) = section_of(found.of("choices")[0], found, []).tables
         assert ("fewer than five items" in shares["caption"]) == said
     few = {"hypotheses": [{"name": "h", "trial": "abx", "effect": 0.9}]}
     notes = [f.text for f in check_study(study_file(tmp_path, few, items=4))]
@@ -86,11 +86,11 @@ def test_the_word_error_rate_is_judged_over_listeners_and_items_and_has_no_inter
 
     def typed(k: int, screen: Screen) -> dict[str, Any]:
         return {
-            "text": "nonsense" if wrong[k, int(screen.facts["item"].split()[1])] else screen.facts["said"]
+            "text": "nonsense" if wrong[k, int(screen.facts["item"].split()[1])] else screen.facts["spoken"]
         }
 
     _, table, found = results([{"name": "transcription"}], typed, tmp_path, 8, 6)
-    part = found.transcriptions[0]
+    part = found.of("transcriptions")[0]
     mine = [row for row in table if row["role"] == "trial"]
     errors = [wrong[row["listener"] - 1, int(row["item"].split()[1])] for row in mine]
     plain = sampled_mean(errors, [r["listener"] for r in mine], [r["item"] for r in mine], within=(0, 1))
@@ -101,12 +101,15 @@ def test_the_word_error_rate_is_judged_over_listeners_and_items_and_has_no_inter
     assert part.cells[0].wer.over == "listeners and items"
     (tmp_path / "right").mkdir()
     _, table, found = results(
-        [{"name": "transcription"}], lambda k, s: {"text": s.facts["said"]}, tmp_path / "right", 8, 6
+        [{"name": "transcription"}], lambda k, s: {"text": s.facts["spoken"]}, tmp_path / "right", 8, 6
     )
-    rate = found.transcriptions[0].cells[0].wer
+    rate = found.of("transcriptions")[0].cells[0].wer
     assert (rate.value, rate.low, rate.high) == (0.0, None, None)
-    assert "0.0\u202f% of the words" in " ".join(sentences(found))
-    assert "hold for other listeners and other items" in transcriptions(found.transcriptions[0])[0]["caption"]
+    assert "word error rate 0.0\u202f%" in " ".join(sentences(found, []))
+    assert (
+        "generalise over listeners and items"
+        in section_of(found.of("transcriptions")[0], found, []).tables[0]["caption"]
+    )
     assert "Transcription" in build_study(found, table, tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -119,19 +122,23 @@ def test_intervals_of_these_items_or_these_listeners_say_so_where_they_are_read(
     jnd = {"name": "same_different", "axes": ["noise"], "adaptive": {"max_trials": 8}, "same": 2}
     _, table, found = results([jnd, {"name": "preference"}, {"name": "abx"}], respond, tmp_path, 5, 6)
     text = build_study(found, table, tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "95 % intervals from drawing listeners, of these items." in text
-    assert "it holds for other items, but only for these listeners" in text
-    assert "95 % credible intervals over listeners, of these items" in " ".join(sentences(found))
-    assert found.thresholds[0].axes[0].threshold.over == found.preference[0].worth[0][1].over == "listeners"
-    assert found.choices[0].agreement.over == "items"
-    assert "only for these items" in thresholds(found.thresholds[0])[0]["caption"]
-    assert "only for these items" in preference(found.preference[0])[1]["caption"]
+    assert "95 % intervals from resampling listeners, for these items." in text
+    assert "it generalises over items, but only for these listeners" in text
+    assert "95 % credible intervals over listeners, for these items" in " ".join(sentences(found, []))
+    assert (
+        found.of("thresholds")[0].axes[0].threshold.over
+        == found.of("preference")[0].worth[0][1].over
+        == "listeners"
+    )
+    assert found.of("choices")[0].agreement.over == "items"
+    assert "only for these items" in section_of(found.of("thresholds")[0], found, []).tables[0]["caption"]
+    assert "only for these items" in section_of(found.of("preference")[0], found, []).tables[1]["caption"]
 
 
 def test_a_preference_of_one_listener_has_no_test_and_says_why(tmp_path):
     _, _, found = results([{"name": "preference"}], lambda k, s: {"answer": "A"}, tmp_path, 1, 6)
-    said = " ".join(sentences(found))
-    assert "one listener says nothing about others" in said
+    said = " ".join(sentences(found, []))
+    assert "one listener does not generalise to others" in said
     assert "\u2013." not in said
 
 

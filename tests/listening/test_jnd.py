@@ -89,7 +89,9 @@ def test_equal_clips_are_written_once(written: Any) -> None:
 
 def test_a_study_without_same_different_answers_is_refused(tmp_path: Path) -> None:
     plan = answering.study(["consent"])
-    with pytest.raises(UserError, match="no same/different answers"):
+    with pytest.raises(
+        UserError, match="no judgments of pairs to write; they come from the trial types same_different"
+    ):
         jnd_table([], tmp_path / "pairs", plan, tmp_path)
 
 

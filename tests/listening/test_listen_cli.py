@@ -57,7 +57,7 @@ def jnd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_a_finished_study_becomes_a_results_page_with_its_numbers_beside_it(jnd):
     folder, database = jnd
     said = listen("analyze", folder, "--database", database)
-    assert "6 simulated listeners answered" in said
+    assert "6 simulated listeners took part" in said
     assert "noise" in (folder / "results_simulated.html").read_text()
     assert json.loads((folder / "results_simulated.json").read_text())["finished"] == 6
 
@@ -69,7 +69,7 @@ def test_simulated_answers_are_analysed_straight_after_simulate(tmp_path):
     assert "--simulated" in refused("monitor", folder)
     assert "--simulated" in refused("export", folder, tmp_path / "people.csv")
     assert not (tmp_path / "people.csv").exists()
-    assert "SIMULATED ANSWERS: 4 listeners were made up" in listen("analyze", folder, "--simulated")
+    assert "SIMULATED ANSWERS: 4 listeners are simulated" in listen("analyze", folder, "--simulated")
     assert "SIMULATED ANSWERS" in listen("monitor", folder, "--simulated")
     listen("export", folder, tmp_path / "answers.csv", "--simulated")
     with (tmp_path / "answers.csv").open() as file:

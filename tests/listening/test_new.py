@@ -24,7 +24,7 @@ from limen.listening.design import screens
 from limen.listening.from_run import ClipPair, balanced, pairs
 from limen.listening.new import new_study, taking_turns, templates
 from limen.listening.server.store import Store
-from limen.listening.simulation.simulate import answers_of, simulate
+from limen.listening.simulation.simulate import simulate, simulated_database
 from limen.listening.study import Study, clips_of, read_study
 from limen.trials.base.screen import Screen
 
@@ -357,7 +357,7 @@ def test_every_template_can_be_rehearsed_its_rules_keep_most_simulated_listeners
     path = new_study(tmp_path / "s", template, run)
     study = read_study(path)
     simulate(path, study.listeners, audio=False)
-    store = Store(answers_of(path))
+    store = Store(simulated_database(path))
     out = exclusions(study, rows(store.answers(), store.listeners(), study))
     store.close()
     assert out.listeners == study.listeners

@@ -162,5 +162,5 @@ def test_a_study_has_one_code_of_its_own_or_that_of_its_file(tmp_path: Path) -> 
     path = studies.write(tmp_path / "t", recruitment={"code": "C1ABCDEF"})
     assert Identifiers(b"secret", read_study(path)).completion_code(3) == "C1ABCDEF"
     study = yaml.safe_load(path.read_text()) | {"recruitment": {"code": "C1ABCDEF", "codes": "listener"}}
-    with pytest.raises(ValueError, match="leave out one of the two"):
+    with pytest.raises(ValueError, match="give only one of the two"):
         Study.model_validate(study)

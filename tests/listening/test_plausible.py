@@ -116,7 +116,7 @@ def test_a_program_in_a_hurry_is_flagged_left_out_by_the_rule_and_named_on_the_p
         (program,) = [who for who, n in right(found).items() if n == TRIALS]
         report = exclusions(plan, found)
         assert [(e.listener, e.reason) for e in report.excluded] == [
-            (program, "right where others guess, in less time than the sounds last")
+            (program, "right although others guess, in less time than the sounds last")
         ]
         assert "12 of 12 right" in report.excluded[0].evidence
         assert "12 answers in less time than the sounds last" in report.excluded[0].evidence

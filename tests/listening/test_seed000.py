@@ -23,11 +23,11 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Taken:
 
 
 def shares(results: Any, kind: str) -> dict[tuple[str, ...], Any]:
-    return {s.where.values: s for part in results.choices if part.kind == kind for s in part.shares}
+    return {s.where.values: s for part in results.of("choices") if part.trial == kind for s in part.shares}
 
 
 def ratings(results: Any) -> dict[tuple[str, ...], Any]:
-    return {r.where.values: r for r in results.rated[0].ratings}
+    return {r.where.values: r for r in results.of("ratings")[0].ratings}
 
 
 def test_36_listeners_of_nine_experiments_count(taken: Taken) -> None:
@@ -72,8 +72,8 @@ def test_405_of_432_commands_are_right(taken: Taken) -> None:
 def test_the_commands_taken_for_others_are_in_the_confusion_matrix(taken: Taken) -> None:
     whole = next(
         c
-        for part in taken[2].choices
-        if part.kind == "identification"
+        for part in taken[2].of("choices")
+        if part.trial == "identification"
         for c in part.confusions
         if not c.where.keys
     )
@@ -95,7 +95,7 @@ def test_naturalness_of_4_or_5_is_given_to_63_0_and_39_8_percent(taken: Taken) -
 
 
 def test_ratings_of_clean_and_adversarial_clips_differ(taken: Taken) -> None:
-    whole = next(c for c in taken[2].rated[0].comparisons if not c.where.keys)
+    whole = next(c for c in taken[2].of("ratings")[0].comparisons if not c.where.keys)
     assert whole.conditions == ("clean", "adversarial")
     assert whole.method == "exact multinomial test"
     assert whole.error == 0
@@ -133,12 +133,12 @@ def test_only_the_highest_level_is_not_told_from_guessing(taken: Taken) -> None:
 def test_confidence_is_high_in_90_62_and_10_percent_of_the_answers(taken: Taken) -> None:
     found = shares(taken[2], "abx")
     given = {
-        level: {s.confidence: round(100 * s.of_all, 1) for s in found[(level,)].sure}
+        level: {s.confidence: round(100 * s.of_all, 1) for s in found[(level,)].confidence}
         for level in published.LEVELS
     }
     assert [given[level]["high"] for level in published.LEVELS] == [90.3, 62.5, 9.7]
     assert given["high"]["low"] == 72.2
-    assert [s.confidence for s in found[()].sure] == ["low", "medium", "high"]
+    assert [s.confidence for s in found[()].confidence] == ["low", "medium", "high"]
 
 
 def test_its_questions_are_answered_and_corrected_together(taken: Taken) -> None:
@@ -161,14 +161,14 @@ def test_the_page_says_all_of_it(taken: Taken, tmp_path: Path) -> None:
     page = build_study(results, table, tmp_path / "results.html").read_text(encoding="utf-8")
     text = html.unescape(page).replace("\u202f", " ").replace("\u2060", "").replace("−", "-")
     for words in (
-        "36 people listened and 36 reached the end; nobody was left out",
+        "36 people took part and 36 reached the end; none were excluded",
         "405 of 432 answers were right, 93.8 %",
         "By loudness: low 97.2 % (",
         ">90.3–99.7<",
         ">71.1–90.0<",
         ">43.4–67.3<",
-        "not reliably better than guessing (one-sided p = 0.",
-        "up to 42 % of listeners may hear it",
+        "not significantly better than guessing (one-sided p = 0.",
+        "up to 42 % of listeners may hear the difference",
         "63.0 % (",
         "39.8 % (",
         "exact multinomial test",

@@ -17,8 +17,9 @@ from limen.core.errors import UserError
 from limen.listening.server.app import app
 from limen.listening.server.limits import Limits
 from limen.listening.server.store import Store
-from limen.listening.simulation.simulate import Hearing, Simulated, at_random, respond, simulate
+from limen.listening.simulation.simulate import Participant, random_answers, respond, simulate
 from limen.perception.psychometric import probability
+from limen.trials.base.hearing import Hearing
 from limen.trials.base.screen import Choice, Screen, Sound, Stimulus, Widget, choices
 
 ASKED = (
@@ -29,11 +30,11 @@ ABX = Screen("abx", "trial", widgets=ASKED, truth={"answer": "B"}, facts={"condi
 N = 4000
 
 
-def person(**hearing) -> Simulated:
-    return Simulated(1, "", 0, 3, Hearing(**hearing))
+def person(**hearing) -> Participant:
+    return Participant(3, Hearing(**hearing))
 
 
-def said(screen: Screen, who: Simulated, n: int = N) -> list[dict]:
+def said(screen: Screen, who: Participant, n: int = N) -> list[dict]:
     return [respond(who, screen, random.Random(k)) for k in range(n)]
 
 
@@ -75,7 +76,7 @@ def test_same_different_follows_the_psychometric_function(strength):
 
 def test_thresholds_of_a_population_spread_around_its_mean():
     own = [
-        Simulated(1, "", 0, seed, Hearing(threshold={"": 40.0}, threshold_sd=8.0)).threshold("noise")
+        Participant(seed, Hearing(threshold={"": 40.0}, threshold_sd=8.0)).threshold("noise")
         for seed in range(500)
     ]
     assert abs(sum(own) / 500 - 40) < 3 * 8 / 500**0.5
@@ -236,7 +237,7 @@ def test_over_http_all_come_at_once_and_every_acknowledged_answer_is_in_the_data
 
 def test_a_random_answer_needs_nothing_but_what_the_page_shows():
     shown = ABX.public()
-    assert {at_random(shown, random.Random(k))["answer"] for k in range(20)} == {"A", "B"}
+    assert {random_answers(shown, random.Random(k))["answer"] for k in range(20)} == {"A", "B"}
 
 
 def test_an_address_that_is_none_is_named(tmp_path):

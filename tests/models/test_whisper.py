@@ -304,7 +304,7 @@ def test_a_text_that_is_the_same_but_for_its_stops_is_decoded_a_few_times_and_ne
     )
     monkeypatch.setattr(
         WhisperTranscripts,
-        "says",
+        "would_transcribe",
         lambda answers, texts, first=None: torch.zeros(len(texts), dtype=torch.bool),
     )
     result = attacked(taught, ["ok go now", "ok stop"])
@@ -333,7 +333,7 @@ def test_a_success_of_the_fast_path_that_the_full_one_rejects_does_not_end_the_s
         true = said(answers, texts, first)
         return true if answers.heard.bias is None else torch.full_like(true, wanted["goal"] != "untargeted")
 
-    monkeypatch.setattr(WhisperTranscripts, "says", hasty)
+    monkeypatch.setattr(WhisperTranscripts, "would_transcribe", hasty)
     result = attacked(taught, ["ok go now", "ok stop"], **wanted)
     assert (result.success | (result.calls.backward == 40)).all()  # only a success leaves early
     assert int(result.calls.backward[row]) > 1

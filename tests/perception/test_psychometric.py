@@ -182,7 +182,7 @@ def test_impossible_priors_are_refused_in_words():
     [{"slopes": 10**9}, {"step": 1e-6}, {"lowest": -1e308, "highest": 1e308}, {"lapses": [0.01] * 1000}],
 )
 def test_a_grid_that_fits_no_memory_is_refused_before_it_is_made(huge):
-    with pytest.raises(UserError, match=r"the grid would have .* points, and at most 20,000,000"):
+    with pytest.raises(UserError, match=r"the grid would have .* points; at most 20,000,000 are allowed"):
         parse_options(Prior, huge, "prior")
 
 

@@ -72,7 +72,7 @@ def taken(plan: Study, listeners: int = 12, seed: int = 0) -> list[dict[str, Any
             {"id": k + 1, "group": group, "number": number, "finished_at": None if k == 3 else 1.8e9}
         )
         planned, past, chance = design.screens(plan, group, number), [], random.Random(f"{seed} {k}")
-        while (coming := design.following(plan, planned, past, k)) is not None:
+        while (coming := design.next_screen(plan, planned, past, k)) is not None:
             position, screen = coming
             answer = {w.name: _value(w, screen, chance) for w in screen.widgets}
             past.append(design.StoredAnswer(position, answer, screen.facts))
@@ -109,7 +109,7 @@ def _value(w: Widget, screen: Screen, chance: random.Random) -> Any:
     if w.each_sound:
         return {s.label: chance.randrange(0, 101) for s in screen.sounds if s.rated}
     if w.kind == "type":
-        return chance.choice([NASTY, screen.facts.get("said") or "word"])
+        return chance.choice([NASTY, screen.facts.get("spoken") or "word"])
     if screen.kind == "same_different":
         return "different" if screen.facts.get("strength", 0) > chance.gauss(45, 8) else "same"
     if w.other and chance.random() < 0.2:

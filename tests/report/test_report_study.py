@@ -145,27 +145,27 @@ def test_it_says_who_was_left_out_and_why(built: Built) -> None:
 
 
 def test_the_first_screen_names_each_finding_with_its_number(built: Built) -> None:
-    path, results, _ = built
+    path, results, table = built
     lead = words(path).split("<nav")[0]
-    abx = next(c for c in results.choices if c.kind == "abx").shares[0]
+    abx = next(c for c in results.of("choices") if c.trial == "abx").shares[0]
     assert f"ABX: {abx.right} of {abx.n} answers were right" in lead
-    for axis in results.thresholds[0].axes:
+    for axis in results.of("thresholds")[0].axes:
         assert (
-            f"Same or different, {axis.axis}: a difference is heard half the time at a strength of "
+            f"Same or different, {axis.axis}: a difference is noticed half the time at a strength of "
             f"{axis.threshold.value:.1f}" in lead
         )
     assert "MUSHRA, mean ratings:" in lead
     assert "was preferred to" in lead
-    for said in sentences(results):  # what the command line prints
+    for said in sentences(results, table):  # what the command line prints
         assert re.sub(r"\s+", " ", said.replace("\u202f", " ").replace("\u2060", "")) in lead
 
 
-def test_questions_stand_with_their_corrected_p_and_answer(built: Built) -> None:
+def test_hypotheses_are_shown_with_their_corrected_p_and_answer(built: Built) -> None:
     text = words(built[0])
     for h in built[1].hypotheses:
         assert h.name in text
         assert h.estimate in text
-    assert "Of 4 questions fixed before the first answer" in text
+    assert "of 4 hypotheses fixed before the first answer" in text
 
 
 def test_methods_and_citation_are_there(built: Built) -> None:
@@ -195,9 +195,9 @@ def test_a_study_that_nobody_took_and_one_without_anyone_left_have_pages(
     plan = studied.study(nasty=False)
     path, trouble = opened(browser, build_study(analyse(plan, []), [], tmp_path / "empty.html"))
     assert trouble == []
-    assert "No answer counts yet." in path.inner_text("body")
+    assert "No answer is analysed yet." in path.inner_text("body")
     strict = studied.study(nasty=False, exclude=[{"name": "too_fast", "seconds": 1000}])
     table = studied.taken(strict, 3)
     page, trouble = opened(browser, build_study(analyse(strict, table), table, tmp_path / "none.html"))
     assert trouble == []
-    assert "Every listener is left out" in page.inner_text("body")
+    assert "Every listener is excluded" in page.inner_text("body")

@@ -12,16 +12,8 @@ from limen.core.components import names, parse
 from limen.core.errors import UserError
 from limen.listening.study import Item
 from limen.trials.base.screen import Effect, Listener, latin_row
+from limen.trials.base.trial import trial_type
 
-REQUIRED = {
-    "instructions": {"text": "Listen."},
-    "attention": {"file": "SECRETFILE_a.wav", "word": "river", "others": ["mountain", "forest"]},
-    "same_different": {
-        "axes": ["noise", "mp3", {"name": "adversarial", "condition": "SECRETCONDITION_adv"}],
-        "sentinels": 1,
-        "same": 1,
-    },
-}
 WORDS = ["yes", "no", "up", "down"]
 ITEMS = [
     Item(
@@ -32,11 +24,11 @@ ITEMS = [
     )
     for k in range(12)
 ]
-SOUNDING = ["abx", "identification", "mushra", "naturalness", "preference", "same_different", "transcription"]
+SOUNDING = [name for name in names("trials") if trial_type(name).role == "trial"]
 
 
 def made(name, number=0, items=ITEMS, **options):
-    component, parsed = parse("trials", {"name": name, **REQUIRED.get(name, {}), **options})
+    component, parsed = parse("trials", {"name": name, **trial_type(name).example, **options})
     return component.function(Listener(number, items, random.Random(f"{name} {number}")), parsed)
 
 
@@ -163,7 +155,10 @@ def test_confidence_is_a_second_question_that_can_be_left_out():
 
 
 def test_sounds_that_are_compared_can_be_switched_unless_the_study_says_no():
-    assert {name for name in names("trials") if made(name)[0].switch} == {"abx", "preference", "mushra"}
+    switching = {name for name in SOUNDING if made(name)[0].switch}
+    assert switching == {name for name in SOUNDING if sum(s.rated for s in made(name)[0].sounds) > 1} - {
+        name for name in SOUNDING if trial_type(name).tracks_thresholds
+    }
     assert not made("abx", switch=False)[0].switch
     assert not made("preference", switch=False)[0].switch
 
@@ -206,7 +201,7 @@ def test_sentinel_items_are_mixed_in_and_left_out_of_the_trials():
 def test_a_study_without_fitting_items_is_told_what_is_missing():
     with pytest.raises(
         UserError,
-        match=r"abx: no item of this study serves it\. It needs files of the conditions clean, other",
+        match=r"abx: no item of this study can be used\. It needs files of the conditions clean, other",
     ):
         made("abx", conditions=["clean", "other"])
     with pytest.raises(UserError, match="and the factors"):
@@ -259,7 +254,7 @@ def test_identification_needs_something_to_choose_from():
 def test_a_transcription_keeps_what_was_said():
     screens = made("transcription")
     answers = {i.id: i.answer for i in ITEMS}
-    assert all(s.facts["said"] == answers[s.facts["item"]] and s.truth == {} for s in screens)
+    assert all(s.facts["spoken"] == answers[s.facts["item"]] and s.truth == {} for s in screens)
 
 
 # ---- several clips
@@ -307,6 +302,13 @@ def test_no_sound_of_mushra_has_the_letter_of_the_loop_or_of_the_reference():
 
 # ---- same or different
 
+AXES = ["noise", "mp3", {"name": "adversarial", "condition": "SECRETCONDITION_adv"}]
+
+
+def compared(number=0, **options):
+    return made("same_different", number, **({"axes": AXES, "sentinels": 1, "same": 1} | options))
+
+
 SEED_002 = {
     "axes": [["noise", {"name": "noise", "colour": "pink"}], ["drr", "rt60"], ["mu_law", "mp3"]],
     "combine": 2,
@@ -320,7 +322,7 @@ SEED_002 = {
 
 
 def test_the_task_of_manocha_et_al_has_thirty_comparisons_in_three_tracks_with_six_sentinels():
-    screens = made("same_different", **SEED_002)
+    screens = compared(**SEED_002)
     assert Counter(s.role for s in screens) == {"teaching": 2, "trial": 24, "sentinel": 6}
     assert Counter(s.track for s in screens if s.role == "trial") == {
         "track 0": 8,
@@ -346,12 +348,7 @@ def test_the_task_of_manocha_et_al_has_thirty_comparisons_in_three_tracks_with_s
 
 
 def test_axes_of_a_combination_come_in_both_orders_and_one_of_each_category():
-    seen = {
-        s.facts["axis"]
-        for number in range(100)
-        for s in made("same_different", number, **SEED_002)
-        if s.track
-    }
+    seen = {s.facts["axis"] for number in range(100) for s in compared(number, **SEED_002) if s.track}
     categories = [["noise", "noise colour=pink"], ["drr", "rt60"], ["mu_law", "mp3"]]
     assert seen == {f"{a} + {b}" for one, other in permutations(categories, 2) for a in one for b in other}
 
@@ -359,9 +356,7 @@ def test_axes_of_a_combination_come_in_both_orders_and_one_of_each_category():
 def test_every_axis_is_measured_by_every_listener_and_meets_all_items_over_listeners():
     met = Counter()
     for number in range(48):
-        tracks = {
-            s.track: (s.facts["axis"], s.facts["item"]) for s in made("same_different", number) if s.track
-        }
+        tracks = {s.track: (s.facts["axis"], s.facts["item"]) for s in compared(number) if s.track}
         assert sorted(axis for axis, _ in tracks.values()) == [
             "adversarial condition=SECRETCONDITION_adv",
             "mp3",
@@ -373,7 +368,7 @@ def test_every_axis_is_measured_by_every_listener_and_meets_all_items_over_liste
 
 
 def test_equal_pairs_are_equal_and_the_places_of_reference_and_test_are_random():
-    screens = made("same_different", same=8)
+    screens = compared(same=8)
     equal = [s for s in screens if s.truth.get("answer") == "same"]
     assert len(equal) == 24
     assert all(
@@ -384,19 +379,19 @@ def test_equal_pairs_are_equal_and_the_places_of_reference_and_test_are_random()
 
 
 def test_the_adversarial_axis_takes_its_files_from_the_item():
-    screens = [s for s in made("same_different") if s.track and s.facts["axis"].startswith("adversarial")]
+    screens = [s for s in compared() if s.track and s.facts["axis"].startswith("adversarial")]
     item = {i.id: i for i in ITEMS}[screens[0].facts["item"]]
     (effect,) = [e for x in screens[0].sounds for e in x.stimulus.effects]
     assert effect.axis["file"] == item.files["SECRETCONDITION_adv"]
     assert effect.axis["clean_file"] == item.files["SECRETCONDITION_clean"]
     with pytest.raises(UserError, match="needs a file of the condition 'missing'"):
-        made("same_different", axes=[{"name": "adversarial", "condition": "missing"}])
+        compared(axes=[{"name": "adversarial", "condition": "missing"}])
 
 
 def test_tracks_can_follow_one_another():
-    tracks = [s.track for s in made("same_different", interleave=False) if s.track]
+    tracks = [s.track for s in compared(interleave=False) if s.track]
     assert tracks == sorted(tracks)
-    mixed = [s.track for s in made("same_different") if s.track]
+    mixed = [s.track for s in compared() if s.track]
     assert mixed != sorted(mixed)
 
 
@@ -412,7 +407,7 @@ def test_tracks_can_follow_one_another():
 )
 def test_impossible_same_different_options_are_refused(options, message):
     with pytest.raises(UserError, match=message):
-        made("same_different", **options)
+        compared(**options)
 
 
 # ---- pages and checks
@@ -427,9 +422,9 @@ def test_consent_has_no_other_answer_than_to_agree():
 
 
 def test_only_consent_can_be_declined():
-    assert {name: screen.decline for name in names("trials") for screen in made(name) if screen.decline} == {
-        "consent": "I do not agree"
-    }
+    declined = {name for name in names("trials") for screen in made(name) if screen.decline}
+    assert declined == {name for name in names("trials") if trial_type(name).asks_consent}
+    assert made("consent")[0].decline == "I do not agree"
     assert made("consent", decline="No")[0].public()["decline"] == "No"
 
 
@@ -463,11 +458,11 @@ def test_what_listeners_tell_about_themselves_is_personal_and_can_be_passed_over
 @pytest.mark.parametrize("axes", [[[]], ["noise", []]])
 def test_a_category_of_axes_without_an_axis_is_refused(axes):
     with pytest.raises(UserError, match="axes"):
-        made("same_different", axes=axes)
+        compared(axes=axes)
 
 
 def test_more_trials_than_a_listener_can_go_through_are_refused_before_they_are_made():
     with pytest.raises(UserError, match="trials: input should be less than or equal to 1000"):
         made("abx", trials=1001)
-    with pytest.raises(UserError, match="a listener would meet 1,002,000 screens"):
-        made("same_different", tracks=1000, adaptive={"max_trials": 1000}, sentinels=1, same=1)
+    with pytest.raises(UserError, match="a listener would see 1,002,000 screens"):
+        compared(tracks=1000, adaptive={"max_trials": 1000}, sentinels=1, same=1)

@@ -48,9 +48,9 @@ class Shape:
         return problem.ball.radius / self.radius
 
 
-def nothing(problem: Problem) -> Shape:
+def nothing(problem: Problem, who: str) -> Shape:
     """No perturbation yet, at the mean radius of the samples."""
-    need_norm(problem, "uap", "linf", "l2", "l1", "l0")
+    need_norm(problem, who, "linf", "l2", "l1", "l0")
     return Shape(torch.zeros_like(problem.x[0]), problem.ball.radius.mean())
 
 

@@ -52,6 +52,8 @@ class BoundedDistance(Budget):
 
     def distance(self, x_adv: Tensor) -> Tensor:
         """(B,) with a gradient."""
+        if not len(x_adv):
+            return x_adv.new_zeros(0)
         return self.measure(self.x.to(x_adv), x_adv, self.lengths)
 
     def norm(self, delta: Tensor) -> Tensor:

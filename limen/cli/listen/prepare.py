@@ -112,14 +112,14 @@ def simulate(
     Their answers are stored in simulated.db in the folder of the study and replace earlier simulated answers.
     `analyze`, `export` and `monitor` use them with --simulated.
     """
-    from limen.listening.simulation.simulate import forget
+    from limen.listening.simulation.simulate import remove_simulated
     from limen.listening.simulation.simulate import simulate as run
     from limen.listening.study import read_study
 
     file = study_file(study)
     count = listeners or read_study(file).listeners
     if database is None:
-        forget(file)
+        remove_simulated(file)
     finished = run(file, count, seed=seed, database_url=database)
     where = f"--database {database}" if database else "--simulated"
     say(f"{len(finished)} simulated listeners finished. Results: limen listen analyze {study} {where}")

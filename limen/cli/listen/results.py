@@ -128,6 +128,6 @@ def analyze(
     page = build_study(results, rows, to)
     numbers = json.dumps(results.as_dict(), indent=1, ensure_ascii=False)
     write_atomic(page.with_suffix(".json"), numbers.encode())
-    for line in sentences(results):
+    for line in sentences(results, rows):
         say(line)
     say(f"results: {page}")

@@ -63,11 +63,11 @@ def open_store(file: Path, database: str | None, simulated: bool = False) -> "It
     require("sqlalchemy")
     from limen.listening.server.storage_failures import database_errors
     from limen.listening.server.store import Store
-    from limen.listening.simulation.simulate import answers_of
+    from limen.listening.simulation.simulate import simulated_database
     from limen.listening.study import read_study
 
     study = read_study(file)
-    simulated_file = answers_of(file)
+    simulated_file = simulated_database(file)
     where = simulated_file if simulated else database_of(file, study, database)
     if isinstance(where, Path) and not where.is_file():
         if simulated_file.is_file():

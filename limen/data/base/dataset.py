@@ -1,4 +1,4 @@
-"""What a data set is: samples in natural range with ids, in a seeded order that a limit cuts."""
+"""Data sets: samples in their natural range with ids, in a seeded order up to a limit."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,21 +14,21 @@ from limen.core.types import Batch, Kind, Sample, TruthKind, collate
 
 
 class DataOptions(Options):
-    """What every data set takes."""
+    """Options of every data set."""
 
     split: Literal["train", "valid", "test"] = "test"
     """Part of the data."""
     limit: int | None = Field(default=None, ge=1)
-    """Take only the first so many samples of the order; null takes all."""
+    """Use at most this many samples, the first of the order; null: all."""
     order: Literal["shuffled", "file"] = "shuffled"
-    """"shuffled": by a hash of seed and id, so a limit is a fair draw and adding samples moves nobody;
-    "file": as the files have it."""
+    """"shuffled": by a hash of seed and id, so a limit is a random subset and adding samples moves no other;
+    "file": the order of the files."""
     order_seed: int = 0
     """Seed of the shuffled order."""
 
 
 class FileOptions(DataOptions):
-    """What data sets of single files take."""
+    """Options of data sets of single files."""
 
     bad_files: Literal["error", "skip"] = "error"
     """An unreadable, empty, truncated or non-finite file: stop and name it, or skip it and count it."""
@@ -96,12 +96,12 @@ class Dataset:
         return collate(self.kind, samples)
 
     def all(self) -> Batch:
-        """Every sample in one batch."""
+        """All samples in one batch."""
         return self.first(len(self))
 
 
 def ordered(keys: Sequence[Any], ids: Sequence[str], options: DataOptions) -> list[Any]:
-    """The keys in the order asked for, cut at the limit. `ids` are the sample ids that belong to the keys."""
+    """The keys in the order and up to the limit of the options. `ids` are the sample ids of the keys."""
     numbers = range(len(keys))
     if options.order == "shuffled":
         numbers = sorted(numbers, key=lambda i: seeds.number(options.order_seed, "order", ids[i]))  # type: ignore[assignment]

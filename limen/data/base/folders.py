@@ -1,4 +1,4 @@
-"""Folders of single files: which file is of which class and split."""
+"""Class and split of the files in a folder."""
 
 from pathlib import Path
 
@@ -15,16 +15,16 @@ SPLIT_FOLDERS = {
     "valid": ("valid", "val", "validation", "dev"),
     "test": ("test", "testing"),
 }
-"""Names under which people keep the splits."""
+"""Usual names of the folders of the splits."""
 
 
 class SplitOptions(FileOptions):
-    """What data sets take that may have to be split here."""
+    """Options of data sets whose files may have to be split here."""
 
     valid_fraction: float = Field(default=0.1, ge=0, le=1)
-    """Part that a hash of the file's name puts in the valid split, where no folder names the splits."""
+    """Share of the files in the valid split, by a hash of the file name, if no folder names the splits."""
     test_fraction: float = Field(default=0.2, ge=0, le=1)
-    """The same for the test split; the rest is train."""
+    """Share of the files in the test split; the rest is train."""
 
     @model_validator(mode="after")
     def _fractions(self) -> "SplitOptions":
@@ -37,10 +37,10 @@ class SplitOptions(FileOptions):
 
 
 class ClassFolderOptions(SplitOptions):
-    """What folders with one folder per class take."""
+    """Options of data sets with one folder per class."""
 
     path: str
-    """Folder with a folder per class, or with folders train, valid (or val) and test that have them."""
+    """Folder with one folder per class, or with folders train, valid (or val) and test that hold these."""
     class_names: list[str] | None = None
     """Names of the class folders in the order of the model's outputs; folders may be missing. Null: the
     folders there are, sorted."""
@@ -50,13 +50,13 @@ def existing_folder(path: str, who: str) -> Path:
     folder = Path(path).expanduser()
     if not folder.is_dir():
         raise UserError(
-            f"{who}: {folder} is {'a file' if folder.exists() else 'not there'}; a folder was expected."
+            f"{who}: {folder} {'is a file' if folder.exists() else 'does not exist'}; a folder was expected."
         )
     return folder
 
 
 def files_below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """Every file with one of the endings, hidden ones left out, sorted."""
+    """All files with one of the endings, sorted, without hidden ones."""
     return sorted(
         p
         for p in folder.rglob("*")
@@ -65,16 +65,14 @@ def files_below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def split_folders(folder: Path) -> dict[str, Path]:
-    """Split -> its folder, where folders name the splits; empty where they do not."""
+    """Split -> its folder; empty if no folder is named after a split."""
     found = {
         split: folder / name
         for split, names in SPLIT_FOLDERS.items()
         for name in reversed(names)
         if (folder / name).is_dir()
     }
-    if (
-        "valid" in found and "test" not in found
-    ):  # ImageNet: what everybody reports is measured on the folder val
+    if "valid" in found and "test" not in found:  # ImageNet: published results are measured on the folder val
         found["test"] = found["valid"]
     return found
 
@@ -122,5 +120,5 @@ def labelled_files(
 
 
 def fit(x: Tensor, frames: int) -> Tensor:
-    """(T,) -> (frames,): cut at the end, or filled up with zeros at the end."""
+    """(T,) -> (frames,): cut or zero-padded at the end."""
     return pad(x[:frames], (0, max(0, frames - len(x))))

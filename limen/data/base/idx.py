@@ -1,4 +1,4 @@
-"""Pictures and labels in IDX files, the format of MNIST and of the data sets made in its image.
+"""Pictures and labels in IDX files, the format of MNIST and of data sets modelled on it.
 
 Big-endian: two zero bytes, 0x08 for unsigned bytes, the number of dimensions, their sizes (4 bytes each),
 then the bytes.
@@ -20,7 +20,7 @@ from limen.data.base.dataset import DataOptions, Dataset, ordered
 from limen.data.fetch.cache import fetched
 
 HELD_OUT = 5000
-"""The last so many training pictures are the valid split (at most a tenth, for small copies of a data
+"""Number of training pictures, the last ones, in the valid split (at most a tenth, for small copies of a data
 set)."""
 
 LARGEST = 640 * 2**20
@@ -28,7 +28,7 @@ LARGEST = 640 * 2**20
 
 
 class IdxOptions(DataOptions):
-    """What data sets in IDX files take."""
+    """Options of data sets in IDX files."""
 
     path: str | None = None
     """Folder with the four files, plain or .gz; null: the cache of `limen data get`."""
@@ -39,8 +39,8 @@ def idx_dataset(name: str, classes: list[str], options: IdxOptions) -> Dataset:
     folder = Path(options.path).expanduser() if options.path else fetched(name)
     if not folder.is_dir():
         raise UserError(
-            f"{name}: {folder} is {'a file' if folder.exists() else 'not there'}; a folder with IDX files "
-            f"was expected. Name it with the option path, or fetch the data: limen data get {name}"
+            f"{name}: {folder} {'is a file' if folder.exists() else 'does not exist'}; a folder with IDX "
+            f"files was expected. Name it with the option path, or fetch the data: limen data get {name}"
         )
     part = "t10k" if options.split == "test" else "train"
     images_path, labels_path = (
@@ -54,9 +54,7 @@ def idx_dataset(name: str, classes: list[str], options: IdxOptions) -> Dataset:
             "labels."
         )
     if len(labels) and int(labels.max()) >= len(classes):
-        raise UserError(
-            f"{labels_path}: labels must lie in 0..{len(classes) - 1}, but {int(labels.max())} came."
-        )
+        raise UserError(f"{labels_path}: labels must lie in 0..{len(classes) - 1}, got {int(labels.max())}.")
     numbers = list(range(len(labels)))
     if options.split != "test":
         cut = len(labels) - min(HELD_OUT, len(labels) // 10)

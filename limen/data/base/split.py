@@ -1,5 +1,4 @@
-"""Which split a sample belongs to when the files do not say: a hash of its name decides, so adding samples
-moves nobody."""
+"""The split of a sample by a hash of its name, for data without splits: adding samples moves no other."""
 
 import hashlib
 from typing import Literal

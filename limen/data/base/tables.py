@@ -1,4 +1,4 @@
-"""Tables of files: CSV or TSV with a header, and what to say of one that does not serve."""
+"""Read tables of files: CSV or TSV with a header."""
 
 import csv
 import io
@@ -33,14 +33,14 @@ def read_rows(table: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
 
 
 def find_column(
-    table: Path, columns: list[str], asked: str | None, usual: tuple[str, ...], option: str
+    table: Path, columns: list[str], wanted_column: str | None, usual: tuple[str, ...], option: str
 ) -> str:
-    """The column asked for, or the first of the usual ones; upper and lower case are the same."""
+    """The named column, or the first of the usual ones, ignoring case."""
     lower = {name.lower(): name for name in reversed(columns)}
-    for name in (asked,) if asked else usual:
+    for name in (wanted_column,) if wanted_column else usual:
         if name.lower() in lower:
             return lower[name.lower()]
-    wanted = f'the column "{asked}"' if asked else f"any of the columns {', '.join(usual)}"
+    wanted = f'the column "{wanted_column}"' if wanted_column else f"any of the columns {', '.join(usual)}"
     raise UserError(
         f"{table}: has the columns {', '.join(columns) or 'none'}, but not {wanted}. Name the right one "
         f"with the option {option}."

@@ -1,4 +1,4 @@
-"""The files inside a package, read as data: nothing is installed and no script in it runs."""
+"""Read the files inside a package as data: nothing is installed and no script in it runs."""
 
 import gzip
 import io
@@ -24,7 +24,7 @@ BROKEN = (
     ValueError,
     RuntimeError,
 )
-"""What the standard library raises on a damaged archive."""
+"""Exceptions of the standard library for a damaged archive."""
 
 
 def members(path: Path, inner: str | None = None) -> Iterator[tuple[str, IO[bytes]]]:
@@ -73,7 +73,7 @@ def _zip(source: Path | IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _tar(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
     for info in tar:
-        file = tar.extractfile(info) if info.isfile() else None  # links and devices are nobody's data
+        file = tar.extractfile(info) if info.isfile() else None  # links and devices are not data
         if file is not None:
             yield info.name.removeprefix("./"), file
 
@@ -104,7 +104,7 @@ def _deb(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 def _through_dpkg(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     if not shutil.which("dpkg-deb"):
         raise UserError(
-            f"{path}: is packed with zstd, which needs the program dpkg-deb, and it is not on this machine."
+            f"{path}: is packed with zstd, which needs the program dpkg-deb. Install it and try again."
         )
     unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(path)], capture_output=True, check=False)
     if unpacked.returncode:

@@ -1,4 +1,4 @@
-"""Where `limen data get` keeps what it fetched: one folder per name, complete or absent."""
+"""The cache of `limen data get`: one folder per name, complete or absent."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ def cache_folder() -> Path:
 
 
 def fetched(name: str) -> Path:
-    """The folder of what was fetched under this name; a UserError with the command if it was not."""
+    """The folder of the files fetched under this name; a UserError with the command if it does not exist."""
     folder = cache_folder() / name
     if not (folder / RECORD).is_file():
         raise UserError(

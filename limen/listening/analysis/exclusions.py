@@ -1,23 +1,22 @@
-"""Whose answers are left out: the rules of the study file, applied in order and exactly as written, with the
-evidence for each.
+"""Excluded listeners: the rules of the study file, applied in order, with the evidence for each.
 
-A listener is left out for the first rule that hits. One rule, `implausible`, looks at whether trials were
-answered rightly, none at what that does to a hypothesis; the study's fingerprint says whether the rules are
-those recorded before the first answer.
+A listener is excluded by the first rule that applies. Only the rule `implausible` depends on whether trials
+were answered correctly, and none on the effect on a hypothesis; the fingerprint of the study shows whether
+the rules are those recorded before the first answer.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from limen.listening.statistics.plausibility import implausible
 from limen.listening.study import Rule, Study
+from limen.trials.base.findings import Row
+from limen.trials.base.trial import trial_type
 
-Row = Mapping[str, Any]
 QUARTER = 0.25
-"""BS.1534-3: if more listeners than this take an item's anchor for excellent, the anchor is not degraded, and
-nobody is left out for it."""
+"""BS.1534-3: if more than this share of listeners rate the anchor of an item as excellent, the anchor is not
+degraded, and the rule does not apply to the item."""
 
 
 @dataclass(frozen=True)
@@ -25,30 +24,31 @@ class Exclusion:
     listener: int
     group: str
     rule: str
-    """Name of the rule that hit first."""
+    """Name of the first rule that applies."""
     reason: str
     """The rule in words, with the numbers of the study file."""
     evidence: str
-    """What this listener did."""
+    """What the listener did."""
 
 
 @dataclass(frozen=True)
 class Exclusions:
     listeners: int
-    """How many gave at least one answer."""
+    """Number of listeners who gave at least one answer."""
     kept: int
     excluded: tuple[Exclusion, ...]
     rules: tuple[str, ...]
     """Every rule of the study file in words, in order."""
     hits: tuple[int, ...]
-    """How many listeners each rule left out."""
+    """Number of listeners excluded by each rule."""
     fingerprint: str
     recorded: str | None
-    """Fingerprint that the store recorded before the first answer; None if nobody knows."""
+    """Fingerprint stored before the first answer; None if it is not known."""
 
     @property
     def same(self) -> bool | None:
-        """Whether rules and hypotheses are those recorded before the first answer."""
+        """Whether rules and hypotheses are those recorded before the first answer; None if it is not
+        known."""
         return None if self.recorded is None else self.recorded == self.fingerprint
 
     def reasons(self) -> dict[int, str]:
@@ -56,17 +56,21 @@ class Exclusions:
 
 
 def exclusions(study: Study, rows: Sequence[Row], recorded: str | None = None) -> Exclusions:
-    """Who is left out and why. `rows` are those of limen.listening.analysis.export; `recorded` is the store's
-    fingerprint."""
+    """Excluded listeners and the reasons. `rows` are those of limen.listening.analysis.export; `recorded` is
+    the stored fingerprint."""
     found: list[Exclusion] = []
     hits = [0] * len(study.exclude)
     listeners = by_listener(rows)
     flagged = implausible(listeners) if any(rule.name == "implausible" for rule in study.exclude) else {}
     for listener, mine in listeners.items():
         for k, rule in enumerate(study.exclude):
-            # all rules but two look at a listener alone
-            seen = _degraded(rule, rows, mine) if rule.name == "mid_anchor" else mine
-            if evidence := flagged[listener] if rule.name == "implausible" else RULES[rule.name](rule, seen):
+            # all rules but two depend on one listener alone
+            relevant = _without_good_anchors(rule, rows, mine) if rule.name == "mid_anchor" else mine
+            if (
+                evidence := flagged[listener]
+                if rule.name == "implausible"
+                else RULES[rule.name](rule, relevant)
+            ):
                 hits[k] += 1
                 found.append(Exclusion(listener, str(mine[0]["group"]), rule.name, words(rule), evidence))
                 break
@@ -105,7 +109,7 @@ def words(rule: Rule) -> str:
         f"{100 * rule.share:g} % of the trials",
         "mid_anchor": f"rated the anchor {rule.anchor} above {rule.score:g} in more than "
         f"{100 * rule.share:g} % of the trials",
-        "implausible": "right where others guess, in less time than the sounds last",
+        "implausible": "right although others guess, in less time than the sounds last",
     }[rule.name]
 
 
@@ -136,9 +140,7 @@ def _checks(rule: Rule, rows: Sequence[Row]) -> str:
 
 
 def _headphones(rule: Rule, rows: Sequence[Row]) -> str:
-    return _failed(
-        [row for row in _screens(rows, "check") if row["kind"] == "headphones"], rule.most, "wrong"
-    )
+    return _failed([row for row in _screens(rows, "check") if row["kind"] == rule.name], rule.most, "wrong")
 
 
 def _failed(screens: Sequence[Row], most: int, what: str) -> str:
@@ -163,39 +165,37 @@ def _unheard(rule: Rule, rows: Sequence[Row]) -> str:
 
 
 def _constant_answers(rule: Rule, rows: Sequence[Row]) -> str:
-    """One trial is no pattern: a type counts from two trials on. Confidence is no answer."""
-    hit = []
+    """A trial type needs at least two trials. Confidence is not considered."""
+    found = []
     for kind in dict.fromkeys(row["kind"] for row in rows if row["role"] == "trial"):
         mine = [row for row in rows if row["role"] == "trial" and row["kind"] == kind]
         given = {(row["choice"], row["rating"], row["text"]) for row in mine}
         if len({row["position"] for row in mine}) > 1 and len(given) == 1:
-            said = next(
+            shown = next(
                 f"{v:g}" if isinstance(v, float) else str(v)
                 for v in (*next(iter(given)), "nothing")
                 if v is not None
             )
-            hit.append(f"{kind}: “{said[:60]}” {len(mine)} times")
-    return "; ".join(hit)
+            found.append(f"{kind}: “{shown[:60]}” {len(mine)} times")
+    return "; ".join(found)
 
 
 def _hidden_reference(rule: Rule, rows: Sequence[Row]) -> str:
-    rated = [row for row in _mushra(rows) if row["condition"] == row["reference"]]
+    rated = [row for row in _with_hidden_reference(rows) if row["condition"] == row["reference"]]
     return _too_often(
         rule, [row for row in rated if row["rating"] < rule.score], rated, "hidden reference below"
     )
 
 
 def _mid_anchor(rule: Rule, rows: Sequence[Row]) -> str:
-    rated = [row for row in _mushra(rows) if row["condition"] == rule.anchor]
+    rated = [row for row in _with_hidden_reference(rows) if row["condition"] == rule.anchor]
     return _too_often(rule, [row for row in rated if row["rating"] > rule.score], rated, "anchor above")
 
 
-def _mushra(rows: Sequence[Row]) -> list[Row]:
-    return [
-        row
-        for row in rows
-        if row["role"] == "trial" and row["kind"] == "mushra" and row["rating"] is not None
-    ]
+def _with_hidden_reference(rows: Sequence[Row]) -> list[Row]:
+    """Ratings given with a hidden reference among the conditions."""
+    rated = [row for row in rows if row["role"] == "trial" and row["rating"] is not None]
+    return [row for row in rated if trial_type(row["kind"]).hidden_reference]
 
 
 def _too_often(rule: Rule, hit: Sequence[Row], rated: Sequence[Row], what: str) -> str:
@@ -205,11 +205,11 @@ def _too_often(rule: Rule, hit: Sequence[Row], rated: Sequence[Row], what: str) 
     return f"{what} {rule.score:g} in {len(hit)} of {len(rated)} trials ({each})"
 
 
-def _degraded(rule: Rule, rows: Sequence[Row], mine: Sequence[Row]) -> list[Row]:
+def _without_good_anchors(rule: Rule, rows: Sequence[Row], mine: Sequence[Row]) -> list[Row]:
     """A listener's rows without the items whose anchor more than a quarter of all listeners rate above the
     score."""
     above: dict[str, dict[int, bool]] = {}
-    for row in _mushra(rows):
+    for row in _with_hidden_reference(rows):
         if row["condition"] == rule.anchor:
             by = above.setdefault(row["item"], {})
             by[row["listener"]] = by.get(row["listener"], False) or row["rating"] > rule.score
@@ -229,4 +229,4 @@ RULES: dict[str, Callable[[Rule, Sequence[Row]], str]] = {
     "hidden_reference": _hidden_reference,
     "mid_anchor": _mid_anchor,
 }
-"""Each says what the listener did if the rule hits, else nothing."""
+"""Each returns what the listener did if the rule applies, else an empty text."""

@@ -1,8 +1,8 @@
-"""Answers as a table, one row per answer (one per sound where a screen asks about each of its sounds), and
-files of it.
+"""Answers as a table, one row per answer (one per sound if a screen asks about each of its sounds), and its
+files.
 
-What a listener was asked is made again from the study file, so a row says which condition a slider stood for
-without the page ever having known. Personal answers and what a recruitment site sent are never in a row.
+Screens are made again from the study file, so a row holds the condition of a slider although the page never
+received it. Rows contain neither personal answers nor data from recruitment sites.
 """
 
 import csv
@@ -16,28 +16,29 @@ from typing import Any
 
 from limen.core.atomic import write_atomic
 from limen.core.errors import UserError, os_error_message
-from limen.listening.analysis.columns import ANSWERS, Column, factor_columns, write_codebook
+from limen.listening.analysis.columns import ANSWERS, factor_columns, trial_columns, write_codebook
 from limen.listening.analysis.exclusions import by_listener, exclusions
 from limen.listening.statistics.plausibility import implausible
 from limen.listening.study import Study, clips_of
+from limen.trials.base.columns import ExportColumn
 from limen.trials.base.screen import Screen, Widget
 
 PLAYED = ("plays", "switches", "played_s")
-"""What is told of the playback of each sound."""
+"""Facts about the playback of each sound."""
 UNSAFE = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes text that begins so for a formula."""
+"""Text that begins with one of these is a formula in a spreadsheet."""
 
 
 def rows(
     answers: Sequence[Mapping[str, Any]], listeners: Sequence[Mapping[str, Any]], study: Study
 ) -> list[dict[str, Any]]:
-    """Long format, by listener and position. `answers` and `listeners` are what the store's functions of
-    these names give."""
+    """Long format, by listener and position. `answers` and `listeners` are the results of the store's methods
+    of these names."""
     from limen.listening.design import screens
 
     people = {person["id"]: person for person in listeners}
     planned: dict[Any, list[Screen]] = {}
-    names, fingerprint = factor_columns(study), study.fingerprint()
+    names, fingerprint, more = factor_columns(study), study.fingerprint(), trial_columns(study)
     factors = {item.id: {names[k]: v for k, v in item.factors.items()} for item in study.items}
     clips = clips_of(study.items)
     out: list[dict[str, Any]] = []
@@ -45,7 +46,7 @@ def rows(
         person = people[stored["listener"]]
         if person["id"] not in planned:
             planned[person["id"]] = screens(study, person["group"], person["number"])
-        base: dict[str, Any] = dict.fromkeys(ANSWERS) | dict.fromkeys(names.values())
+        base: dict[str, Any] = dict.fromkeys([*ANSWERS, *more, *names.values()])
         base |= {
             "study": study.name,
             "fingerprint": fingerprint,
@@ -56,27 +57,29 @@ def rows(
             "simulated": bool(person.get("simulated")),
         }
         base["clip"] = clips.get(stored["facts"].get("item", ""))
+        base |= {name: stored["facts"].get(name) for name in more}
         out += _of_answer(base, stored, _screen(planned[person["id"]], stored, study), factors)
     reasons, flags = exclusions(study, out).reasons(), implausible(by_listener(out))
     return [
         row
         | {
-            "excluded": (who := row["listener"]) in reasons,
-            "reason": reasons.get(who, ""),
-            "implausible": flags[who],
+            "excluded": (listener := row["listener"]) in reasons,
+            "reason": reasons.get(listener, ""),
+            "implausible": flags[listener],
         }
         for row in out
     ]
 
 
 def _screen(planned: Sequence[Screen], stored: Mapping[str, Any], study: Study) -> Screen:
-    """The screen that was answered; other rules or questions are fine, but not other screens."""
+    """The screen that was answered. The study file may have other rules and hypotheses since, but not other
+    screens."""
     screen = planned[stored["position"]] if stored["position"] < len(planned) else None
     if screen is None or (screen.kind, screen.role) != (stored["kind"], stored["role"]):
         raise UserError(
-            f"{study.name}: the answers do not fit the study file (screen {stored['position'] + 1} of "
+            f"{study.name}: the answers do not match the study file (screen {stored['position'] + 1} of "
             f"listener {stored['listener']} was {stored['kind']}). Items or steps were changed after the "
-            "first answer: take the file back to what listeners were given."
+            "first answer: restore the study file that listeners were given."
         )
     return screen
 
@@ -96,7 +99,7 @@ def _of_answer(
         if len(truth) == 1
         else json.dumps(truth, ensure_ascii=False)
         if truth
-        else facts.get("said"),
+        else facts.get("spoken"),
         "plays": sum(p["plays"] for p in played) if screen.sounds else None,
         "played_s": round(sum(p["played_s"] for p in played), 3) if screen.sounds else None,
         "switches": sum(p.get("switches", 0) for p in played) if screen.sounds else None,
@@ -121,7 +124,7 @@ def _of_answer(
 
 
 def heard(screen: Screen, played: Sequence[Mapping[str, Any]]) -> bool | None:
-    """Proof that every sound was played; none where there is nothing to hear."""
+    """Whether there is proof that every sound was played; None if there are no sounds."""
     if not screen.sounds:
         return None
     proved = {p["label"] for p in played if p["proved"]}
@@ -129,13 +132,13 @@ def heard(screen: Screen, played: Sequence[Mapping[str, Any]]) -> bool | None:
 
 
 def _read(widgets: Sequence[Widget], answer: Mapping[str, Any], screen: Screen) -> dict[str, Any]:
-    """Values of the widgets by what they are; of two of a sort the first, the other stays in `answer`."""
+    """Values of the widgets by column; of two of a kind the first, while the other is only in `answer`."""
     out: dict[str, Any] = {}
     for w in widgets:
         value = answer.get(w.name)
         if value is None:
             continue
-        # numbers to choose from are a scale, unless one of them is the right one
+        # numbers to choose from are a rating scale, unless one of them is the right answer
         scale = (
             w.kind == "choose"
             and not w.other
@@ -159,22 +162,21 @@ def _number(text: str) -> bool:
 def write(
     table: Sequence[Mapping[str, Any]],
     path: str | Path,
-    declared: Mapping[str, Column],
+    declared: Mapping[str, ExportColumn],
     private: bool = False,
 ) -> Path:
-    """Write rows as .csv, .json, .jsonl or .parquet, whole or not at all, and beside them a codebook that
-    says what each column holds.
+    """Write rows atomically as .csv, .json, .jsonl or .parquet, and next to it a codebook with the meaning of
+    each column.
 
-    The columns are those that are `declared`, in this order. In CSV, text that a spreadsheet would take for a
-    formula (it begins with = + - @, a tab or a return) gets a leading apostrophe. Only the owner can read a
-    table that is `private`.
+    The columns are those that are `declared`, in this order. In CSV, text that a spreadsheet would interpret
+    as a formula (it begins with = + - @, a tab or a return) gets a leading apostrophe. A `private` table is
+    readable by its owner only.
     """
     path = Path(path)
     makers = {".csv": _csv, ".json": _json, ".jsonl": _jsonl, ".parquet": _parquet}
     if path.suffix.lower() not in makers:
         raise UserError(
-            f"{path}: tables are written as {', '.join(makers)}, but this name ends in "
-            f"{path.suffix or 'nothing'}."
+            f"{path}: the name of a table must end in {', '.join(makers)}, got {path.suffix or 'no ending'}."
         )
     undeclared = {name for row in table for name in row} - set(declared)
     assert not undeclared, f"columns that no codebook would explain: {undeclared}"
@@ -187,22 +189,20 @@ def write(
         if before is not None:
             os.umask(before)
     try:
-        write_codebook(path, declared)  # last: a codebook of no table would be left where the disk is full
+        write_codebook(path, declared)  # last, so that a full disk leaves no codebook without a table
     except OSError as error:
-        raise UserError(
-            f"{os_error_message(error)} The table itself, {path}, is written and whole."
-        ) from None
+        raise UserError(f"{os_error_message(error)} The table itself, {path}, is complete.") from None
     return path
 
 
 def safe(value: Any) -> Any:
-    """A cell of a CSV file that no spreadsheet computes."""
+    """The value as a cell of a CSV file that no spreadsheet interprets as a formula."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}" if isinstance(value, str) and value.startswith(UNSAFE) else value
 
 
-def _csv(table: Sequence[Mapping[str, Any]], declared: Mapping[str, Column]) -> bytes:
+def _csv(table: Sequence[Mapping[str, Any]], declared: Mapping[str, ExportColumn]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(declared))
     writer.writeheader()
@@ -210,15 +210,15 @@ def _csv(table: Sequence[Mapping[str, Any]], declared: Mapping[str, Column]) -> 
     return text.getvalue().encode("utf-8", errors="replace")
 
 
-def _json(table: Sequence[Mapping[str, Any]], _: Mapping[str, Column]) -> bytes:
+def _json(table: Sequence[Mapping[str, Any]], _: Mapping[str, ExportColumn]) -> bytes:
     return (json.dumps([dict(row) for row in table], indent=1, allow_nan=False) + "\n").encode()
 
 
-def _jsonl(table: Sequence[Mapping[str, Any]], _: Mapping[str, Column]) -> bytes:
+def _jsonl(table: Sequence[Mapping[str, Any]], _: Mapping[str, ExportColumn]) -> bytes:
     return "".join(json.dumps(dict(row), allow_nan=False) + "\n" for row in table).encode()
 
 
-def _parquet(table: Sequence[Mapping[str, Any]], declared: Mapping[str, Column]) -> bytes:
+def _parquet(table: Sequence[Mapping[str, Any]], declared: Mapping[str, ExportColumn]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -226,7 +226,7 @@ def _parquet(table: Sequence[Mapping[str, Any]], declared: Mapping[str, Column])
     for name in declared:
         values = [row.get(name) for row in table]
         kinds = {type(v) for v in values if v is not None}
-        # a factor may be a word for one item and a number for another: then all are words
+        # a factor may be text for one item and a number for another: then all values are text
         data[name] = (
             values
             if len(kinds) < 2 or kinds == {int, float}

@@ -1,11 +1,10 @@
-"""Judgments of a same/different study as a table of pairs, ready for training a metric, and such tables read
-back.
+"""Tables of same/different judgments of pairs, for training a metric: written from a study, and read.
 
-One line per answer: reference, test, label (1: "different" was said), listener, axis, strength, excluded,
-item, response_ms. The codebook beside the table explains them. The clips are the samples that were played,
-after every effect but dither, as 16-bit WAV files named by their content; equal clips are written once.
-Tables with only the first three columns, with or without a heading, separated by tabs or commas, are read
-too: those of Manocha et al. 2020, https://arxiv.org/abs/2001.04460.
+One line per answer: reference, test, label (1: "different"), listener, axis, strength, excluded, item,
+response_ms; the codebook next to the table explains them. The clips are the samples that were played, after
+every effect but dither, as 16-bit WAV files named by their content; equal clips are written once. Tables with
+only the first three columns, with or without a heading, separated by tabs or commas, can be read too: those
+of Manocha et al. 2020, https://arxiv.org/abs/2001.04460.
 """
 
 import csv
@@ -21,6 +20,7 @@ from limen.listening.analysis.columns import JUDGMENTS, write_codebook
 from limen.listening.analysis.export import safe
 from limen.listening.study import Study
 from limen.trials.base.screen import Screen
+from limen.trials.base.trial import trial_type, trial_types
 
 TABLE = "judgments.tsv"
 
@@ -30,15 +30,15 @@ class Judgment:
     reference: Path
     test: Path
     label: int
-    """1: they were called different."""
+    """1: different, 0: same."""
     listener: str = ""
     axis: str = ""
     strength: float | None = None
     excluded: bool = False
-    """A rule of the study leaves the listener out."""
+    """A rule of the study excludes the listener."""
     item: str = ""
     response_ms: float | None = None
-    """From showing the pair to the answer."""
+    """Time from showing the pair to the answer."""
 
 
 COLUMNS = list(JUDGMENTS)
@@ -47,26 +47,26 @@ COLUMNS = list(JUDGMENTS)
 def jnd_table(
     rows: Sequence[Mapping[str, Any]], folder: str | Path, study: Study, source: str | Path
 ) -> Path:
-    """Write the pairs of a study's same/different trials into `folder` and return the table. `rows` are those
-    of limen.listening.analysis.export, `source` is the folder of the study file. Sentinels and teaching
-    trials are left out; listeners who are excluded are marked."""
+    """Write the judgments of a study's adaptive pairs into `folder` and return the path of the table. `rows`
+    are those of limen.listening.analysis.export, `source` is the folder of the study file. Sentinels and
+    training trials are left out; excluded listeners are marked."""
     from limen.listening.design import screens
     from limen.listening.stimuli import Stimuli, digest
 
     folder = Path(folder)
+    different = {name: trial_type(name).signal for name in trial_types("tracks_thresholds")}
     mine = [
         row
         for row in rows
-        if row["kind"] == "same_different" and row["role"] == "trial" and row["choice"] is not None
+        if row["kind"] in different and row["role"] == "trial" and row["choice"] is not None
     ]
     if not mine:
         raise UserError(
-            f"{study.name}: holds no same/different answers, so there are no judgments of pairs to write."
+            f"{study.name}: there are no judgments of pairs to write; they come from the trial types "
+            f"{', '.join(different)}."
         )
     exact = study.model_copy(update={"dither": False})
-    stimuli = Stimuli(
-        exact, Path(source), Path(source) / ".limen_sounds"
-    )  # where the server keeps those it made
+    stimuli = Stimuli(exact, Path(source), Path(source) / ".limen_sounds")  # the cache of the server
     folder.mkdir(parents=True, exist_ok=True)
     planned: dict[int, list[Screen]] = {}
     lines = []
@@ -79,7 +79,8 @@ def jnd_table(
             names[sound.condition] = f"{digest(wav)[:24]}.wav"
             if not (folder / names[sound.condition]).is_file():
                 write_atomic(folder / names[sound.condition], wav)
-        label = int(row["choice"] == "different")
+        signal = different[row["kind"]]
+        label = int(signal is not None and row["choice"] == signal.answer)
         copied = {name: row[name] for name in COLUMNS if name in row}
         lines.append(copied | {"reference": names["reference"], "test": names["test"], "label": label})
     text = io.StringIO(newline="")
@@ -91,7 +92,7 @@ def jnd_table(
 
 
 def read_jnd(path: str | Path) -> list[Judgment]:
-    """The judgments of a table; clips are looked for beside it."""
+    """The judgments of a table; clips are relative to its folder."""
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: there is no such table of judgments.")

@@ -1,4 +1,4 @@
-"""Who took part: recruitment parameters, completion codes, times, demographics and comments. Personal, and
+"""Participants: recruitment parameters, completion codes, times, demographics and comments. Personal data,
 kept apart from the answers."""
 
 from collections.abc import Mapping
@@ -18,40 +18,40 @@ def people(store: Store, study: Study) -> list[dict[str, Any]]:
     answers, listeners, identifiers = store.answers(), store.listeners(), Identifiers(store.secret, study)
     excluded = {row["listener"]: row for row in rows(answers, listeners, study)}
     recruited = {row["listener"]: row["data"] for row in store.recruits()}
-    told: dict[int, list[Mapping[str, Any]]] = {}
+    personal: dict[int, list[Mapping[str, Any]]] = {}
     for row in store.personal():
-        told.setdefault(row["listener"], []).append(row)
-    given: dict[int, int] = {}
+        personal.setdefault(row["listener"], []).append(row)
+    counts: dict[int, int] = {}
     for stored in answers:
-        given[stored["listener"]] = given.get(stored["listener"], 0) + 1
-    asked = questions(study)
+        counts[stored["listener"]] = counts.get(stored["listener"], 0) + 1
+    columns = questions(study)
     out = []
     for person in listeners:
-        who, done = person["id"], person["finished_at"]
+        listener, done = person["id"], person["finished_at"]
         row = dict.fromkeys(people_columns(study)) | {
             name: person[name] for name in ("group", "number", "erased")
         }
         row |= {name: _clock(person[name]) for name in PEOPLE if name.endswith("_at")}
         row |= {
-            "listener": who,
-            "answers": given.get(who, 0),
-            "code": identifiers.completion_code(who) if done and not person["erased"] else None,
+            "listener": listener,
+            "answers": counts.get(listener, 0),
+            "code": identifiers.completion_code(listener) if done and not person["erased"] else None,
             "minutes": round((done - person["started_at"]) / 60, 2) if done else None,
         }
-        row |= {name: excluded[who][name] for name in ("excluded", "reason") if who in excluded}
+        row |= {name: excluded[listener][name] for name in ("excluded", "reason") if listener in excluded}
         row |= {
             f"recruitment_{name}": value
-            for name, value in recruited.get(who, {}).items()
+            for name, value in recruited.get(listener, {}).items()
             if f"recruitment_{name}" in row
         }
-        if who in told:
+        if listener in personal:
             screens = design.screens(study, person["group"], person["number"])
-            for said in told[who]:
-                step = screens[said["position"]].step
+            for one in personal[listener]:
+                step = screens[one["position"]].step
                 row |= {
-                    asked[step, name][0]: value
-                    for name, value in said["data"].items()
-                    if (step, name) in asked
+                    columns[step, name][0]: value
+                    for name, value in one["data"].items()
+                    if (step, name) in columns
                 }
         out.append(row)
     return out

@@ -1,38 +1,24 @@
-"""What the answers to each trial type say, as plain data."""
+"""Results of each analysis, as plain data."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from limen.listening.statistics.hearers import Hearers
+from limen.trials.base.findings import Estimate, Findings, Where
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A number with its 95 % interval; None where there is none (too few answers)."""
+class TrialResult:
+    """Results of one analysis of the answers to one trial type."""
 
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    over: str = ""
-    """What the interval holds for beyond those heard: "listeners and items", or fewer where the design cannot
-    tell."""
-    items: int | None = None
-    """Different items that it comes from, of two conditions in that with fewer."""
+    analysis: ClassVar[str]
+    """Name of the analysis, and of the file in limen/report/study/sections that shows it."""
+    trial: str
 
 
 @dataclass(frozen=True)
-class Where:
-    """Which answers: all (no keys), or those with these values of these keys (group, condition, a factor)."""
-
-    keys: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return " · ".join(self.values) or "all"
-
-
-@dataclass(frozen=True)
-class Sure:
-    """Answers of one confidence."""
+class Confidence:
+    """Answers given with one confidence."""
 
     confidence: str
     n: int
@@ -45,8 +31,8 @@ class Sure:
 
 @dataclass(frozen=True)
 class Independent:
-    """What exact tests would say if answers were independent: of one listener no more alike than of
-    several."""
+    """Exact tests under the assumption that answers are independent: those of one listener no more alike than
+    those of several."""
 
     interval: Estimate
     """Clopper-Pearson."""
@@ -57,21 +43,21 @@ class Independent:
 
 @dataclass(frozen=True)
 class Share:
-    """Right answers of a choice."""
+    """Share of right answers."""
 
     where: Where
     n: int
     right: int
     share: Estimate
-    """Over listeners and items: the interval holds for others like them. None from a single listener, as of
-    the p below."""
+    """The interval generalises over listeners and items. Like the p values below, it is None for a single
+    listener."""
     listeners: int
     items: int
     over: str
-    """What interval and tests hold for beyond those heard: "listeners and items", or fewer where the design
-    cannot tell."""
+    """What interval and tests generalise over: "listeners and items", or fewer if the design does not allow
+    both."""
     design_effect: float | None
-    """So many answers are worth one independent one."""
+    """Number of answers that carry as much information as one independent answer."""
     df: float | None
     chance: float
     p_greater: float | None
@@ -79,18 +65,18 @@ class Share:
     p_two_sided: float | None
     bound: float
     p_equivalent: float | None
-    """Two one-sided tests: the share lies within `bound` of chance; None where chance is nearer to 0 or 1
-    than the bound."""
+    """Two one-sided tests: the share is within `bound` of chance; None if chance is nearer to 0 or 1 than the
+    bound."""
     independent: Independent
     hearers: Hearers
-    """Share of listeners who may hear it."""
+    """Share of listeners who may hear the difference."""
     d_prime: Estimate
-    """Negative below chance, so that it is 0 on average where nothing is heard."""
+    """Negative below chance, so that it is 0 on average if nothing is heard."""
     d_prime_truncated: Estimate
-    """The same with 0 below chance."""
+    """The same, 0 below chance."""
     bias: float | None
     """Criterion c; 0: neither answer is preferred."""
-    sure: tuple[Sure, ...] = ()
+    confidence: tuple[Confidence, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,8 +91,8 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Mixed-effects logistic regression of right answers: listeners and items as random intercepts. It
-    describes; verdicts are not its."""
+    """Mixed-effects logistic regression of right answers: listeners and items as random intercepts.
+    Descriptive; no verdict is based on it."""
 
     names: tuple[str, ...]
     """What each coefficient compares."""
@@ -117,18 +103,17 @@ class Mixed:
 
 
 @dataclass(frozen=True)
-class Choices:
-    """A trial type with a right answer: abx, identification, same_different at fixed levels, transcription
-    word for word."""
+class Choices(TrialResult):
+    """Answers that are right or wrong."""
 
-    kind: str
+    analysis: ClassVar[str] = "choices"
     shares: tuple[Share, ...]
     confusions: tuple[Confusion, ...]
     mixed: Mixed | None
     agreement: Estimate
-    """Krippendorff's alpha of what listeners answered to the same item and condition."""
-    others: tuple[tuple[str, int], ...] = ()
-    """Free answers beside the choices, the most frequent first."""
+    """Krippendorff's alpha between listeners for the same item and condition."""
+    typed: tuple[tuple[str, int], ...] = ()
+    """Free-text answers, the most frequent first."""
 
 
 @dataclass(frozen=True)
@@ -138,16 +123,16 @@ class Ratings:
     where: Where
     n: int
     counts: tuple[int, ...]
-    """Answers of each level, lowest first; empty for a slider."""
+    """Number of ratings of each level, lowest first; empty for a slider."""
     mean: Estimate
     """Over listeners and items."""
     median: float
     quartiles: tuple[float, float]
     good: Estimate
-    """Share of ratings of at least `Rated.good_from`, over listeners and items."""
+    """Share of ratings of at least `good_from`, over listeners and items."""
     good_n: int
     bad_n: int
-    """Ratings of at most `Rated.bad_to`."""
+    """Number of ratings of at most `bad_to`."""
 
 
 @dataclass(frozen=True)
@@ -162,20 +147,20 @@ class Comparison:
     """That the difference is 0, two-sided; None from a single listener."""
     df: float | None
     over: str
-    """What it holds for beyond those heard."""
+    """What it generalises over."""
     p_independent: float
-    """Of a test of the whole distributions, if answers were independent."""
+    """Test of equal distributions, assuming independent answers."""
     error: float
     """Standard error of `p_independent` by simulation; 0: it is exact."""
     method: str
-    """Of `p_independent`."""
+    """Method of `p_independent`."""
 
 
 @dataclass(frozen=True)
-class Rated:
-    """A trial type answered with a number: naturalness, mushra."""
+class Rated(TrialResult):
+    """Ratings on a scale of a few steps."""
 
-    kind: str
+    analysis: ClassVar[str] = "ratings"
     levels: tuple[float, ...]
     """Steps of the scale; empty for a slider."""
     good_from: float
@@ -186,23 +171,30 @@ class Rated:
 
 
 @dataclass(frozen=True)
+class Sliders(Rated):
+    """Ratings from 0 to 100."""
+
+    analysis: ClassVar[str] = "sliders"
+
+
+@dataclass(frozen=True)
 class Transcribed:
-    """What was typed against what was said: lower case, only letters, digits and apostrophes."""
+    """Typed texts compared with the spoken ones: lower case, only letters, digits and apostrophes."""
 
     where: Where
     n: int
     exact: Estimate
     """Share typed word for word, over listeners and items."""
     wer: Estimate
-    """Word errors over words said, over listeners and items."""
+    """Word errors divided by words spoken, over listeners and items."""
 
 
 @dataclass(frozen=True)
-class Transcriptions:
-    kind: str
+class Transcriptions(TrialResult):
+    analysis: ClassVar[str] = "transcriptions"
     cells: tuple[Transcribed, ...]
-    worst: tuple[tuple[str, str, int], ...]
-    """Said, typed, how often: the most frequent mistakes."""
+    mistakes: tuple[tuple[str, str, int], ...]
+    """Spoken text, typed text and count of the most frequent mistakes."""
 
 
 @dataclass(frozen=True)
@@ -216,15 +208,15 @@ class PreferencePair:
     wins: float
     """A tie counts half."""
     share: Estimate
-    """Among those who preferred one of the two, over listeners and items."""
+    """Among the answers without ties, over listeners and items."""
     p_two_sided: float | None
     p_independent: float
-    """Exact binomial, if answers were independent."""
+    """Exact binomial test, assuming independent answers."""
 
 
 @dataclass(frozen=True)
-class Preference:
-    kind: str
+class Preference(TrialResult):
+    analysis: ClassVar[str] = "preference"
     n: int
     pairs: tuple[PreferencePair, ...]
     worth: tuple[tuple[str, Estimate], ...]
@@ -233,7 +225,7 @@ class Preference:
 
 @dataclass(frozen=True)
 class Threshold:
-    """One listener on one axis: the level heard half the time."""
+    """Threshold of one listener on one axis: the strength noticed half the time."""
 
     axis: str
     listener: int
@@ -241,12 +233,12 @@ class Threshold:
     threshold: Estimate
     slope: Estimate
     best: dict[str, float]
-    """Most probable point: threshold, slope, lapse, gamma."""
+    """Posterior mode: threshold, slope, lapse, gamma."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Share of "different" around one strength, over listeners."""
+    """Share of "different" near one strength, over listeners."""
 
     strength: float
     n: int
@@ -263,17 +255,22 @@ class Axis:
     spread: Estimate
     """Standard deviation between listeners."""
     false_alarms: Estimate
-    """Share of "different" where nothing was changed; no value if never asked."""
+    """Share of "different" for equal clips; no value if there were none."""
     levels: tuple[Level, ...]
     curve: tuple[tuple[float, float, float, float], ...]
-    """Strength, share of "different" expected of the population's mean listener, and its 95 % band."""
+    """Strength, expected share of "different" of the mean listener, and its 95 % band."""
 
 
 @dataclass(frozen=True)
-class Thresholds:
-    kind: str
+class Thresholds(TrialResult):
+    analysis: ClassVar[str] = "thresholds"
     axes: tuple[Axis, ...]
     listeners: tuple[Threshold, ...]
 
 
-Part = Choices | Rated | Preference | Transcriptions | Thresholds
+@dataclass(frozen=True)
+class Own(TrialResult):
+    """Results of an analysis that the trial type brings itself."""
+
+    analysis: ClassVar[str] = "own"
+    findings: Findings

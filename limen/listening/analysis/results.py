@@ -1,20 +1,12 @@
-"""What the answers of a study say, as plain data: `as_dict` of it is JSON."""
+"""Results of a study as plain data; `as_dict` gives JSON."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from limen.listening.analysis.exclusions import Exclusions
-from limen.listening.analysis.result_types import (
-    Choices,
-    Estimate,
-    Part,
-    Preference,
-    Rated,
-    Thresholds,
-    Transcriptions,
-    Where,
-)
+from limen.listening.analysis.result_types import TrialResult
 from limen.listening.statistics.hearers import FEW, Hearers
+from limen.trials.base.findings import Estimate, Where
 
 
 @dataclass(frozen=True)
@@ -27,28 +19,28 @@ class HypothesisResult:
     where: Where
     n: int
     p: float | None
-    """Holds under effects of listeners and of items."""
+    """Takes effects of listeners and of items into account."""
     p_corrected: float | None
     """Holm, over all hypotheses of the study."""
     p_independent: float | None
-    """Of the plain exact test: what p would be if answers were independent."""
+    """Exact test, assuming independent answers."""
     alpha: float
     holds: bool | None
-    """p_corrected < alpha. None: there were no answers to judge by. Of equivalence it is about the mean over
-    listeners: see `verdict`."""
+    """p_corrected < alpha. None: there are no answers. For equivalence it is about the mean over listeners:
+    see `verdict`."""
     power: float | None
     estimate: str
-    """What was found, in words."""
+    """The estimate in words."""
     interval: Estimate
-    """What was found, with the interval that belongs to `p`."""
+    """The estimate with the interval that belongs to `p`."""
     method: str
     hearers: Hearers | None = None
-    """Of equivalence: how large a share of listeners may still hear it (or, in a preference, have a clear
-    one)."""
+    """For equivalence: the share of listeners who may still hear the difference (or have a clear
+    preference)."""
 
     @property
     def verdict(self) -> Literal["yes", "on average only", "not shown", "no answers"]:
-        """Equivalence of a mean is no yes if many listeners may hear it."""
+        """Equivalence on average is not "yes" if many listeners may hear the difference."""
         if self.holds is None:
             return "no answers"
         if not self.holds:
@@ -58,7 +50,7 @@ class HypothesisResult:
 
 @dataclass(frozen=True)
 class Times:
-    kind: str
+    trial: str
     n: int
     median_s: float
     quartiles_s: tuple[float, float]
@@ -67,12 +59,12 @@ class Times:
 @dataclass(frozen=True)
 class Playback:
     trials: int
-    """Answers to screens with sounds."""
+    """Number of answered screens with sounds."""
     heard: int
     plays: float
-    """Mean plays per screen."""
+    """Mean number of plays per screen."""
     rates_hz: tuple[tuple[str, int], ...]
-    """Listeners by the rate of their device."""
+    """Number of listeners by the sample rate of their device."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +82,7 @@ class Person:
     excluded: str
     evidence: str
     implausible: str
-    """Why the answers are hardly a listener's, whether or not a rule leaves them out for it."""
+    """Why the answers are implausible, whether or not a rule excludes the listener for it."""
 
 
 @dataclass(frozen=True)
@@ -103,30 +95,28 @@ class Results:
     listeners: int
     finished: int
     answers: int
-    """Answers to trials that count."""
+    """Number of analysed answers to trials."""
     first: str
     last: str
     simulated: int
-    """Listeners who are no people."""
+    """Number of simulated listeners."""
     exclusions: Exclusions
-    choices: tuple[Choices, ...]
-    rated: tuple[Rated, ...]
-    preference: tuple[Preference, ...]
-    transcriptions: tuple[Transcriptions, ...]
-    thresholds: tuple[Thresholds, ...]
+    trials: tuple[TrialResult, ...]
+    """Results of every analysis, in the order in which trial types come in the study."""
     hypotheses: tuple[HypothesisResult, ...]
     times: tuple[Times, ...]
     playback: Playback
     people: tuple[Person, ...]
     notes: tuple[str, ...]
-    """What was left out of the analysis, and why."""
+    """Answers that were not analysed, and why."""
 
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """Every trial type that was analysed."""
-        return (*self.choices, *self.rated, *self.preference, *self.transcriptions, *self.thresholds)
+    def of(self, analysis: str) -> tuple[Any, ...]:
+        """Results of one analysis, for each trial type: `results.of("choices")`."""
+        return tuple(result for result in self.trials if result.analysis == analysis)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         hypotheses = [asdict(h) | {"verdict": h.verdict} for h in self.hypotheses]
-        return asdict(self) | {"same_fingerprint": self.exclusions.same, "hypotheses": hypotheses}
+        trials = [{"analysis": result.analysis} | asdict(result) for result in self.trials]
+        same = {"same_fingerprint": self.exclusions.same}
+        return asdict(self) | same | {"hypotheses": hypotheses, "trials": trials}

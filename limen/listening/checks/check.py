@@ -14,6 +14,7 @@ from limen.core.errors import UserError
 from limen.listening.statistics.assumptions import ICC, ITEM_SD
 from limen.listening.study import Item, Study, read_study
 from limen.trials.base.screen import Screen
+from limen.trials.base.trial import trial_type
 
 READING_S, ANSWERING_S = 4.0, 4.0
 """What a screen takes besides its sounds: reading and deciding."""
@@ -118,15 +119,16 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
         each = ", ".join(f"{n} at {rate} Hz" for rate, n in sorted(rates.items()))
         yield Finding("warning", f"files have different rates ({each}): bandwidth differs between items.")
     names = [step["name"] for step in study.steps]
-    if "consent" not in names:
+    consent = next((k for k, name in enumerate(names) if trial_type(name).asks_consent), None)
+    if consent is None:
         yield Finding("warning", "no step asks for consent.")
-    elif asked := [name for name in names[: names.index("consent")] if name not in ("instructions", "pause")]:
+    elif asked := [name for name in names[:consent] if not trial_type(name).text_only]:
         yield Finding(
             "warning",
             f"consent comes after {', '.join(asked)}: answers given before it stay when somebody does not "
             "agree.",
         )
-    if "level" not in names:
+    if not any(trial_type(name).sets_level for name in names):
         yield Finding("warning", "no step lets the listener set the level.")
     if study.seed == 0:
         yield Finding(

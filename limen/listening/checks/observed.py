@@ -10,6 +10,7 @@ import numpy as np
 from limen.listening.checks.check import Heard
 from limen.listening.study import Item, Study, clips_of
 from limen.trials.base.screen import Screen
+from limen.trials.base.trial import trial_type
 
 MOST_LISTENERS, MOST_TRIALS = 240, 20_000
 """Of a larger study the trials of so many are made: whole rounds of its groups."""
@@ -61,7 +62,8 @@ def everybody(study: Study, heard: Mapping[str, Heard]) -> tuple[list[Trial], li
                 sounds = frozenset(
                     content(s.stimulus.file, heard) + str(s.stimulus.effects or "") for s in screen.sounds
                 )
-                if screen.kind != "same_different":  # there the same pair comes back with another strength
+                # an adaptive track repeats the same pair with other strengths
+                if not trial_type(screen.kind).tracks_thresholds:
                     met[screen.kind, sounds, clips[item.id]] += 1
                 # all trials of an adaptive track are one measurement
                 if screen.role == "trial" and screen.track not in tracks:
@@ -87,7 +89,7 @@ def _trial(
 
 
 def _asked(screen: Screen) -> dict[str, str]:
-    if screen.kind == "same_different":
+    if trial_type(screen.kind).tracks_thresholds:
         return {"axis": str(screen.facts["axis"])} if screen.track else {}
     out = {"condition": str(screen.facts["condition"])} if screen.facts.get("condition") else {}
     labels, rated = {s.label for s in screen.sounds}, [s for s in screen.sounds if s.rated]

@@ -23,6 +23,7 @@ from limen.listening.statistics.power import (
 )
 from limen.listening.study import Hypothesis, Study, clips_of
 from limen.trials.base.screen import Screen
+from limen.trials.base.trial import trial_type
 
 SHIFT_SD = 0.5
 """Difference between conditions that should be found, in standard deviations of a single rating."""
@@ -154,12 +155,13 @@ def _plan(
     item_sd: float,
 ) -> Plan:
     several = len(set().union(*items.values()))
-    sides = 2 if h.trial == "preference" else 1
+    two_sided = trial_type(h.trial).two_sided
+    sides = 2 if two_sided else 1
     if h.kind == "equivalent":
         return listeners_for_equivalence(
             h.bound, trials, several, None, chance, icc, item_sd, h.power, alpha, sides
         )
-    if h.kind == "above_chance" or h.trial == "preference":
+    if h.kind == "above_chance" or two_sided:
         return listeners_to_detect(
             h.effect,
             trials,
@@ -182,9 +184,10 @@ def _plan(
 def _pairs(study: Study, h: Hypothesis, items: Mapping[str, set[str]]) -> int:
     """Comparisons of conditions of which the smallest corrected p decides. Sliders are compared with the
     reference; anchors are not counted, as they are made to be heard."""
-    if h.kind != "different" or h.trial == "preference":
+    trial = trial_type(h.trial)
+    if h.kind != "different" or trial.two_sided:
         return 1
-    if h.trial == "mushra":
+    if trial.hidden_reference:
         return max(1, len({condition for item in study.items for condition in item.files}) - 1)
     return max(1, len(items) * (len(items) - 1) // 2)
 

@@ -3,21 +3,17 @@ item has, conditions without files. After the first answer none of it can be men
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from limen.core.components import names
 from limen.listening.analysis.breakdowns import keys
 from limen.listening.checks.check import Finding
 from limen.listening.study import Rule, Study
 from limen.trials.base.screen import Screen
+from limen.trials.base.trial import trial_type, trial_types
 
-FED_BY = {
-    "catch_confidence": "catch",
-    "sentinels": "sentinel",
-    "checks": "check",
-    "headphones": "headphones",
-    "hidden_reference": "mushra",
-    "mid_anchor": "mushra",
-    "unheard": "trial",
-}
-"""Rule -> role or trial type of the screens that it counts."""
+ROLES = {"catch_confidence": "catch", "sentinels": "sentinel", "checks": "check", "unheard": "trial"}
+"""Rule -> role of the screens that it counts."""
+ANCHORED = ("hidden_reference", "mid_anchor")
+"""Rules that count the screens of trial types with a hidden reference."""
 COUNTING = ("sentinels", "checks", "headphones", "unheard")
 """Rules that leave out a listener with more than `most` such screens."""
 
@@ -43,11 +39,10 @@ def rules(study: Study, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Fin
     listener of each group."""
     screens = [s for found in planned.values() for s in found]
     for rule in study.exclude:
-        if rule.name in FED_BY:
-            yield from _never(rule, FED_BY[rule.name], planned)
+        yield from _never(rule, planned)
         if rule.name == "catch_confidence":
             yield from _confidence(rule, screens)
-    rated = {sound.condition for s in screens if s.kind == "mushra" for sound in s.sounds}
+    rated = {sound.condition for s in screens if trial_type(s.kind).hidden_reference for sound in s.sounds}
     for anchor in {rule.anchor for rule in study.exclude if rule.name == "mid_anchor"} - rated:
         if rated:
             yield Finding(
@@ -58,7 +53,7 @@ def rules(study: Study, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Fin
     used = {rule.name for rule in study.exclude}
     for kind in dict.fromkeys(s.kind for s in screens if s.role == "check"):
         if not used & {"checks", kind}:
-            way = "{name: headphones, most: 1}" if kind == "headphones" else "{name: checks}"
+            way = trial_type(kind).exclusion
             yield Finding(
                 "warning",
                 f"the step {kind} has no consequence: no rule of exclude uses it. Add {way}, or leave the "
@@ -66,8 +61,24 @@ def rules(study: Study, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Fin
             )
 
 
-def _never(rule: Rule, needed: str, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Finding]:
-    most = max(sum(needed in (s.role, s.kind) for s in found) for found in planned.values())
+def _counted(rule: Rule, screen: Screen) -> bool:
+    """Whether a rule counts a screen."""
+    if rule.name in ANCHORED:
+        return trial_type(screen.kind).hidden_reference
+    return ROLES[rule.name] == screen.role if rule.name in ROLES else rule.name == screen.kind
+
+
+def _needed(rule: Rule) -> str:
+    """Role or trial types of the screens that a rule counts; empty: all screens."""
+    if rule.name in ANCHORED:
+        return " or ".join(trial_types("hidden_reference"))
+    return ROLES.get(rule.name, rule.name if rule.name in names("trials") else "")
+
+
+def _never(rule: Rule, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Finding]:
+    if not (needed := _needed(rule)):
+        return
+    most = max(sum(_counted(rule, s) for s in found) for found in planned.values())
     if not most:
         yield Finding(
             "error",

@@ -8,7 +8,7 @@ from limen.core.errors import UserError
 from limen.core.yaml import read_yaml
 from limen.listening.analysis.columns import codebook_path
 from limen.listening.server.database import parse_url
-from limen.listening.simulation.simulate import answers_of
+from limen.listening.simulation.simulate import simulated_database
 from limen.listening.study import read_study
 
 Target = tuple[Path, str]
@@ -57,7 +57,7 @@ def _own(file: Path, database: str | Path) -> Iterator[Target]:
         yield file.parent / items, "the table of the study's items"
     for item in read_study(file).items:
         yield from ((file.parent / sound, f"a sound of the item {item.id}") for sound in item.files.values())
-    for where in (database, answers_of(file)):
+    for where in (database, simulated_database(file)):
         if (url := parse_url(where)).get_backend_name() == "sqlite":
             yield from (
                 (Path(f"{url.database}{end}"), "a database of answers")

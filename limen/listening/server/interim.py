@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from limen.listening.analyses.choices import chance_of
 from limen.listening.analysis.breakdowns import keys, split_by
-from limen.listening.analysis.choices import chance_of
 from limen.listening.analysis.exclusions import by_listener, exclusions
 from limen.listening.statistics.betting import bets
 from limen.listening.statistics.hearers import FEW, hearers_at_all_times
 from limen.listening.study import Hypothesis, Study
+from limen.trials.base.trial import trial_type
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def interim(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[Interim]:
     ]
     results = []
     for h in study.hypotheses:
-        if h.kind == "different" or h.trial == "preference" or (h.by is not None and h.by not in keys(study)):
+        right_or_wrong = h.kind != "different" and not trial_type(h.trial).two_sided
+        if not right_or_wrong or (h.by is not None and h.by not in keys(study)):
             continue
         for where, part in split_by(study, [r for r in counted if r["kind"] == h.trial], h.by):
             if part:

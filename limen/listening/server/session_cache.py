@@ -72,7 +72,7 @@ class SessionCache:
 
     def next_screen(self, session: Session, more: Sequence[StoredAnswer] = ()) -> tuple[int, Screen] | None:
         """Position and screen that follow the stored answers and `more`; None at the end."""
-        return design.following(self._study, session.planned, [*session.answered, *more], session.seed)
+        return design.next_screen(self._study, session.planned, [*session.answered, *more], session.seed)
 
     def advance(self, session: Session, next_screen: tuple[int, Screen] | None) -> None:
         """Move a session to its next screen."""

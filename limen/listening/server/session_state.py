@@ -8,6 +8,7 @@ from typing import Any
 
 from limen.listening.design import StoredAnswer
 from limen.trials.base.screen import Screen
+from limen.trials.base.trial import trial_type
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Session:
 
     def consented_before(self, position: int) -> bool:
         """Whether no screen from this position on asks for consent."""
-        return not any(screen.kind == "consent" for screen in self.planned[position:])
+        return not any(trial_type(screen.kind).asks_consent for screen in self.planned[position:])
 
 
 @dataclass(frozen=True)

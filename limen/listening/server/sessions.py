@@ -58,7 +58,7 @@ class Sessions:
             if screen.track
         }
         for screen in tracks.values():
-            design.following(self.study, [screen], [], 0)
+            design.next_screen(self.study, [screen], [], 0)
         self.sounds.prepare()
 
     # ---- beginning and returning

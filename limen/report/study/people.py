@@ -1,4 +1,4 @@
-"""Tables of a study's results page that are about its questions and its listeners."""
+"""Tables of the results page about hypotheses and listeners."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from limen.listening.analysis.results import Results
 from limen.report.formatting import DASH, fmt, many
 from limen.report.study import sentences as words
 from limen.report.study.tables import Table, p_cell, table
+from limen.trials.base.trial import title_of
 
 
 def hypotheses(results: Results) -> dict[str, Any]:
@@ -18,7 +19,7 @@ def hypotheses(results: Results) -> dict[str, Any]:
         rows.append(
             {
                 "name": h.name,
-                "where": f"{words.name_of(h.trial)}, {h.where}" if h.where.keys else words.name_of(h.trial),
+                "where": f"{title_of(h.trial)}, {h.where}" if h.where.keys else title_of(h.trial),
                 "estimate": h.estimate if h.holds is not None else DASH,
                 "method": h.method or DASH,
                 "p": p_cell(h.p),
@@ -42,15 +43,15 @@ def excluded(results: Results) -> dict[str, Any]:
         False: " They are NOT the rules recorded before the first answer.",
     }
     caption = (
-        f"{many(len(out.excluded), 'listener')} of {fmt(out.listeners, 'n')} left out by the rules of the "
-        f"study file, applied in order; the first that hits counts.{checked[out.same]}"
+        f"{many(len(out.excluded), 'listener')} of {fmt(out.listeners, 'n')} excluded by the rules of the "
+        f"study file, applied in order; the first that applies counts.{checked[out.same]}"
     )
     return {
         "caption": caption,
-        "rules": table("Rules", [("Order", ""), ("Whoever", ""), ("Left out", "")], rules, names=2),
+        "rules": table("Rules", [("Order", ""), ("Rule", ""), ("Listeners excluded", "")], rules, names=2),
         "people": table(
-            "Listeners left out",
-            [("Listener", ""), ("Group", ""), ("Rule", ""), ("What they did", "")],
+            "Excluded listeners",
+            [("Listener", ""), ("Group", ""), ("Rule", ""), ("Evidence", "")],
             people,
             names=4,
         ),
@@ -60,7 +61,7 @@ def excluded(results: Results) -> dict[str, Any]:
 def times(results: Results) -> Table:
     rows = [
         [
-            words.name_of(t.kind),
+            title_of(t.trial),
             t.n,
             fmt(t.median_s, "1f"),
             f"{fmt(t.quartiles_s[0], '1f')}{DASH}{fmt(t.quartiles_s[1], '1f')}",
@@ -78,12 +79,12 @@ def implausible(results: Results) -> Table:
         for p in results.people
         if p.implausible
     ]
-    headings = [("Listener", ""), ("Group", ""), ("What no listening explains", ""), ("Left out", "")]
+    headings = [("Listener", ""), ("Group", ""), ("Evidence", ""), ("Excluded", "")]
     return table(
         "Implausible answers",
         headings,
         rows,
-        "A program that compares the samples of the sounds answers so.",
+        "A program that compares the samples of the sounds gives such answers.",
         names=4,
     )
 
@@ -94,7 +95,7 @@ def people(results: Results) -> Table:
             p.listener,
             p.group or DASH,
             p.trials,
-            "; ".join(f"{words.name_of(kind)} {right} of {n}" for kind, right, n in p.right) or DASH,
+            "; ".join(f"{title_of(trial)} {right} of {n}" for trial, right, n in p.right) or DASH,
             fmt(p.median_s, "1f"),
             fmt(p.minutes, "1f"),
             f"{p.heard} of {p.with_sounds}",
@@ -110,8 +111,8 @@ def people(results: Results) -> Table:
         ("Right", ""),
         ("Median s", "time per trial"),
         ("Minutes", "first to last answer"),
-        ("Heard", "screens with proof of playback"),
-        ("Implausible", "right where others guess, in less time than the sounds last"),
-        ("Left out", ""),
+        ("Played", "screens with proof of playback"),
+        ("Implausible", "right although others guess, in less time than the sounds last"),
+        ("Excluded", ""),
     ]
     return table("Every listener", headings, rows, "Listeners are anonymous numbers.", names=2)

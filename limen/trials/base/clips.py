@@ -1,4 +1,4 @@
-"""Trial types that ask about one clip at a time: which clips a listener hears in which condition."""
+"""Trial types that ask about one clip at a time: which clips a listener hears, in which condition."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -9,9 +9,9 @@ from limen.trials.base.screen import Listener, Role, Screen, Sound, Stimulus, Wi
 
 class Clips(ItemTrials):
     conditions: list[str] | None = None
-    """Conditions that are heard; null: all an item has."""
+    """Conditions that are played; null: all conditions of an item."""
     each: Literal["all", "one"] = "all"
-    """all: every item in each of its conditions. one: every item in one of them, in turn over items and
+    """all: every item in each of its conditions. one: every item in one of them, alternating over items and
     listeners."""
 
 
@@ -22,19 +22,17 @@ def clips(
     widgets: Sequence[Widget],
     truth: Callable[[Any], dict[str, str]] = lambda item: {},
 ) -> list[Screen]:
-    """A screen per clip; `truth` gives the right answers about an item."""
+    """One screen for each clip; `truth` gives the right answers about an item."""
 
     def cases(items: Sequence[Any]) -> list[tuple[Any, list[str]]]:
-        heard = [
-            (item, [c for c in item.files if options.conditions is None or c in options.conditions])
-            for item in items
-        ]
-        heard = [(item, conditions) for item, conditions in heard if conditions]
-        return (
-            heard
-            if options.each == "one"
-            else [(item, [c]) for item, conditions in heard for c in conditions]
-        )
+        played = []
+        for item in items:
+            conditions = [c for c in item.files if options.conditions is None or c in options.conditions]
+            if conditions:
+                played.append((item, conditions))
+        if options.each == "one":
+            return played
+        return [(item, [c]) for item, conditions in played for c in conditions]
 
     def screen(case: tuple[Any, list[str]], turn: int, role: Role) -> Screen:
         item, conditions = case
@@ -56,5 +54,5 @@ def clips(
 
 
 def answers(items: Sequence[Any]) -> list[str]:
-    """Everything that is said in some item, in the order of the study file."""
+    """The answers of all items, each once, in the order of the study file."""
     return list(dict.fromkeys(i.answer for i in items if i.answer is not None))

@@ -1,75 +1,77 @@
-"""Options that the trial types share, and the order in which a listener meets their screens."""
+"""Options that trial types share, and the order of their screens for each listener."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
 from limen.core.errors import UserError
-from limen.core.options import Options
 from limen.trials.base.screen import Listener, Role, Screen, Sound, latin_row
+from limen.trials.base.trial import TrialOptions
 
 Case = TypeVar("Case")
 Factor = str | float | int | bool
 MOST_TRIALS = 1000
-"""Of a kind in one step."""
+"""In one step of a study."""
 MOST_SCREENS = 2000
-"""Of one listener: four hours, at seven seconds a screen."""
+"""For one listener: four hours, at seven seconds a screen."""
 
 
-class Page(Options):
-    """Words of a page."""
+class Page(TrialOptions):
+    """Heading and text of a page."""
 
     title: str = Field(default="", max_length=200)
     """Heading of the screen; empty: that of the study."""
     text: str = Field(default="", max_length=20_000)
-    """What the screen says: plain paragraphs, parted by empty lines."""
+    """Text of the screen: plain paragraphs, separated by empty lines."""
 
 
 class Trials(Page):
-    """What the trial types about sounds share."""
+    """Options of the trial types about sounds."""
+
+    role: ClassVar[Role] = "trial"
 
     where: dict[str, Factor] = Field(default_factory=dict)
     """Only items with these factors: {part: 1}."""
     plays: int | None = Field(default=None, ge=1)
-    """How often each sound may be played; null: as often as one likes. A play is one start, or one more time
-    round of a loop. Where one can switch between k sounds, that makes k times as many plays for all together,
-    and switching uses up none."""
+    """How often each sound may be played; null: without limit. A play is one start, or one repetition of a
+    loop. If the listener can switch between k sounds, the limit is k times as many plays for all of them
+    together, and switching does not count as a play."""
     teaching: int = Field(default=0, ge=0, le=MOST_TRIALS)
-    """So many trials first, with the right answer told afterwards; they do not count."""
+    """Number of training trials first, with the right answer shown afterwards; they are not analysed."""
     pause_every: int | None = Field(default=None, ge=1)
-    """A break after every so many trials; null: none."""
+    """Number of trials between breaks; null: no breaks."""
 
 
 class ItemTrials(Trials):
-    """What the trial types share that go through a list of items."""
+    """Options of the trial types that go through a list of items."""
 
     trials: int | None = Field(default=None, ge=1, le=MOST_TRIALS)
-    """How many each listener gets; the next one goes on where the last one ended, so all come up equally
-    often. null: all there are."""
+    """Number of trials for each listener; the next listener continues where the last one ended, so all items
+    are used equally often. null: all items."""
     order: Literal["random", "latin", "file"] = "random"
-    """random: each listener's own. latin: rows of a balanced Latin square, one after another. file: as in the
-    study file."""
+    """random: a different order for each listener. latin: rows of a balanced Latin square, one after another.
+    file: as in the study file."""
     sentinels: dict[str, Factor] = Field(default_factory=dict)
-    """Items with these factors are mixed in as sentinels, whose right answer nobody should miss: {part:
-    sentinel}. Default: none are."""
+    """Items with these factors are mixed in as sentinels, whose right answer is obvious: {part: sentinel}.
+    Default: none."""
 
 
 class ComparedTrials(ItemTrials):
-    """What the trial types share that compare versions of one clip."""
+    """Options of the trial types that compare versions of one clip."""
 
     switch: bool = True
-    """While a sound plays, another one can be switched to at the same place. false: each starts from its
-    beginning."""
+    """While a sound plays, the listener can switch to another one at the same position. false: each starts
+    from its beginning."""
 
 
 def refuse_many(who: str, count: int) -> None:
-    """A UserError instead of more screens than a listener can go through; asked before they are made."""
+    """Raise a UserError for more screens than a listener can go through, before they are made."""
     if count > MOST_SCREENS:
         raise UserError(
-            f"{who}: a listener would meet {count:,} screens, and at most {MOST_SCREENS:,} are made. Give "
-            "fewer trials."
+            f"{who}: a listener would see {count:,} screens; at most {MOST_SCREENS:,} are allowed. Reduce "
+            "the number of trials."
         )
 
 
@@ -85,16 +87,17 @@ def session(
     cases: Callable[[Sequence[Any]], list[Case]],
     make: Callable[[Case, int, Role], Screen],
 ) -> list[Screen]:
-    """Teaching trials, then trials in the order asked for with sentinels among them, and breaks.
+    """Screens of one step for one listener: training trials, then trials in the given order with sentinels
+    among them, and breaks.
 
-    `cases` turns items into things to ask about. `make(case, turn, role)` gives a screen; turn counts on from
-    case to case and from listener to listener, so what is taken from it modulo something (which condition,
+    `cases` turns items into what trials are about. `make(case, turn, role)` gives a screen; `turn` increases
+    from case to case and from listener to listener, so anything chosen by it modulo a number (the condition,
     what X is) is balanced over both.
     """
     sentinels = cases(chosen(listener.items, options.sentinels)) if options.sentinels else []
     every = [c for c in cases(chosen(listener.items, options.where)) if c not in sentinels]
     if not every:
-        raise UserError(f"{who}: no item of this study serves it. It needs {_needed(options)}.")
+        raise UserError(f"{who}: no item of this study can be used. It needs {_needed(options)}.")
     n = options.trials or len(every)
     refuse_many(who, n + len(sentinels) + options.teaching)
     first = listener.number * n
@@ -110,7 +113,7 @@ def session(
             listener.random.randint(0, len(screens)),
             make(case, listener.random.randrange(1 << 30), "sentinel"),
         )
-    # what a listener is taught with should not come again, if there is enough
+    # training trials use items that no trial is about, if there are enough
     fresh = [c for k, c in enumerate(every) if k not in {at for at, _ in turns}]
     pool = fresh if len(fresh) >= options.teaching else every
     teach = [
@@ -121,10 +124,12 @@ def session(
 
 
 def _back(n: int, cases: int, row: int) -> int:
-    """What a row of the Latin square takes from the turns of its trials. Rows move cases on by one place a
-    listener, and turns move on too: added up, a place would have one turn modulo 2 for all listeners, and
-    with it one condition. Half as fast backwards, each place and each case still get all turns equally often,
-    whatever they are taken modulo. If n and cases do not divide, neither is tied."""
+    """What a row of the Latin square subtracts from the turns of its trials.
+
+    Rows shift cases by one place per listener, and turns increase too: added up, a place would have the same
+    turn modulo 2 for all listeners, and thus the same condition. Subtracting half as much per row, each place
+    and each case still get all turns equally often, modulo any number. If neither of n and `cases` divides
+    the other, there is nothing to correct."""
     if n % cases and cases % n:
         return 0
     rounds = row * n // cases
@@ -139,7 +144,7 @@ def with_pauses(screens: Sequence[Screen], options: Trials) -> list[Screen]:
     out: list[Screen] = []
     for k, screen in enumerate(screens):
         if options.pause_every and k and k % options.pause_every == 0:
-            out.append(pause_screen(f"{k} of {len(screens)} are done. Go on when you are ready."))
+            out.append(pause_screen(f"{k} of {len(screens)} are done. Continue when you are ready."))
         out.append(screen)
     return out
 
@@ -149,7 +154,7 @@ def pause_screen(text: str, title: str = "A break") -> Screen:
 
 
 def facts(item: Any, condition: str, sounds: Sequence[Sound], **more: Any) -> dict[str, Any]:
-    """What the results are sorted by: the item's factors, then what every screen has."""
+    """Keys that the results are grouped by: the item's factors, then those of every screen."""
     return {
         **item.factors,
         "item": item.id,
@@ -160,7 +165,7 @@ def facts(item: Any, condition: str, sounds: Sequence[Sound], **more: Any) -> di
 
 
 def _drawn(listener: Listener, n: int, size: int) -> list[int]:
-    """n different numbers below size, in random order; starting again when they are used up."""
+    """n different numbers below `size` in random order, repeated if there are fewer."""
     order = listener.random.sample(range(size), size) if n else []
     return [order[k % size] for k in range(n)]
 

@@ -1,7 +1,7 @@
-"""What a listener meets: one screen at a time, with sounds to play and a few widgets to answer with.
+"""Screens: what a listener sees at one time, with sounds to play and widgets to answer with.
 
-A trial type makes screens from the items of a study. Everything a page may know is in `Screen.public`; what X
-is, file names, conditions and right answers stay on the server.
+A trial type makes screens from the items of a study. `Screen.public` is all that a page receives; what X is,
+file names, conditions and right answers remain on the server.
 """
 
 import random
@@ -11,40 +11,39 @@ from functools import lru_cache
 from typing import Any, Literal
 
 Role = Literal["page", "check", "teaching", "trial", "sentinel", "catch"]
-"""What a screen is for. Only a trial counts in the results; checks, sentinels and catch trials feed the
-exclusion rules."""
+"""Purpose of a screen. Only trials are analysed; checks, sentinels and catch trials are used by the exclusion
+rules."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """A degradation by one axis; strength 0 changes nothing, 100 is the strongest."""
+    """A degradation along one axis; strength 0 changes nothing, 100 is the strongest."""
 
     axis: Mapping[str, Any]
     """Spec of an axis: {"name": "noise", "colour": "pink"}."""
     strength: float | None
-    """None: chosen by the track of the screen when the listener gets there."""
+    """None: chosen by the adaptive method of the track when the screen is reached."""
 
 
 @dataclass(frozen=True)
 class Stimulus:
-    """Recipe of a sound: a file of the study, then effects in order."""
+    """A sound: a file of the study, then effects in order."""
 
     file: str
     """Relative to the folder of the study file; "limen:loud", "limen:soft", "limen:tone:normal",
-    "limen:tone:quiet" and "limen:tone:antiphase" are sounds that we make."""
+    "limen:tone:quiet" and "limen:tone:antiphase" are generated."""
     effects: tuple[Effect, ...] = ()
 
 
 @dataclass(frozen=True)
 class Sound:
     label: str
-    """What the listener sees: "A", "X", "Clip"."""
+    """Label on the page: "A", "X", "Clip"."""
     stimulus: Stimulus
     condition: str = ""
-    """Which condition of its item it plays; secret."""
+    """Condition of its item; not sent to the page."""
     rated: bool = True
-    """Whether a widget with `each_sound` asks about it; the reference of MUSHRA is only there to compare
-    with."""
+    """Whether a widget with `each_sound` asks about it; the open reference of MUSHRA is not rated."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +61,19 @@ class Widget:
     kind: Literal["choose", "slide", "type"]
     question: str
     choices: tuple[Choice, ...] = ()
-    """Of `choose`: one of these values is the answer."""
+    """For `choose`: the possible answers."""
     low: float = 0
     high: float = 100
     step: float = 1
     anchors: tuple[str, ...] = ()
-    """Of `slide`: words along the scale, lowest first."""
+    """For `slide`: words along the scale, lowest first."""
     each_sound: bool = False
     """One answer for every rated sound, keyed by its label: MUSHRA."""
     required: bool = True
     longest: int = 2000
-    """Of `type`: most characters."""
+    """For `type`: maximum number of characters."""
     other: str = ""
-    """Of `choose`: label of a free answer beside the choices; the answer is then "other:" and what was
-    typed."""
+    """For `choose`: label of a free-text answer after the choices, stored as "other:" and the text."""
 
 
 @dataclass(frozen=True)
@@ -85,34 +83,34 @@ class Screen:
     role: Role
     title: str = ""
     text: str = ""
-    """Plain paragraphs, parted by empty lines."""
+    """Plain paragraphs, separated by empty lines."""
     sounds: tuple[Sound, ...] = ()
     widgets: tuple[Widget, ...] = ()
     plays: int | None = None
-    """How often each sound may be played; None: as often as one likes. See `over_limit`."""
+    """How often each sound may be played; None: without limit. See `over_limit`."""
     switch: bool = False
-    """All sounds run together, and pressing another one goes on in it at the same place."""
+    """All sounds run in parallel: choosing another one continues in it at the same position."""
     hear_all: bool = True
-    """Every sound must have been played to its end once before an answer is taken."""
+    """Every sound must have been played to its end once before an answer is accepted."""
     truth: Mapping[str, Any] = field(default_factory=dict)
-    """The right answer by widget; secret. Empty: there is none."""
+    """The right answer by widget; not sent to the page. Empty: there is none."""
     feedback: bool = False
-    """The right answer is told once the listener's own is stored: teaching."""
+    """The right answer is shown once the listener's own is stored: training."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the results are sorted by (item, condition, axis, ...); secret."""
+    """What the results are grouped by (item, condition, axis, ...); not sent to the page."""
     track: str | None = None
-    """Screens of one adaptive measurement share a name."""
+    """Name shared by the screens of one adaptive measurement."""
     personal: bool = False
-    """The answer is kept apart from the others and can be erased."""
+    """The answer is personal data: kept apart from the others, and can be erased."""
     step: int = 0
-    """Which step of the study file it belongs to; set by the design."""
+    """Index of its step in the study file; set by the design."""
     decline: str = ""
-    """Label of a button that ends the study instead of an answer: "I do not agree". Empty: there is none."""
+    """Label of a button that ends the study: "I do not agree". Empty: there is none."""
 
     def over_limit(self, plays: Sequence[int]) -> int:
-        """Plays beyond the limit, from those of each sound. A play is one start, or one more time round of a
-        loop; switching meanwhile is part of the same play, so where one can switch the plays belong to all
-        sounds together."""
+        """Number of plays beyond the limit, given the plays of each sound. A play is one start, or one
+        repetition of a loop; switching belongs to the same play, so if switching is possible all sounds share
+        one limit."""
         if self.plays is None:
             return 0
         return (
@@ -122,7 +120,7 @@ class Screen:
         )
 
     def public(self) -> dict[str, Any]:
-        """What a page may know; the addresses of the sounds are added by the server."""
+        """What is sent to a page; the server adds the addresses of the sounds."""
         return {
             "kind": self.kind,
             "role": "trial" if self.role in ("sentinel", "catch") else self.role,
@@ -137,39 +135,39 @@ class Screen:
         }
 
     def correct(self, answer: Mapping[str, Any]) -> bool | None:
-        """Whether the answer is the right one; None where there is no right one."""
+        """Whether the answer is right; None if there is no right answer."""
         return all(answer.get(name) == value for name, value in self.truth.items()) if self.truth else None
 
     def at(self, strength: float) -> "Screen":
-        """With the open strengths of its effects set."""
+        """The same screen with the open strengths of its effects set."""
 
-        def heard(sound: Sound) -> Sound:
+        def set_strength(sound: Sound) -> Sound:
             effects = tuple(
                 replace(e, strength=strength) if e.strength is None else e for e in sound.stimulus.effects
             )
             return replace(sound, stimulus=replace(sound.stimulus, effects=effects))
 
         return replace(
-            self, sounds=tuple(map(heard, self.sounds)), facts={**self.facts, "strength": strength}
+            self, sounds=tuple(map(set_strength, self.sounds)), facts={**self.facts, "strength": strength}
         )
 
 
 @dataclass(frozen=True)
 class Listener:
-    """What a trial type may draw on: the items this listener is to hear, and chance of this listener's and
-    this step's own."""
+    """What a trial type makes screens from: the items for this listener, and a random stream for this
+    listener and step."""
 
     number: int
-    """Counts the listeners of the study from 0, within their cell: the row of a Latin square."""
+    """Number of the listener within their group, from 0: the row of a Latin square."""
     items: Sequence[Any]
     """Items (limen.listening.study.Item) of the listener's group, in the order of the study file."""
     random: random.Random
-    """Seeded by study, listener and step: the same screens whenever they are made again."""
+    """Seeded by study, listener and step, so the same screens can be made again."""
 
 
 @lru_cache(maxsize=4096)
 def _shown(widget: Widget) -> dict[str, Any]:
-    """Made once: every listener of a study is asked the same."""
+    """Cached: all listeners of a study get the same widgets."""
     return asdict(widget)
 
 
@@ -182,8 +180,9 @@ def choices(*values: str) -> tuple[Choice, ...]:
 
 
 def latin_row(n: int, row: int) -> list[int]:
-    """Row of a Williams square (Williams 1949, https://doi.org/10.1071/CH9490149): over its rows, n if n is
-    even, else 2 n, every number stands equally often in every place and follows every other equally often."""
+    """Row of a Williams square (Williams 1949, https://doi.org/10.1071/CH9490149): over its rows (n if n is
+    even, else 2 n) every number is in every place equally often and follows every other number equally
+    often."""
     first = [(i + 1) // 2 if i % 2 else (n - i // 2) % n for i in range(n)]
     order = [(v + row) % n for v in first]
     return order[::-1] if n % 2 and (row // n) % 2 else order
