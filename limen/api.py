@@ -27,9 +27,9 @@ from limen.defenses.base.compose import defended
 from limen.inputs import UNKNOWN, as_batch, listed, whole
 from limen.metrics.base.apply import applicable
 from limen.metrics.base.apply import measure as rows_of
-from limen.models.base.first_answers import check_answers, check_surrogate, width
 from limen.models.base.load import load_model as _load_model
 from limen.models.base.model import Model, check_fits, evaluating, inner
+from limen.models.base.output_check import check_outputs, check_surrogate, logit_columns
 from limen.models.torch_module import Wrapping, wrap
 
 
@@ -103,7 +103,7 @@ def attack(
     victim = seen
     if defense is not None:
         victim = defended(seen, listed(defense))
-        check_answers(victim, batch, f"{_called(seen)} behind its defence")
+        check_outputs(victim, batch, f"{_called(seen)} behind its defence")
     stop = None
     if surrogate is not None:
         opened = partial(_surrogate, known=seen, batch=batch)
@@ -189,10 +189,10 @@ def as_model(model: Any, batch: Batch) -> Model:
     many classes it knows."""
     if isinstance(model, Model) or not isinstance(model, nn.Module):
         known = load_model(model)
-        check_answers(known, batch, _called(known))
+        check_outputs(known, batch, _called(known))
         return known
     wrapped = load_model(model, kind=batch.kind, classes=2)
-    return load_model(model, kind=batch.kind, classes=width(wrapped, batch, type(model).__name__))
+    return load_model(model, kind=batch.kind, classes=logit_columns(wrapped, batch, type(model).__name__))
 
 
 def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch]:

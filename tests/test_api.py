@@ -167,7 +167,7 @@ MISTAKES = {
     "an attack that is no name": ({"name": 3}, "An attack is named first"),
     "an unknown option": ({"step": 3}, 'Did you mean "steps"'),
     "a model that is a function": ({"model": lambda x: x}, "A model is one of Limen's"),
-    "a model that answers in pairs": ({"model": Pair()}, r"must answer with .*logits .* got tuple"),
+    "a model that answers in pairs": ({"model": Pair()}, r"must return .*logits .* got tuple"),
     "a model of other samples": (
         {"model": nn.Linear(3, 2)},
         r"Linear cannot take pictures of shape \(1, 8, 8\)",

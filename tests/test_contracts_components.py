@@ -148,7 +148,12 @@ def test_every_template_of_limen_new_passes_its_contract_tests(tmp_path):
         assert made.returncode == 0, made.stderr
     tests = sorted(str(p) for p in Path(__file__).parent.glob("test_contracts_*.py"))
     shutil.copytree(Path(__file__).parent, tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    tests = [*sorted(f"tests/{Path(t).name}" for t in tests), "tests/degradations", "tests/trials"]
+    tests = [
+        *sorted(f"tests/{Path(t).name}" for t in tests),
+        "tests/objectives",
+        "tests/degradations",
+        "tests/trials",
+    ]
     checked = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "fresh_", *tests],
         cwd=tmp_path,

@@ -166,8 +166,8 @@ def test_what_a_search_takes_for_reached_is_confirmed_unless_it_is_doubtful(name
             with torch.no_grad():
                 outputs = problem.outputs(near(problem, size))
             claimed, judged = problem.goal.reached(outputs), problem.goal.judged(outputs)
-            doubtful = problem.goal.doubtful(outputs)
-            settled = claimed if doubtful is None else claimed & ~doubtful
+            needs_decoding = problem.goal.needs_decoding(outputs)
+            settled = claimed if needs_decoding is None else claimed & ~needs_decoding
             assert judged[settled].all()
 
 

@@ -1,5 +1,5 @@
-r"""Augmented Lagrangian: the size of the change and the constraint that the model be fooled, weighed by a
-multiplier of each sample's own. Rony et al. 2021, https://arxiv.org/abs/2011.11857:
+r"""Augmented Lagrangian: the size of the change against the constraint that the model is fooled, with one
+multiplier per sample. Rony et al. 2021, https://arxiv.org/abs/2011.11857:
 
     minimise  ||delta||_p    subject to    c(x + delta) < 0
     delta_{k+1} = clip( delta_k - eta_k * grad ( ||delta_k||_p + P(c, rho_k, mu_k) ) )
@@ -26,19 +26,19 @@ Median L2 at 100 steps on 64 digits and two small networks (standard, adversaria
 and 7.48.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     BALLS,
     DUALS,
     annealed,
-    first_look,
+    clean_gradient,
     room,
     shares,
     sizes,
@@ -52,6 +52,16 @@ STEPS = {"l1": 2.0, "l2": 2.0, "linf": 0.3}
 
 class ALMA(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        options={
+            "linf": {"norm": "linf", "steps": 300},
+            "l2": {"norm": "l2", "steps": 300},
+            "l1": {"norm": "l1", "steps": 300},
+        }
+    )
+    quick: ClassVar[dict[str, Any]] = {"steps": 6}
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"norm": "l1"}, {"norm": "linf"})
 
     norm: Literal["l1", "l2", "linf"] = "l2"
     """Norm of the change that is kept small."""
@@ -71,7 +81,7 @@ class ALMA(AttackOptions):
 @torch.no_grad()
 def alma(problem: Problem, options: ALMA) -> Tensor:
     need_classes(problem, "alma")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, clean, norm = active.x, margin, options.norm
     g = active.movable(x_adv, gradient)
     unit = _unit(active, g, margin, norm)
@@ -97,8 +107,7 @@ def alma(problem: Problem, options: ALMA) -> Tensor:
         )
         g = active.movable(x_adv, gradient)
         best.take(left, x_adv, sizes(x_adv - active.x, norm), reached & (margin > 0))
-        # bounded, because a clean sample may stand next to the boundary; an answer that is no number tells
-        # nothing
+        # bounded, because a clean sample may be close to the boundary; NaN carries no information
         c = shares(-margin, clean.abs()).clamp(-10, 10).nan_to_num(1.0)
         if step % 10 == 0:
             rho = torch.where((best.size[left] < torch.inf) | (c < 0.95 * checked), rho, 1.2 * rho)

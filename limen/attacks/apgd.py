@@ -1,4 +1,5 @@
-r"""Auto-PGD, whose step sizes look after themselves. Croce & Hein 2020, https://arxiv.org/abs/2003.01690:
+r"""Auto-PGD: projected gradient descent with adaptive step sizes. Croce & Hein 2020,
+https://arxiv.org/abs/2003.01690:
 
     z^{t+1} = Proj( x^t + eta^t * steepest( grad L(x^t) ) )
     x^{t+1} = Proj( x^t + a * (z^{t+1} - x^t) + (1 - a) * (x^t - x^{t-1}) ),    eta^0 = 2 eps
@@ -19,7 +20,7 @@ gradient is zero there, the first step leads to a random point.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -35,11 +36,15 @@ from limen.core.types import Outputs
 
 
 class APGD(AttackOptions):
+    compares_logits: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {"steps": 6, "restarts": 2}
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"loss": "dlr"}, {"loss": "dlr", "targets": 3})
+
     loss: Literal["soft", "ce", "dlr"] = "soft"
     """The margin with a softened gradient (of a goal that is not about one class: its own loss); the
     cross-entropy (of any goal: its own loss); or the difference of logits ratio, which `soft` takes too
-    towards `targets`. The last two are the paper's; their formulas, also for fewer than four classes, stand
-    in limen/attacks/shared/losses.py."""
+    towards `targets`. The last two are the paper's; their formulas, also for fewer than four classes,
+    are in limen/attacks/shared/losses.py."""
     targets: int = Field(default=0, ge=0)
     """0: the goal as it is. k: of an untargeted goal, one run towards each of the k classes likeliest next to
     the true one, by the clean output. A goal that has a target keeps it."""
@@ -70,7 +75,7 @@ def apgd(problem: Problem, options: APGD) -> Tensor:
         random = problem.ball.coordinatewise and not options.targets
     if options.targets:  # otherwise the first gradient says who is there already
         outputs = problem.outputs(problem.x)
-        if problem.certain:
+        if problem.deterministic:
             best.reached = problem.goal.reached(outputs).to(problem.x.device)
             left = left[~best.reached]
         if options.targets and not problem.goal.targeted:
@@ -154,7 +159,7 @@ def _run(
     interval = max(int((0.04 if l1 else 0.22) * options.steps), 1)
     check = interval
     for step in range(1, options.steps + 1):
-        if not active.certain:
+        if not active.deterministic:
             best.take(s.rows, s.x, s.loss, reached)
         elif bool(reached.any()):
             best.take(s.rows[reached], s.x[reached], s.loss[reached], reached[reached])
@@ -164,8 +169,7 @@ def _run(
             active, s, sparse = active.rows(stay), s.at(stay), sparse[stay]
         if (
             step > check
-            # now, not after the gradient: who is fooled must not go back to a point of higher loss that fools
-            # no one
+            # before the gradient: a fooled sample must not go back to one that does not fool
         ):
             if l1:
                 sparse = _check_sparse(active, s, sparse)

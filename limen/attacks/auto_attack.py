@@ -13,7 +13,7 @@ cascade} is ours: as strong on the networks we know, and faster.
 
 import copy
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -30,6 +30,9 @@ DRAWS = 20
 
 
 class AutoAttack(AttackOptions):
+    compares_logits: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {"steps": 4, "queries": 6}
+
     version: Literal["standard", "plus", "rand"] = "standard"
     """Which set."""
     steps: int = Field(default=100, ge=1)

@@ -42,7 +42,7 @@ def bim(problem: Problem, options: BIM) -> Tensor:
     left = torch.arange(len(problem), device=problem.x.device)
     for _ in range(options.steps):
         gradient, _, reached = active.gradient(x_adv[left], confirm=options.early_stop)
-        if options.early_stop and active.certain and bool(reached.any()):
+        if options.early_stop and active.deterministic and bool(reached.any()):
             stay = ~reached
             active, left, gradient = active.rows(stay), left[stay], gradient[stay]
             if not len(left):

@@ -1,5 +1,5 @@
-r"""Boundary attack: a walk along the boundary by decisions alone. Brendel et al. 2018,
-https://arxiv.org/abs/1712.04248:
+r"""Boundary attack: a random walk along the decision boundary that uses only decisions of the model. Brendel
+et al. 2018, https://arxiv.org/abs/1712.04248:
 
     eta ~ N(0, I) orthogonal to x - x_t, of length delta ||x - x_t||;
         s_t = x_t + eta, put back on the sphere around x
@@ -11,32 +11,35 @@ move a little after every look instead of by a half after a hundred. A sample fo
 goal, as is common of targets, comes back unchanged.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.decision import distance, on_boundary
 from limen.budgets.families.balls import expand
 from limen.core.seeds import normal_like
 
 BLOCK = 10
-"""Steps whose noise is drawn at once; with the last of them s_t is looked at as well."""
+"""Steps whose noise is drawn at once; with the last of them s_t is evaluated as well."""
 SPHERE, TOWARDS = 0.4, 0.2
-"""Shares of looks that should reach the goal: on the sphere, and after the step towards the clean sample."""
+"""Wanted success rates of the steps: on the sphere, and towards the clean sample."""
 SPHERE_RATE, TOWARDS_RATE = 0.5, 0.15
-"""How far a look moves the logarithm of a step length."""
+"""Change of the logarithm of a step length per evaluation."""
 
 
 class Boundary(AttackOptions):
     minimal: ClassVar[bool] = True
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     queries: int = Field(default=5000, ge=1)
-    """Most looks at the model's decision, of each sample."""
+    """Largest number of evaluations of the model per sample."""
     spherical_step: float = Field(default=0.1, gt=0)
     """First delta, as a share of the distance."""
     source_step: float = Field(default=0.02, gt=0, lt=1)
@@ -57,7 +60,7 @@ def boundary(problem: Problem, options: Boundary) -> Tensor:
         x_t.new_full((len(left),), size) for size in (options.spherical_step, options.source_step)
     )
     while len(left):
-        # every row ends with a whole block: which rows walk on does not hang on their neighbours
+        # every row ends with a complete block, so which rows continue does not depend on the others
         stay = spent + BLOCK + 1 <= queries
         if not bool(stay.all()):
             x_adv[left[~stay]] = x_t[~stay]

@@ -1,14 +1,14 @@
-"""Several attacks one after the other, each on the samples that withstood those before: cheap ones first.
+"""Several attacks in sequence, each on the samples that withstood the ones before: cheap ones first.
 
-What the first success of a sample is, that is its result; without one, its attempt of highest loss. The
+The result of a sample is its first success or, without one, the point of highest loss. The
 default fools at least what AutoAttack (Croce & Hein 2020, https://arxiv.org/abs/2003.01690) fools on the
 networks of docs/benchmarks.md, in less than a quarter of its time: four starts of apgd with its softened
-margin do what there is to do; the runs towards single classes and the short random search are there for
+margin do what that can be done; the runs towards single classes and the short random search are there for
 models whose gradients mislead.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import AfterValidator, Field
@@ -44,6 +44,14 @@ def _checked(spec: Spec) -> Spec:
 
 
 class Cascade(AttackOptions):
+    compares_logits: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {
+        "attacks": [{"name": "fgsm"}, {"name": "apgd", "steps": 4}, {"name": "square", "queries": 6}]
+    }
+    variants: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"attacks": [{"name": "pgd", "steps": 3}, {"name": "apgd", "loss": "dlr", "steps": 20}]},
+    )
+
     attacks: list[Annotated[Spec, AfterValidator(_checked)]] = Field(
         min_length=1,
         default=[
@@ -78,8 +86,8 @@ def cascade(problem: Problem, options: Cascade) -> Tensor:
 
 
 def in_turn(problem: Problem, attacks: Sequence[Spec]) -> Tensor:
-    """The best point of every sample; who reaches the goal, by a fresh look at what an attack returned, goes
-    no further."""
+    """The best point of every sample. A sample that reaches the goal, evaluated anew at the end of each
+    attack, is finished."""
     best = Best.none(problem)
     best.loss, best.reached = problem.evaluate(problem.x)
     for component, options in map(alone, attacks):

@@ -5,8 +5,8 @@ https://arxiv.org/abs/1801.01944:
 
 with Adam; whenever the goal is reached, tau becomes max|delta| if that is less, and then 0.8 tau, and delta
 shrinks with it. Of the points that reach the goal the one of least || delta ||_2 is kept; without success,
-the one of lowest loss. Any goal and any model with a loss will do: L is minus what the goal raises, CTC or
-token by token, the weight of the first token being the goal's affair.
+the one of lowest loss. Any goal and any model with a loss can be used: L is minus the loss that the goal
+raises, CTC or per token.
 
 Departs from the authors' code: each sample has its radius, its success and its end (there, one maximum is
 taken over the whole batch, and later versions take one clip at a time); the model is asked about the clip as
@@ -22,13 +22,13 @@ and that of Olivier 2023, appendix D.2.2,
         steps: 10000}
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.speech_search import Best, Steps, stored
 from limen.budgets.families.balls import LinfBall, expand, length
@@ -37,6 +37,9 @@ from limen.perception.masking import STEP
 
 class CW(AttackOptions):
     minimal: ClassVar[bool] = True
+    # its own radius bounds the largest change of a sample
+    promise: ClassVar[LinearPromise] = LinearPromise(norms=("linf",))
+    quick: ClassVar[dict[str, Any]] = {"steps": 12, "learning_rate": 0.1}
 
     steps: int = Field(default=500, ge=1)
     """Gradient steps."""
@@ -53,13 +56,12 @@ class CW(AttackOptions):
     decrease: float = Field(default=0.8, gt=0, lt=1)
     """What the radius is multiplied by whenever the goal is reached."""
     max_decreases: int | None = Field(default=None, ge=0)
-    """A sample that reaches the goal after so many decreases is finished; null: it goes on through all
-    steps."""
+    """A sample that reaches the goal after this many decreases is finished; null: it uses all steps."""
     const: float = Field(default=10.0, gt=0)
     """c. The smaller, the quieter the change and the harder the goal: on ctc_small 0.03 gains 2 dB, but a
     classifier's loss is no match."""
     check_every: int = Field(default=1, ge=1)
-    """Steps between two looks whether the goal is reached."""
+    """Steps between two checks of the goal."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.steps

@@ -1,4 +1,4 @@
-r"""Carlini and Wagner's L0 attack: the L2 attack, again and again, on fewer and fewer values. Carlini &
+r"""Carlini and Wagner's L0 attack: the L2 attack, repeated on fewer and fewer values. Carlini &
 Wagner 2017, section VI-C, https://arxiv.org/abs/1608.04644:
 
     minimise  || delta ||_2^2 + c * f(x + delta)    over the values that may still change
@@ -18,16 +18,16 @@ adversarially. With a budget, a sample leaves once it is inside.
 """
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Adam, inside, way
-from limen.attacks.shared.smallest_change import clear_margin, first_look, room, sizes
+from limen.attacks.shared.smallest_change import clean_gradient, clear_margin, room, sizes
 from limen.budgets.families.balls import expand
 
 MOST = 1e6
@@ -36,6 +36,10 @@ MOST = 1e6
 
 class CWL0(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    # its own exact problem is in tests/attacks/test_minimal_classic.py
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"steps": 20, "patience": 2}
 
     steps: int = Field(default=300, ge=2)
     """Most gradients of one sample, the first at the clean one."""
@@ -73,7 +77,7 @@ class _Search:
 @torch.no_grad()
 def cw_l0(problem: Problem, options: CWL0) -> Tensor:
     need_classes(problem, "cw_l0")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, success, adam = active.x, torch.zeros_like(left, dtype=torch.bool), Adam(active.x)
     rate = options.learning_rate * room(active, "linf")
     c = 2 * options.c_init * way(active, gradient, margin)
@@ -130,7 +134,7 @@ def _plan(
     x_best: Tensor,
     size: Tensor,
 ) -> Tensor:
-    """Chooses what is frozen next where a search has ended; says who has tried everything."""
+    """Chooses the values to freeze next if a search has ended; returns which samples have tried all."""
     delta = x_best - active.x
     changed, anew = delta != 0, expand(success | failed, delta)
     search.use = torch.where(expand(success, delta), (gradient * delta).abs(), search.use)

@@ -17,13 +17,13 @@ and a small adversarially trained network, success is 25 % as the authors have i
 kept between search steps, where projection has 100 %.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.penalty import Weights
 from limen.attacks.shared.smallest_change import clear_margin
@@ -39,6 +39,11 @@ rate."""
 
 class CWL2(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        norms=("l2",), options={"l2": {"steps": 300, "learning_rate": 0.003}}
+    )
+    quick: ClassVar[dict[str, Any]] = {"steps": 12, "search_steps": 3, "learning_rate": 0.05, "c_init": 1.0}
 
     steps: int = Field(default=100, ge=1)
     """Adam steps of one search step."""

@@ -19,16 +19,23 @@ projection, because tanh freezes values at an end of it. With a budget, a sample
 """
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Adam, inside
-from limen.attacks.shared.smallest_change import first_look, room, shares, sizes, smooth_margin, temperatures
+from limen.attacks.shared.smallest_change import (
+    clean_gradient,
+    room,
+    shares,
+    sizes,
+    smooth_margin,
+    temperatures,
+)
 from limen.budgets.families.balls import expand
 
 GROWTH = 1.1
@@ -37,6 +44,9 @@ GROWTH = 1.1
 
 class CWLinf(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(norms=("linf",))
+    quick: ClassVar[dict[str, Any]] = {"steps": 12, "patience": 2}
 
     steps: int = Field(default=150, ge=2)
     """Most gradients of one sample, the first at the clean one."""
@@ -76,7 +86,7 @@ class _Bound:
 @torch.no_grad()
 def cw_linf(problem: Problem, options: CWLinf) -> Tensor:
     need_classes(problem, "cw_linf")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, success, adam = active.x, torch.zeros_like(left, dtype=torch.bool), Adam(active.x)
     clean, largest = margin, room(active, "linf")
     tau = _linear(active, x_adv, gradient, margin).minimum(largest)
@@ -121,7 +131,7 @@ def _step(
 
 
 def _judge(bound: _Bound, success: Tensor, smallest: Tensor, farther: Tensor, options: CWLinf) -> Tensor:
-    """The next tau and c; says whose tau can shrink no more."""
+    """The next tau and c; returns which tau cannot shrink further."""
     found = smallest < torch.inf
     bound.waited = torch.where(success, 0, bound.waited + 1)
     fails = ~success & (bound.waited >= torch.where(found, options.patience, 1))

@@ -14,17 +14,17 @@ steps on 64 digits and two small networks (standard, adversarially trained) that
 mean 1.26 and 1.74, against medians 1.22 and 1.80, means 1.26 and 1.85, as in the paper.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     annealed,
-    first_look,
+    clean_gradient,
     room,
     shares,
     sizes,
@@ -36,6 +36,9 @@ from limen.budgets.families.balls import expand
 
 class DDN(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(norms=("l2",))
+    quick: ClassVar[dict[str, Any]] = {"steps": 6}
 
     steps: int = Field(default=100, ge=2)
     """Gradients, the first at the clean sample."""
@@ -51,7 +54,7 @@ class DDN(AttackOptions):
 @torch.no_grad()
 def ddn(problem: Problem, options: DDN) -> Tensor:
     need_classes(problem, "ddn")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, clean = active.x, margin
     g = active.movable(x_adv, gradient)
     largest = room(active, "l2")

@@ -1,4 +1,4 @@
-r"""DeepFool: to the nearest linearised boundary, again and again. Moosavi-Dezfooli et al. 2016,
+r"""DeepFool: repeated steps to the nearest linearised decision boundary. Moosavi-Dezfooli et al. 2016,
 https://arxiv.org/abs/1511.04599:
 
     f'_k = f_k(x_i) - f_c(x_i),   w'_k = grad f_k(x_i) - grad f_c(x_i),
@@ -28,7 +28,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.hyperplane import onto_hyperplane
 from limen.attacks.shared.smallest_change import (
@@ -47,6 +47,10 @@ LITTLE = 0.01
 
 class DeepFool(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        norms=("l2", "linf"), options={"l2": {"norm": "l2"}, "linf": {"norm": "linf"}}
+    )
 
     norm: Literal["l2", "linf"] = "l2"
     """Norm of the change that is kept small."""
@@ -55,7 +59,7 @@ class DeepFool(AttackOptions):
     overshoot: float = Field(default=0.02, ge=0)
     """How far beyond the boundary, as a share of the way to it."""
     k_classes: int = Field(default=10, ge=2)
-    """Classes looked at: the sample's own and the most likely others. Each costs one backward pass per
+    """Classes considered: the sample's own and the most likely others. Each costs one backward pass per
     step."""
     refine: int = Field(default=3, ge=0)
     """Halvings of the way back from the point found towards the boundary, one forward pass each; 0 is the
@@ -116,7 +120,7 @@ class _Walk:
     """(B,) bool: more than a LITTLE of a slope lay on values at an end of the range that it would push
     further."""
     nearest: Tensor
-    """(B,) the class whose linearised boundary was nearest to the clean sample, the range left aside."""
+    """(B,) the class whose linearised boundary is nearest to the clean sample, ignoring the range."""
 
 
 def _walk(problem: Problem, own: Tensor, others: Tensor, options: DeepFool, leave_out: bool) -> _Walk:

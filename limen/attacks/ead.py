@@ -1,4 +1,4 @@
-r"""Elastic net attack: a change of small L1 norm, which few values carry. Chen et al. 2018,
+r"""Elastic net attack: a change of small L1 norm, concentrated on few values. Chen et al. 2018,
 https://arxiv.org/abs/1709.04114:
 
     minimise  c * f(x + delta) + ||delta||_2^2 + beta * ||delta||_1    subject to  low <= x + delta <= high
@@ -16,24 +16,29 @@ where the last one ended; y^k, whose gradient is taken, is what is judged. With 
 it is inside.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Weights, inside
-from limen.attacks.shared.smallest_change import annealed, clear_margin, first_look, shares, sizes
+from limen.attacks.shared.smallest_change import annealed, clean_gradient, clear_margin, shares, sizes
 from limen.budgets.families.balls import expand
 
 
 class EAD(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        norms=("l1",), options={"l1": {"decision": "l1", "beta": 20.0, "steps": 100}}
+    )
+    quick: ClassVar[dict[str, Any]] = {"steps": 4, "search_steps": 3}
 
     beta: float = Field(default=2.0, ge=0)
-    """Weight of the L1 norm beside the squared L2 norm; 0 leaves the latter alone."""
+    """Weight of the L1 norm, relative to the squared L2 norm; 0 uses the L2 norm only."""
     decision: Literal["en", "l1"] = "en"
     """Of all successes the one of smallest ||delta||_2^2 + beta * ||delta||_1 is kept, or of smallest
     ||delta||_1."""
@@ -54,7 +59,7 @@ class EAD(AttackOptions):
 @torch.no_grad()
 def ead(problem: Problem, options: EAD) -> Tensor:
     need_classes(problem, "ead")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     slopes = active.movable(active.x, gradient).flatten(1).abs()
     weights = Weights.of(options.c_init * _enough(slopes, -margin, options.beta))
     first_alpha = options.step_size * (

@@ -1,5 +1,5 @@
-r"""Fast adaptive boundary: along the linearised boundary, biased towards the clean sample. Croce & Hein 2020,
-https://arxiv.org/abs/1907.02044:
+r"""Fast adaptive boundary: steps to the linearised decision boundary, biased towards the clean sample. Croce
+& Hein 2020, https://arxiv.org/abs/1907.02044:
 
     pi = { z : f_s(x_i) + <w_s, z - x_i> = 0 },    s the class whose linearised boundary is nearest to x_i
     d_i = Proj_{pi, range}(x_i) - x_i,    d_0 = Proj_{pi, range}(x) - x,
@@ -17,7 +17,7 @@ the one at the latter; there is no final search. With a budget, a sample leaves 
 `give_up` also when it is far from it.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from limen.attacks.engine.options import AttackOptions
 from limen.attacks.engine.problem import Problem, need_classes
-from limen.attacks.shared.give_up import Hopeless
+from limen.attacks.shared.give_up import Forecast
 from limen.attacks.shared.hyperplane import onto_hyperplane
 from limen.attacks.shared.smallest_change import (
     BALLS,
@@ -42,6 +42,9 @@ from limen.budgets.families.budget import Budget
 
 class FAB(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {"steps": 4, "restarts": 2}
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"targets": 3},)
 
     norm: Literal["l2", "linf", "l1"] | None = None
     """Norm of the change that is kept small; null: the norm of the budget, l2 without one."""
@@ -89,7 +92,7 @@ def fab(problem: Problem, options: FAB) -> Tensor:
             break
         # small batches are slow: as many runs as fit; where runs draw from a sample's stream, one after the
         # other
-        together = len(problem) // len(left) if problem.certain and options.restarts == 1 else 1
+        together = len(problem) // len(left) if problem.deterministic and options.restarts == 1 else 1
         now, picks = picks[:together], picks[together:]
         _run_together(
             problem.rows(left.repeat(len(now))), options, norm, best, left, [pick[left] for pick in now]
@@ -129,7 +132,7 @@ def _run(
     nearest = torch.full_like(
         beyond, torch.inf
     )  # the smallest change of this run, as a multiple of the budget
-    hopeless = Hopeless(
+    forecast = Forecast(
         options.give_up, options.steps, [options.steps // 8, options.steps // 4, options.steps // 2]
     )
     for step in range(options.steps):
@@ -139,19 +142,19 @@ def _run(
         some = bool(success.any())
         if some:
             best.take(left, x, size, success)
-        if active.budget is not None and active.certain and (some or options.give_up):
+        if active.budget is not None and active.deterministic and (some or options.give_up):
             done = _settled(runs, best, norm, together)[left] if some else torch.zeros_like(success)
             if options.give_up:
                 far = (
                     size if active.ball.norm_name == norm else active.ball.norm(delta)
                 ) / active.ball.radius
                 nearest = torch.where(success, nearest.minimum(far), nearest)
-                done = done | hopeless.at(step, nearest - 1)
+                done = done | forecast.at(step, nearest - 1)
             if bool(done.any()):
                 if not some:  # given up, and not taken above
                     best.take(left[done], x[done], size[done], success[done])
                 stay = (~done).nonzero().squeeze(1)
-                active, hopeless = active.rows(stay), hopeless.rows(stay)
+                active, forecast = active.rows(stay), forecast.rows(stay)
                 left, pick, beyond, nearest, x, delta, f, w, success = (
                     t[stay] for t in (left, pick, beyond, nearest, x, delta, f, w, success)
                 )
@@ -227,7 +230,7 @@ def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
 def _settled(problem: Problem, best: Smallest, norm: str, together: int = 1) -> Tensor:
     """(B,) bool: whether the smallest changes keep to the budget. Of runs side by side, all towards one class
     after all towards another: this one's or that of one before it."""
-    if problem.budget is None or not problem.certain:
+    if problem.budget is None or not problem.deterministic:
         return torch.zeros_like(best.size, dtype=torch.bool)
     size = best.size
     if problem.ball.norm_name != norm:

@@ -7,7 +7,7 @@ that reaches the goal as it is stays as it is; `search` tries several radii alon
 the smallest that works.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -20,6 +20,7 @@ from limen.core.types import select
 
 class FGSM(AttackOptions):
     starts_clean: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {"search": 3}
 
     search: int = Field(default=1, ge=1)
     """Number of equally spaced radii tried, the budget's being the largest; the smallest that reaches the

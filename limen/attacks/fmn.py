@@ -1,4 +1,4 @@
-r"""Fast minimum norm: gradient steps inside a ball whose radius closes in on the boundary, in four norms.
+r"""Fast minimum norm: gradient steps in a ball whose radius converges to the boundary, in four norms.
 Pintor et al. 2021, https://arxiv.org/abs/2102.12827:
 
     eps_k   = ||delta_k||_p + L(x + delta_k) / || grad L ||_q
@@ -28,19 +28,19 @@ the best that three other libraries' FMN reach at three step sizes: l0 6, 6 (6, 
 5.09); l2 1.22, 1.74 (1.25, 1.80); linf 0.102, 0.300 (0.107, 0.305).
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     BALLS,
     DUALS,
     annealed,
-    first_look,
+    clean_gradient,
     room,
     shares,
     sizes,
@@ -55,6 +55,15 @@ STEPS = {"l0": 10.0, "l1": 1.0, "l2": 4.0, "linf": 1.0}
 
 class FMN(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        options={
+            "linf": {"norm": "linf", "steps": 300},
+            "l2": {"norm": "l2", "steps": 300},
+            "l1": {"norm": "l1", "steps": 300},
+        }
+    )
+    quick: ClassVar[dict[str, Any]] = {"steps": 6}
 
     norm: Literal["l0", "l1", "l2", "linf"] = "l2"
     """Norm of the change that is kept small."""
@@ -73,7 +82,7 @@ class FMN(AttackOptions):
 @torch.no_grad()
 def fmn(problem: Problem, options: FMN) -> Tensor:
     need_classes(problem, "fmn")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, clean, norm, first_alpha = active.x, margin, options.norm, options.step_size or STEPS[options.norm]
     g = active.movable(x_adv, gradient)
     largest, widest = room(active, norm), room(active, "linf")
@@ -124,7 +133,7 @@ def _direction(g: Tensor, norm: str) -> Tensor:
 def _project(active: Problem, x_adv: Tensor, gradient: Tensor, eps: Tensor, norm: str) -> Tensor:
     """Into the ball of radius eps and into the range."""
     if norm == "l1":
-        return project_l1(active.around(active.x, BALLS["l1"](eps)), x_adv)
+        return project_l1(active.recentred(active.x, BALLS["l1"](eps)), x_adv)
     if norm != "l0":
         return active.clip(active.x + BALLS[norm](eps).project(x_adv - active.x))
     delta = active.clip(x_adv) - active.x

@@ -1,4 +1,4 @@
-r"""Genetic search, which asks a black box for nothing but a loss. Alzantot et al. 2018,
+r"""Genetic search that uses only the loss of a black box. Alzantot et al. 2018,
 https://arxiv.org/abs/1801.00554; for transcripts, with momentum in the mutation rate and a finish by
 estimated gradients, Taori et al. 2018, https://arxiv.org/abs/1805.07820:
 
@@ -15,7 +15,7 @@ which a clip has thousands.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field, model_validator
@@ -30,49 +30,51 @@ from limen.core.seeds import uniform_like
 from limen.core.types import predictions
 
 NEAR = 2
-"""Characters between what is heard and the target from which the finish takes over."""
+"""Character errors from the target at which the finish takes over."""
 PROBE = 0.1
 """Length of a probe of the finish, as a share of the budget's radius."""
 DECODE_EVERY = 10
-"""Generations between two readings of what the model writes."""
+"""Generations between two decodings of the transcripts."""
 
 
 class Genetic(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {"generations": 4, "population": 6}
 
     generations: int = Field(default=500, ge=1)
-    """Most generations; a sample that reaches the goal leaves."""
+    """Largest number of generations; a sample that reaches the goal is finished."""
     population: int = Field(default=20, ge=2)
     """Members of a population, one population per sample."""
     elite: int = Field(default=2, ge=1)
-    """Best members that live on unchanged."""
+    """Best members that are kept unchanged."""
     temperature: float = Field(default=0.5, gt=0)
-    """Of the choice of parents, in standard deviations of the scores: the lower, the more the best are
+    """Selection temperature, in standard deviations of the scores; the lower, the more the best members are
     preferred."""
     mutation: float = Field(default=0.05, gt=0, le=1)
-    """Share of a child's samples or pixels that mutate at first, and where each generation gains one standard
-    deviation."""
+    """Share of a child's values that mutate in the first generation, and whenever a generation gains one
+    standard deviation."""
     mutation_most: float = Field(default=0.1, gt=0, le=1)
-    """The largest share, for which it rises where nothing is gained."""
+    """Largest share of values that mutate, reached if nothing is gained."""
     momentum: float = Field(default=0.9, ge=0, le=1)
     """How slowly the share follows the gain; 1 keeps it as it is."""
     strength: float = Field(default=1.0, gt=0)
-    """Norm of the noise, were all samples to mutate, as a share of the budget's radius."""
+    """Norm of the noise if all values mutated, as a share of the budget's radius."""
     high_pass_hz: float | None = Field(default=None, gt=0)
-    """Clips: only noise above this frequency, which is heard less (Taori et al. take 7000); null: all
+    """Clips: only noise above this frequency, which is less audible (Taori et al. use 7000); null: all
     frequencies."""
     finish: int = Field(default=0, ge=0)
     """Recognisers with a target text: random directions per step of the finish, which takes over once two
     characters are wrong; 0: none."""
     at_once: int = Field(default=64, ge=1)
-    """Members looked at in one forward pass."""
+    """Members evaluated in one forward pass."""
 
     @model_validator(mode="after")
     def _children(self) -> "Genetic":
         if self.elite >= self.population:
             raise ValueError(
-                f"elite must be smaller than population, but {self.elite} of {self.population} came: no one "
-                "would be born."
+                f"elite must be smaller than population, or there are no children; got {self.elite} of "
+                f"{self.population}."
             )
         return self
 
@@ -82,7 +84,7 @@ class Genetic(AttackOptions):
 
 @dataclass
 class Population:
-    """The populations of all samples that are still searched, each sorted from its best member down."""
+    """Populations of all samples that are still searched, each sorted from its best member down."""
 
     problem: Problem
     rows: Tensor
@@ -90,7 +92,7 @@ class Population:
     members: Tensor
     """(B, P, ...) allowed points."""
     score: Tensor
-    """(B, P) the goal's loss, or its margin."""
+    """(B, P) loss or margin of the goal."""
     reached: Tensor
     """(B, P) bool."""
     p: Tensor
@@ -123,7 +125,7 @@ def genetic(problem: Problem, options: Genetic) -> Tensor:
     x_adv = problem.x.clone()
     p = x_adv.new_full((len(problem),), options.mutation)
     first = _mutated(problem, problem.x[:, None].repeat_interleave(options.population, 1), p, options)
-    herd = Population(
+    current = Population(
         problem,
         torch.arange(len(problem), device=x_adv.device),
         first,
@@ -131,59 +133,63 @@ def genetic(problem: Problem, options: Genetic) -> Tensor:
         p,
     ).sorted()
     for generation in range(options.generations):
-        x_adv[herd.rows] = herd.members[:, 0]
-        stay = ~herd.reached[:, 0] if problem.certain else torch.ones_like(herd.rows, dtype=torch.bool)
+        x_adv[current.rows] = current.members[:, 0]
+        stay = (
+            ~current.reached[:, 0]
+            if problem.deterministic
+            else torch.ones_like(current.rows, dtype=torch.bool)
+        )
         if options.finish and generation % DECODE_EVERY == 0:
-            near = stay & _near(herd.problem, herd.members[:, 0])
+            near = stay & _near(current.problem, current.members[:, 0])
             if bool(near.any()):
                 steps = options.generations - generation
-                x_adv[herd.rows[near]] = _finished(
-                    herd.problem.rows(near), herd.members[near, 0], steps, options
+                x_adv[current.rows[near]] = _finished(
+                    current.problem.rows(near), current.members[near, 0], steps, options
                 )
             stay &= ~near
         if not bool(stay.all()):
-            herd = herd.those(stay)
-        if not len(herd.rows):
+            current = current.those(stay)
+        if not len(current.rows):
             break
-        herd = _next(herd, options)
-    x_adv[herd.rows] = herd.members[:, 0]
+        current = _next(current, options)
+    x_adv[current.rows] = current.members[:, 0]
     return x_adv
 
 
-def _next(herd: Population, options: Genetic) -> Population:
-    """The elite and the children of parents who were chosen by their scores."""
-    children = _mutated(herd.problem, _crossed(herd, options), herd.p, options)
-    score, reached = _look(herd.problem, children, options.at_once)
-    gain, spread = (score.amax(1) - herd.score[:, 0]).clamp_min(0), herd.score.std(1)
+def _next(current: Population, options: Genetic) -> Population:
+    """The elite and the children of parents that were chosen by their scores."""
+    children = _mutated(current.problem, _crossed(current, options), current.p, options)
+    score, reached = _look(current.problem, children, options.at_once)
+    gain, spread = (score.amax(1) - current.score[:, 0]).clamp_min(0), current.score.std(1)
     rate = torch.where(gain > 0, options.mutation * spread / gain, torch.inf).clamp(max=options.mutation_most)
     join = lambda old, new: torch.cat([old[:, : options.elite], new], 1)
     return Population(
-        herd.problem,
-        herd.rows,
-        join(herd.members, children),
-        join(herd.score, score),
-        join(herd.reached, reached),
-        options.momentum * herd.p + (1 - options.momentum) * rate,
+        current.problem,
+        current.rows,
+        join(current.members, children),
+        join(current.score, score),
+        join(current.reached, reached),
+        options.momentum * current.p + (1 - options.momentum) * rate,
     ).sorted()
 
 
-def _crossed(herd: Population, options: Genetic) -> Tensor:
+def _crossed(current: Population, options: Genetic) -> Tensor:
     """(B, children, ...): every sample of a child comes from either of its two parents, with even odds."""
-    score = herd.score.double()
+    score = current.score.double()
     spread = score.std(1, keepdim=True)
     chance = (
         (score - score.amax(1, keepdim=True)) / (options.temperature * torch.where(spread > 0, spread, 1))
     ).softmax(1)
     children = options.population - options.elite
-    drawn = uniform_like(score.new_zeros(len(score), 2 * children), herd.problem.generators)
+    drawn = uniform_like(score.new_zeros(len(score), 2 * children), current.problem.generators)
     chosen = (
         torch.searchsorted(chance.cumsum(1), drawn)
         .clamp_max(score.shape[1] - 1)
         .view(len(score), 2, children)
     )
     row = torch.arange(len(score), device=score.device)[:, None]
-    mother, father = herd.members[row, chosen[:, 0]], herd.members[row, chosen[:, 1]]
-    return torch.where(_uniform(herd.problem, mother) < 0.5, mother, father)
+    mother, father = current.members[row, chosen[:, 0]], current.members[row, chosen[:, 1]]
+    return torch.where(_uniform(current.problem, mother) < 0.5, mother, father)
 
 
 def _mutated(problem: Problem, members: Tensor, p: Tensor, options: Genetic) -> Tensor:
@@ -216,7 +222,7 @@ def _scored(problem: Problem, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _near(problem: Problem, x: Tensor) -> Tensor:
-    """(B,) bool: what the model writes is all but the target."""
+    """(B,) bool: the transcript is close to the target."""
     target = problem.goal.target
     if not isinstance(target, list):
         return torch.zeros(len(x), dtype=torch.bool, device=x.device)

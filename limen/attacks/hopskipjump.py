@@ -1,4 +1,4 @@
-r"""HopSkipJump, which asks a black box for nothing but its decisions. Chen et al. 2020,
+r"""HopSkipJump: gradient estimates at the boundary that use only decisions of the model. Chen et al. 2020,
 https://arxiv.org/abs/1904.02144:
 
     x_t on the boundary;   g_t = 1/n sum_b ( phi_b - mean phi ) u_b,
@@ -8,18 +8,19 @@ https://arxiv.org/abs/1904.02144:
 
 with n = probes * sqrt(t). Departs from the paper: the boundary turns little between two steps, so a share
 `memory` of the last direction is added to the new one, and fewer probes do (on the robust network of
-docs/benchmarks.md, 2,000 looks: median L2 3.07, the paper's way 3.31); bisection ends at a thousandth of the
-distance, and probes are longer to match. A start is sought in noise (see `limen/attacks/shared/decision.py`);
-a sample for which no noise reaches the goal, as is common of targets, comes back unchanged.
+docs/benchmarks.md, 2,000 evaluations: median L2 3.07, the paper's way 3.31); bisection ends at a thousandth
+of the distance, and probes are longer to match. A start is sought in noise (see
+`limen/attacks/shared/decision.py`); a sample for which no noise reaches the goal, as is common of targets,
+comes back unchanged.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.decision import BISECTIONS, Norm, distance, nearer, on_boundary, reached_at
 from limen.budgets.families.balls import expand
@@ -28,25 +29,28 @@ from limen.core.seeds import normal_like
 BLOCK = 10
 """Probes of a sample drawn at once, whatever the batch."""
 FEW = 4
-"""Looks kept for the step when probes would use up all others."""
+"""Evaluations reserved for the step if the probes would use all."""
 HALVINGS = 20
-"""Most halvings of a step; then the sample stays where it is."""
+"""Largest number of halvings of a step; then the sample is not moved."""
 
 
 class HopSkipJump(AttackOptions):
     minimal: ClassVar[bool] = True
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     norm: Norm = "l2"
-    """What is made small."""
+    """Norm of the change that is kept small."""
     queries: int = Field(default=5000, ge=1)
-    """Most looks at the model's decision, of each sample."""
+    """Largest number of evaluations of the model per sample."""
     probes: int = Field(default=30, ge=1)
     """Probes n of the first step; later ones take sqrt(t) times as many. The paper takes 100."""
     memory: float = Field(default=0.8, ge=0)
     """Share of the last direction that is kept; the paper keeps none."""
     start_tries: int = Field(default=100, ge=0)
-    """Most noise pictures in which a start is sought."""
+    """Largest number of noise samples tried as a start."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.queries * FORWARD

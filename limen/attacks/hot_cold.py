@@ -1,5 +1,5 @@
-r"""Hot/cold: along the direction that heats one class and cools another, to the nearest point that fools and
-still looks the same.
+r"""Hot/cold: a line search along the direction that raises one class and lowers another, to the nearest point
+that fools and stays similar.
 
 Rozsa et al. 2016, https://arxiv.org/abs/1605.01775:
 
@@ -15,13 +15,13 @@ Departs from the paper: of several directions the one with the smallest L2 chang
 where none keeps PASS, the clean picture is returned. With a budget, points of the line are projected into it.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import clearly_reached, room, shares, sizes
 from limen.budgets.families.balls import expand
@@ -35,9 +35,11 @@ DOUBLINGS = 10
 
 class HotCold(AttackOptions):
     minimal: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"halvings": 3, "min_pass": 0.5}
 
     hot_classes: int = Field(default=3, ge=1)
-    """Classes that are heated, one after the other: the likeliest wrong ones. A targeted goal has one."""
+    """Classes that are raised, one after the other: the likeliest wrong ones. A targeted goal has one."""
     halvings: int = Field(default=8, ge=0)
     """Halvings of the last step of the line search, one forward pass each."""
     min_pass: float = Field(default=0.99, ge=-1, le=1)

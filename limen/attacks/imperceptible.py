@@ -1,4 +1,4 @@
-r"""A perturbation hidden under the sounds of the clip. Qin et al. 2019, https://arxiv.org/abs/1903.10346,
+r"""A perturbation below the masking threshold of the clip. Qin et al. 2019, https://arxiv.org/abs/1903.10346,
 sections 3.2 and 4:
 
     stage 1   minimise L(x + delta, t) subject to max|delta| <= tau,
@@ -18,6 +18,8 @@ the scale of theta (see perception/masking.py), in silence around the clip, so t
 its middle.
 """
 
+from typing import Any, ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -33,6 +35,9 @@ LEAST_ALPHA = 0.0005
 
 
 class Imperceptible(CW):
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
+    quick: ClassVar[dict[str, Any]] = {"steps": 8, "learning_rate": 0.1, "masking_steps": 6}
+
     masking_steps: int = Field(default=500, ge=1)
     """Gradient steps of stage 2; the other options are those of stage 1."""
     masking_rate: float = Field(default=5.0, gt=0)
@@ -41,15 +46,15 @@ class Imperceptible(CW):
     alpha: float = Field(default=0.05, gt=0)
     """First weight of the masking loss."""
     increase: float = Field(default=1.2, ge=1)
-    """What alpha is multiplied by every `increase_every` steps where the goal is reached."""
+    """Factor of alpha every `increase_every` steps if the goal is reached."""
     increase_every: int = Field(default=20, ge=1)
     """In steps."""
     fall: float = Field(default=0.8, gt=0, le=1)
-    """What alpha is multiplied by every `fall_every` steps where the goal is not reached."""
+    """Factor of alpha every `fall_every` steps if the goal is not reached."""
     fall_every: int = Field(default=50, ge=1)
     """In steps."""
     masking_check_every: int = Field(default=10, ge=1)
-    """Steps between two looks whether a better hidden point reaches the goal as 16-bit audio."""
+    """Steps between two checks whether a better masked point reaches the goal as 16-bit audio."""
     rate_hz: int | None = Field(default=None, ge=1000)
     """Sample rate of the clips; null: the model's."""
 
@@ -115,7 +120,7 @@ def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rat
 
 
 def _masking_gradient(masking: Masking, delta: Tensor) -> Tensor:
-    """Of l_theta, for each row. No model is asked, so this is no matter of the problem's."""
+    """Gradient of l_theta for each row. It needs no model, so it is not computed by the problem."""
     with torch.enable_grad():
         leaf = delta.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(masking.excess(leaf).sum(), leaf)

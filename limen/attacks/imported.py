@@ -1,5 +1,5 @@
-"""Adversarial samples that others made, or an earlier run exported: taken by id from a table, so that every
-task and metric can judge them.
+"""Adversarial samples from files, made elsewhere or exported by an earlier run: read by id from a table, so
+that every task and metric can evaluate them.
 
 The table (CSV or TSV) has a column `id` with the ids of the data and a column with the path of the file,
 relative to the table; the export of the tasks accuracy and samples is one. Nothing is searched, so there is
@@ -25,9 +25,9 @@ class Imported(AttackOptions):
     example: ClassVar[dict[str, Any]] = {"table": "adversarial/table.csv"}
 
     own_limit: ClassVar[bool] = True
-    """The files hold what others allowed themselves."""
+    """The size of the changes is given by the files."""
     changes_every_sample: ClassVar[bool] = True
-    """Samples are taken as they are, whatever the clean ones reach."""
+    """Samples are used as they are, whether the clean ones reach the goal or not."""
     uses_gradients: ClassVar[bool] = False
     searches: ClassVar[bool] = False
 

@@ -1,5 +1,5 @@
-r"""Saliency map attack: two values at a time, those that raise the wanted logit and lower its rival most.
-Papernot et al. 2016, https://arxiv.org/abs/1511.07528:
+r"""Saliency map attack: changes two values at a time, those that raise the wanted logit and lower its rival
+most. Papernot et al. 2016, https://arxiv.org/abs/1511.07528:
 
     alpha(p, q) = sum_{i in {p, q}} dZ_t / dx_i,    beta(p, q) = sum_{i in {p, q}} sum_{j != t} dZ_j / dx_i
     (p, q)      = argmax { -alpha * beta : alpha > 0, beta < 0 },    x_p, x_q <- clip( x + theta )
@@ -21,13 +21,13 @@ best pair. They lie on the first two fronts of (alpha, -beta), a few dozen value
 512, the most salient 512 of them are searched.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import Smallest, clear_margin, shares, sizes
 from limen.budgets.families.balls import expand
@@ -37,8 +37,16 @@ from limen.goals.base.goal import Goal
 MOST = 512
 
 
+VALUES = 784
+"""Values of a sample for which the cost is declared: a picture of 28 x 28 pixels."""
+
+
 class JSMA(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    # counts values; its own exact problem is in tests/attacks/test_sparse.py
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"gamma": 0.1}
 
     theta: float = Field(default=1.0, gt=0, le=1)
     """How far a value moves in one step, as a share of the range; 1: to its end."""
@@ -46,7 +54,10 @@ class JSMA(AttackOptions):
     """Largest share of the values that may change, at least one. An l0 budget below it takes its place; a
     budget per value (linf, local_linf) bounds each."""
     direction: Literal["up", "down", "both"] = "both"
-    """Whether values rise, fall, or do as suits each of them."""
+    """Whether values rise, fall, or either."""
+
+    def cost(self, classes: int | None = None) -> float:
+        return self.gamma * VALUES / self.theta  # two gradients move two values
 
 
 @torch.no_grad()
@@ -73,7 +84,7 @@ def jsma(problem: Problem, options: JSMA) -> Tensor:
         success, size = clear_margin(active.goal)(logits) > 0, sizes(x - active.x, "l0")
         best.take(left, x, size, success)
         moved, found = _moved(active, x, slopes, limit - size, options)
-        stay = found & ~success if active.certain else found
+        stay = found & ~success if active.deterministic else found
         active, left, x, logits, limit = active.rows(stay), left[stay], moved[stay], logits[stay], limit[stay]
     return problem.project(best.x)
 

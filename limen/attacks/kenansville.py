@@ -1,4 +1,4 @@
-r"""Spectral decimation: the weakest frequencies are dropped. Abdullah et al. 2019,
+r"""Spectral decimation: removes the weakest frequencies. Abdullah et al. 2019,
 https://arxiv.org/abs/1910.05262:
 
     X = DFT(x),   X_k <- 0  for the bins of least |X_k|^2,  as many as the budget ||delta||^2 allows,
@@ -26,16 +26,17 @@ QUIETEST_DB = 60.0
 
 class Kenansville(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
 
     segment: int | None = Field(default=None, ge=1)
-    """Samples of a stretch (Armory takes 500): the clip is cut into such stretches, each with its own
-    spectrum; null: the whole clip."""
+    """Length of a segment, in samples (Armory uses 500): the clip is cut into segments, each with its own
+    spectrum; null: one segment."""
     probability: float = Field(default=0.5, gt=0, le=1)
-    """Of stretches: that one is attacked. The attacked ones lose the same share of their energy, the clip as
-    much as the budget says."""
+    """Probability that a segment is attacked. All attacked segments lose the same share of their energy, so
+    that the clip loses what the budget allows."""
     search: int = Field(default=0, ge=0)
-    """Halvings by which the smallest change that reaches the goal is sought (15 is the authors'), asking the
-    model; 0: fill the budget."""
+    """Bisection steps for the smallest change that reaches the goal (the authors use 15), one evaluation of
+    the model each; 0: use the full budget."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.search * FORWARD
@@ -49,7 +50,7 @@ def kenansville(problem: Problem, options: Kenansville) -> Tensor:
     ]
 
     def at(rows: Tensor, db: Tensor) -> Tensor:
-        """The clips of some rows, so many decibels below the budget."""
+        """The clips of some rows, `db` below the budget."""
         asked = (energy[rows] * 10 ** (-db / 10)).tolist()
         return torch.stack(
             [without(problem, row, e, remove[row]) for row, e in zip(rows.tolist(), asked, strict=True)]

@@ -19,17 +19,17 @@ after 531. With a budget, a sample leaves once it is inside.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.penalty import Weights, inside, way
-from limen.attacks.shared.smallest_change import clear_margin, first_look, shares, sizes
+from limen.attacks.shared.smallest_change import clean_gradient, clear_margin, shares, sizes
 from limen.budgets.families.balls import expand
 from limen.core.types import Outputs
 from limen.goals.base.goal import Goal
@@ -43,6 +43,9 @@ this."""
 
 class LBFGS(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(norms=("l2",))
+    quick: ClassVar[dict[str, Any]] = {"steps": 4, "search_steps": 3, "history": 2}
 
     steps: int = Field(default=20, ge=1)
     """Most gradients of one search step."""
@@ -63,7 +66,7 @@ class LBFGS(AttackOptions):
 
 @dataclass
 class _Walk:
-    """Where each sample stands."""
+    """State of each sample."""
 
     x: Tensor
     """(B, ...) the last point accepted."""
@@ -132,7 +135,7 @@ class _Pairs:
 @torch.no_grad()
 def lbfgs(problem: Problem, options: LBFGS) -> Tensor:
     need_classes(problem, "lbfgs")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     walk, pairs = _started(gradient, margin, active.x, options), _Pairs(active.x, options.history)
     weights = Weights.of(4 * options.c_init * walk.temperature * way(active, gradient, margin))
     _aim(active, walk, pairs, weights.c, ~walk.reached)

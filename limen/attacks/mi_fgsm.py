@@ -49,7 +49,7 @@ def mi_fgsm(problem: Problem, options: MIFGSM) -> Tensor:
     left = torch.arange(len(problem), device=problem.x.device)
     for _ in range(options.steps):
         gradient, _, reached = active.gradient(x_adv, confirm=options.early_stop)
-        if options.early_stop and active.certain and bool(reached.any()):
+        if options.early_stop and active.deterministic and bool(reached.any()):
             found[left[reached]] = x_adv[reached]
             stay = ~reached
             active, left, x_adv, gradient, g, alpha = (

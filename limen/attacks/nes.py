@@ -1,4 +1,4 @@
-r"""Gradients estimated by natural evolution strategies, from scores alone. Ilyas et al. 2018,
+r"""Gradient estimates by natural evolution strategies, from scores only. Ilyas et al. 2018,
 https://arxiv.org/abs/1804.08598:
 
     g = 1 / (2 sigma n) sum_j ( f(x + sigma u_j) - f(x - sigma u_j) ) u_j,    u_j ~ N(0, I)
@@ -9,13 +9,13 @@ so that one which reaches the goal ends the search; alpha shrinks linearly inste
 look is spent on the point itself.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.score_estimates import gaussian, planned, probed
 from limen.budgets.families.balls import expand
@@ -23,12 +23,15 @@ from limen.budgets.families.balls import expand
 
 class NES(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     queries: int = Field(default=5000, ge=3)
-    """Most looks at the model's scores, of each sample."""
+    """Largest number of evaluations of the model per sample."""
     directions: int = Field(default=5, ge=1)
-    """Random directions n of a step; each costs two looks. The paper takes 25 to 50 and less momentum, which
-    uses looks less well."""
+    """Random directions n of a step; each costs two evaluations. The paper uses 25 to 50 and less momentum,
+    which is less efficient."""
     sigma: float = Field(default=0.01, gt=0)
     """Length of a probe per pixel or sample, in input units. The paper takes 0.001."""
     step_size: float = Field(default=0.5, gt=0)
@@ -47,7 +50,7 @@ def nes(problem: Problem, options: NES) -> Tensor:
     left, m = torch.arange(len(problem), device=x_adv.device), torch.zeros_like(x_adv)
     directions, steps = planned(problem, options.queries, options.directions)
     for step in range(steps):
-        if problem.certain and bool(reached.any()):
+        if problem.deterministic and bool(reached.any()):
             active, left, m = active.rows(~reached), left[~reached], m[~reached]
             if not len(left):
                 break

@@ -47,7 +47,7 @@ def ni_fgsm(problem: Problem, options: NIFGSM) -> Tensor:
     for _ in range(options.steps):
         ahead = active.project(x_adv[left] + expand(alpha[left] * options.decay, g) * g)
         gradient, _, reached = active.gradient(ahead, confirm=options.early_stop)
-        if options.early_stop and active.certain and bool(reached.any()):
+        if options.early_stop and active.deterministic and bool(reached.any()):
             x_adv[left[reached]] = ahead[reached]
             stay = ~reached
             active, left, gradient, g = active.rows(stay), left[stay], gradient[stay], g[stay]

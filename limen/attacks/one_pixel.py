@@ -1,4 +1,4 @@
-r"""One-pixel attack: differential evolution over where and what. Su et al. 2019,
+r"""One-pixel attack: differential evolution over the position and the value of pixels. Su et al. 2019,
 https://arxiv.org/abs/1710.08864:
 
     member = (place, colour) of each changed pixel;   child_i = member_r1 + 0.5 ( member_r2 - member_r3 ),
@@ -12,13 +12,13 @@ member that reaches the goal.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.score_estimates import scored
 from limen.core.seeds import normal_like, uniform_like
@@ -31,16 +31,18 @@ class OnePixel(AttackOptions):
     own_limit: ClassVar[bool] = True
     """Changes `pixels` pixels."""
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60, "population": 10}
 
     pixels: int = Field(default=1, ge=1)
     """Pixels changed (in all their colours), or samples of a clip."""
     population: int = Field(default=50, ge=4)
     """Members of a population, one population per sample. The paper takes 400."""
     base: Literal["best", "random"] = "best"
-    """What a child is made from: the best member, which takes fewer looks, or a random one, as in the
-    paper."""
+    """Parent of a child: the best member, which needs fewer evaluations, or a random one, as in the paper."""
     queries: int = Field(default=5000, ge=1)
-    """Most looks at the model's scores, of each sample; the paper: 400 members and 100 generations."""
+    """Largest number of evaluations of the model per sample; the paper: 400 members and 100 generations."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.queries * FORWARD
@@ -85,7 +87,7 @@ def one_pixel(problem: Problem, options: OnePixel) -> Tensor:
     herd = Population(active, left, first, *scored(active, _painted(active, first)))
     for _ in range(looks // population - 1):
         x_adv[herd.rows] = _painted(herd.problem, herd.best())[:, 0]
-        if problem.certain and bool((done := herd.reached.any(1)).any()):
+        if problem.deterministic and bool((done := herd.reached.any(1)).any()):
             herd = herd.those(~done)
             if not len(herd.rows):
                 return x_adv
@@ -95,7 +97,7 @@ def one_pixel(problem: Problem, options: OnePixel) -> Tensor:
 
 
 def _next(herd: Population, options: OnePixel) -> Population:
-    """Every member beside its child: the better of the two stays."""
+    """Replaces every member by its child if the child is better."""
     b, p = herd.score.shape
     drawn = uniform_like(herd.score.new_zeros(b, p, 3), herd.problem.generators).double()
     one, two, three = (drawn * p).long().clamp_max(p - 1).unbind(2)

@@ -1,4 +1,4 @@
-r"""Adversarial sticker: a disc that fools wherever it is put. Brown et al. 2017,
+r"""Adversarial sticker: a disc that fools the model at any position. Brown et al. 2017,
 https://arxiv.org/abs/1712.09665:
 
     p = argmax_p  E_{x, t}[ L( A(p, x, t) ) ],    t: random place, size, rotation and print noise;
@@ -16,7 +16,7 @@ rotation is offered.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ from PIL.Image import Resampling
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.core.errors import UserError
 from limen.core.seeds import uniform_like
@@ -35,17 +35,21 @@ class Patch(AttackOptions):
     own_limit: ClassVar[bool] = True
     """Changes what the sticker covers."""
     universal: ClassVar[bool] = True
+    kinds: ClassVar[tuple[str, ...]] = ("picture",)
+    # changes a disc as far as the range allows; its own exact problem is in tests/attacks/test_patch.py
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"iter_per_img": 3, "at_once": 2, "alpha": 0.1}
 
     base_image: str | None = None
     """Picture that the sticker starts from; null starts from black."""
     sticker: str | None = None
-    """Picture of a sticker made before; then nothing is searched."""
+    """Picture of an existing sticker; then there is no search."""
     save_path: str | None = None
     """Where to save the sticker as PNG; null saves none (the run folder keeps it anyway)."""
     resolution: int = Field(default=0, ge=0)
     """Side of the sticker's own picture in pixels; 0 means the height of the pictures."""
     limit_samples: int = Field(default=1000, ge=1)
-    """Most pictures it is made with."""
+    """Largest number of pictures it is crafted on."""
     transforms_per_img: int = Field(default=6, ge=1)
     """Random placements of one picture."""
     iter_per_img: int = Field(default=10, ge=1)
@@ -97,17 +101,17 @@ class Patch(AttackOptions):
     def _scales_in_order(self) -> "Patch":
         if self.min_scale > self.max_scale:
             raise ValueError(
-                f"min_scale must not exceed max_scale, but {self.min_scale:g} > {self.max_scale:g} came."
+                f"min_scale must not exceed max_scale, got {self.min_scale:g} > {self.max_scale:g}."
             )
         return self
 
 
 @dataclass
 class _Placement:
-    """Where and how the sticker lies on each picture."""
+    """Position and form of the sticker on each picture."""
 
     grid: Tensor
-    """(B, H, W, 2) where in the sticker each pixel looks."""
+    """(B, H, W, 2) position in the sticker for each pixel."""
     disc: Tensor
     """(B, 1, H, W) 1 under the sticker."""
     noise: Tensor

@@ -8,6 +8,8 @@ paper); the first point that reaches the goal is returned, and without early sto
 momentum is offered (Dong et al. 2018); a restart only takes up the samples that have not been fooled yet.
 """
 
+from typing import Any, ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -19,6 +21,8 @@ from limen.budgets.families.balls import expand
 
 
 class PGD(AttackOptions):
+    quick: ClassVar[dict[str, Any]] = {"steps": 6, "restarts": 2}
+
     steps: int = Field(default=40, ge=1)
     """Gradient steps of one run."""
     step_size: float = Field(default=0.0, ge=0)
@@ -63,7 +67,7 @@ def _run(active: Problem, options: PGD, best: Best, rows: Tensor, last: bool) ->
     )
     x_adv = active.start() if options.random_start else active.x.clone()
     velocity = torch.zeros_like(x_adv) if options.momentum else None
-    early_stop = options.early_stop and active.certain
+    early_stop = options.early_stop and active.deterministic
     for step in range(options.steps):
         gradient, loss, reached = active.gradient(x_adv, confirm=early_stop)
         if not early_stop:
@@ -88,7 +92,7 @@ def _run(active: Problem, options: PGD, best: Best, rows: Tensor, last: bool) ->
         x_adv = active.step(x_adv, gradient, alpha * (1 - step / options.steps) if options.shrink else alpha)
     if early_stop and last:
         best.x[rows] = (
-            x_adv  # whether it reaches the goal is for the judge to say: no pass is spent on it here
+            x_adv  # the final evaluation tells whether it reaches the goal; no pass is spent on it here
         )
     else:
         best.take(rows, x_adv, *active.evaluate(x_adv, confirm=early_stop))

@@ -6,16 +6,23 @@ The random step leaves the neighbourhood in which a defence may have flattened t
 than linf both signs become the steepest step of that norm.
 """
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.core.seeds import normal_like
 
 
 class RFGSM(AttackOptions):
+    # the random step may go straight the wrong way: (1 - alpha) - alpha of the way is left at worst
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        1.01 / (1 - 2 * 0.2), options={"linf": {"alpha": 0.2}, "l2": {"alpha": 0.2}, "l1": {"alpha": 0.2}}
+    )
+
     alpha: float = Field(default=0.5, gt=0, lt=1)
     """Length of the random step as a share of the budget's radius; the rest is left to the gradient."""
 

@@ -1,25 +1,27 @@
-"""Noise that fills the budget: the control that every attack must beat.
+"""Random noise of the size of the budget: the control that every attack must exceed.
 
 No gradient is used. The draw is scaled to have exactly the norm of the budget (a quieter one would be no fair
 control), then cut to the range of the samples.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.core.seeds import normal_like, uniform_like
 
 
 class RandomNoise(AttackOptions):
     changes_every_sample: ClassVar[bool] = True
-    """Changes samples that reach the goal already, too: a control must do to all what it does to one."""
+    """A control must change all samples alike."""
     uses_gradients: ClassVar[bool] = False
     searches: ClassVar[bool] = False
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"tries": 3}
 
     distribution: Literal["uniform", "gaussian", "sign"] = "uniform"
     """Uniform in [-1, 1], normal, or -1 / +1 with even odds, before scaling."""

@@ -1,4 +1,4 @@
-r"""Sigma-zero: the fewest changed values, through a smooth count of them. Cinà et al. 2025,
+r"""Sigma-zero: few changed values, by gradients of a smooth count of them. Cinà et al. 2025,
 https://arxiv.org/abs/2402.01879:
 
     minimise  max( -margin(x + delta), 0 ) + 1/d * sum_i delta_i^2 / (delta_i^2 + sigma)
@@ -16,17 +16,17 @@ so that the scale of the logits does not matter. On 64 digits and two small netw
 trained), 100 steps, that is 6.4 and 6.8 changed pixels on average; 7.2 and 9.9 as in the paper.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.smallest_change import (
     annealed,
-    first_look,
+    clean_gradient,
     shares,
     sizes,
     smooth_margin,
@@ -37,6 +37,10 @@ from limen.budgets.families.balls import expand
 
 class SigmaZero(AttackOptions):
     minimal: ClassVar[bool] = True
+    compares_logits: ClassVar[bool] = True
+    # counts values; its own exact problem is in tests/attacks/test_sparse.py
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"steps": 6}
 
     steps: int = Field(default=100, ge=2)
     """Gradients, the first at the clean sample."""
@@ -56,7 +60,7 @@ class SigmaZero(AttackOptions):
 @torch.no_grad()
 def sigma_zero(problem: Problem, options: SigmaZero) -> Tensor:
     need_classes(problem, "sigma_zero")
-    best, active, left, gradient, margin = first_look(problem)
+    best, active, left, gradient, margin = clean_gradient(problem)
     x_adv, clean, success = active.x, margin, torch.zeros_like(left, dtype=torch.bool)
     high, low = (active.clip(torch.full_like(active.x, end)) for end in (torch.inf, -torch.inf))
     width = high - low

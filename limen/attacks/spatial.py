@@ -1,4 +1,4 @@
-r"""Rotation and translation: the picture is turned and shifted, and no pixel is tampered with. Engstrom et
+r"""Rotation and translation of pictures. Engstrom et
 al. 2019, https://arxiv.org/abs/1712.02779:
 
     max over (phi, du, dv) of  L( T(x) ),    T: pixel (u, v) goes to ( cos phi u - sin phi v + du,
@@ -18,14 +18,14 @@ linearly to nothing. The attack has no L_p budget of its own; if one is given, m
 into it.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.best import Best
 from limen.attacks.shared.score_estimates import scored
@@ -33,15 +33,18 @@ from limen.core.errors import UserError
 from limen.core.seeds import uniform_like
 
 AT_ONCE = 8
-"""Points of one sample that are looked at together, whatever the batch."""
+"""Points of one sample that are evaluated together, for any batch size."""
 
 
 class Spatial(AttackOptions):
     own_limit: ClassVar[bool] = True
-    """Turns and shifts by so much."""
+    """The largest rotation and shift are options."""
+    kinds: ClassVar[tuple[str, ...]] = ("picture",)
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"rotations": 3, "shifts": 3}
 
     method: Literal["grid", "worst_of_k", "first_order"] = "grid"
-    """How rotation and shift are sought."""
+    """Search method for rotation and shift."""
     max_rotation_deg: float = Field(default=30.0, ge=0, le=180)
     """Largest rotation to either side."""
     max_shift: float = Field(default=0.1, ge=0, le=1)
@@ -58,7 +61,7 @@ class Spatial(AttackOptions):
     restarts: int = Field(default=1, ge=1)
     """Runs of first_order from different random starts; only samples not yet fooled are run again."""
     outside: Literal["zeros", "border", "reflection"] = "zeros"
-    """What comes into the picture from outside: black, the nearest pixel, or the mirrored picture."""
+    """Fill of pixels from outside of the picture: black, the nearest pixel, or the mirrored picture."""
 
     @property
     def uses_gradients(self) -> bool:
@@ -90,8 +93,8 @@ def spatial(problem: Problem, options: Spatial) -> Tensor:
 
 
 def _try_all(problem: Problem, options: Spatial, best: Best) -> None:
-    """Looks at the points in their order; of those looked at together the first that reaches the goal counts,
-    else the highest loss."""
+    """Evaluates the points in order; of those evaluated together the first that reaches the goal counts, else
+    that of the highest loss."""
     points = _grid(options).to(problem.x).expand(len(problem), -1, -1)
     if options.method == "worst_of_k":
         points = 2 * uniform_like(problem.x.new_zeros(len(problem), options.k, 3), problem.generators) - 1
@@ -124,7 +127,7 @@ def _climb(problem: Problem, options: Spatial, best: Best) -> None:
             through=lambda p: _moved(active, p, options),  # noqa: B023
         )
         best.take(left, _moved(active, where, options), loss, reached)
-        if problem.certain and bool(reached.any()):
+        if problem.deterministic and bool(reached.any()):
             stay = ~reached
             active, left, where, gradient = active.rows(stay), left[stay], where[stay], gradient[stay]
             if not len(left):
@@ -136,7 +139,7 @@ def _climb(problem: Problem, options: Spatial, best: Best) -> None:
 
 def _left(problem: Problem, best: Best) -> Tensor:
     """Samples that are still searched; of a model that draws at random, all."""
-    return (~best.reached | (not problem.certain)).nonzero().squeeze(1)
+    return (~best.reached | (not problem.deterministic)).nonzero().squeeze(1)
 
 
 def _grid(options: Spatial) -> Tensor:

@@ -1,4 +1,4 @@
-r"""Simultaneous perturbation stochastic approximation, from scores alone. Uesato et al. 2018,
+r"""Simultaneous perturbation stochastic approximation, from scores only. Uesato et al. 2018,
 https://arxiv.org/abs/1802.05666:
 
     g = 1/n sum_j ( f(x + c u_j) - f(x - c u_j) ) / (2 c) * u_j,    u_j in {-1, +1}^d with even odds
@@ -9,13 +9,13 @@ budget and range, so that one which reaches the goal ends the search; the rate s
 of the budget; no look is spent on the point itself.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.score_estimates import planned, probed, signs
 from limen.budgets.families.balls import expand
@@ -23,12 +23,15 @@ from limen.budgets.families.balls import expand
 
 class SPSA(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     queries: int = Field(default=5000, ge=3)
-    """Most looks at the model's scores, of each sample."""
+    """Largest number of evaluations of the model per sample."""
     directions: int = Field(default=5, ge=1)
-    """Random directions n of a step; each costs two looks. The paper takes 64 to 4096 and many more looks in
-    all."""
+    """Random directions n of a step; each costs two evaluations. The paper uses 64 to 4096, and many more
+    evaluations in total."""
     c: float = Field(default=0.01, gt=0)
     """Length of a probe per pixel or sample, in input units."""
     learning_rate: float = Field(default=0.5, gt=0)
@@ -51,7 +54,7 @@ def spsa(problem: Problem, options: SPSA) -> Tensor:
     )
     directions, steps = planned(problem, options.queries, options.directions)
     for step in range(1, steps + 1):
-        if problem.certain and bool(reached.any()):
+        if problem.deterministic and bool(reached.any()):
             active, left, first, second = (
                 active.rows(~reached),
                 left[~reached],

@@ -1,4 +1,4 @@
-r"""Square attack: random search that asks for answers only, no gradients. Andriushchenko et al. 2020,
+r"""Square attack: random search in squares, from scores only. Andriushchenko et al. 2020,
 https://arxiv.org/abs/1912.00049:
 
     x^{i+1} = z if margin(z) > margin(x^i) else x^i,    z = x^i changed inside a square at a random place
@@ -10,25 +10,25 @@ starts from 5 x 5 of them l1      the same in that norm, with the steeper pyrami
 the clean sample (not in the paper)
 
 Squares become smaller as the search goes on. Clips have windows of time instead. A recogniser has no margin:
-its loss takes that place. Departs from the paper: three points of a sample are asked about at once, and the
-best one counts (`at_once`): one in seven succeeds, so that two rarely do, and a network answers three times
-as many in less than three times the time; a square that is at those ends already goes to the opposite ones
+its loss takes that place. Departs from the paper: three points of a sample are evaluated at once, and the
+best one counts (`at_once`): one in seven succeeds, so two rarely do, and a network evaluates three times as
+many in less than three times the time; a square that is at those ends already goes to the opposite ones
 (linf; of the small squares of a digit that is every second one), and a point that still differs in nothing
-from the best one so far is not asked about, because the answer is known; hopeless samples leave early
+from the best one so far is not evaluated, because its score is known; hopeless samples leave early
 (`give_up`).
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.budget_needs import need_norm
-from limen.attacks.shared.give_up import Hopeless
+from limen.attacks.shared.give_up import Forecast
 from limen.attacks.shared.windows import Windows, grid, pyramids, widths, windows
 from limen.budgets.families.balls import L0Ball, expand
 from limen.core.seeds import uniform_like
@@ -39,29 +39,33 @@ the paper."""
 BLOCK = 128
 """Points whose random numbers are drawn at once."""
 FIRST_LOOK = 100
-"""Points after which `give_up` first looks at the margins."""
+"""Points after which `give_up` first records the margins."""
 FEW = 64
-"""Points that can always be asked about in one pass; more only up to two of each sample, because all of them
-need memory."""
+"""Points that are always evaluated in one pass; more only up to two per sample, because all of them need
+memory."""
 
 
 class Square(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    # a random search with few queries
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 12}
 
     queries: int = Field(default=5000, ge=2)
-    """Points tried, the clean sample and the first pattern among them. The model is asked at most this
-    often."""
+    """Largest number of evaluations of the model per sample, with those of the clean sample and of the first
+    pattern."""
     share: float = Field(default=0.8, gt=0, le=1)
     """Share of the sample that the first squares cover."""
     at_once: int = Field(default=3, ge=1)
-    """Points of a sample that the model is asked about at once; the best of them counts. 1 is the paper."""
+    """Points of a sample that are evaluated at once; the best of them counts. 1 is the paper."""
     rescale: bool = True
     """Shrink the squares over the points there are. If false, as in 10,000 points however few there are (so
     does AutoAttack)."""
     give_up: float = Field(default=8.0, ge=0)
-    """Whenever the number of points has doubled, from 200 on, a sample leaves whose margin would not be gone
-    at the end if each further doubling gained this many times what the last one did; 0: never, as in the
-    paper. Classifiers only."""
+    """Whenever the number of points has doubled, from 200 on, a sample is given up if its margin would still
+    be positive at the end even if each further doubling gained this many times what the last one did; 0:
+    never, as in the paper. Classifiers only."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.queries * FORWARD
@@ -78,25 +82,25 @@ def square(problem: Problem, options: Square) -> Tensor:
         None,
         _ends(problem),
     )
-    hopeless = Hopeless(
+    forecast = Forecast(
         options.give_up, options.queries, [FIRST_LOOK * 2**k for k in range(options.queries.bit_length())]
     )
     query, whole = 1, active  # whole: as many of each sample as there are points in a round
     _, reached = problem.evaluate(found)
     while query < options.queries:
-        done = reached if active.certain else torch.zeros_like(reached)
+        done = reached if active.deterministic else torch.zeros_like(reached)
         if options.give_up and problem.model.output == "class":
-            done = done | hopeless.at(query, -loss)
+            done = done | forecast.at(query, -loss)
         if bool(done.any()):
             found[rows[done]] = x[done]
             stay = (~done).nonzero().squeeze(1)
-            active, rows, x, loss, ends, hopeless = (
+            active, rows, x, loss, ends, forecast = (
                 active.rows(stay),
                 rows[stay],
                 x[stay],
                 loss[stay],
                 ends[stay],
-                hopeless.rows(stay),
+                forecast.rows(stay),
             )
             whole, moves = active, None if moves is None else moves.rows(stay)
         if not len(rows):

@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.perturbation import Shape, fooled, inner_attack, nothing, shuffled, single
 from limen.core.components import spec_of
@@ -23,16 +23,25 @@ from limen.core.components import spec_of
 
 class UAP(AttackOptions):
     universal: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(
+        options={
+            "l2": {"inner": {"name": "deepfool"}},
+            "linf": {"inner": {"name": "deepfool", "norm": "linf"}},
+            "l1": {"inner": {"name": "pgd"}},
+        }
+    )
+    quick: ClassVar[dict[str, Any]] = {"epochs": 2, "at_once": 3}
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"inner": {"name": "pgd", "steps": 5}, "epochs": 2},)
 
     inner: Annotated[dict[str, Any], spec_of("attacks")] | None = None
     """The attack on single samples: {name: ..., its options}. One that needs a budget gets this attack's own.
     Null: deepfool, as in the paper, or ddn where the goal names a target, which deepfool cannot take."""
     epochs: int = Field(default=5, ge=1)
-    """Most passes over the samples."""
+    """Largest number of passes over the samples."""
     rate: float = Field(default=0.8, gt=0, le=1)
     """Share of fooled samples at which the search stops."""
     at_once: int = Field(default=16, ge=1)
-    """Samples whose changes are found side by side."""
+    """Samples whose changes are computed in one batch."""
     samples: int | None = Field(default=1000, ge=1)
     """Training samples an experiment crafts on; null takes all."""
 

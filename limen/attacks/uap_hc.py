@@ -10,13 +10,13 @@ the L2 norm by 0.1 for clips of 1 s. Departs from both: the changes of `at_once`
 side (1 is the paper's order) and then tried one by one.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.perturbation import Shape, fooled, nothing, shuffled, single
 from limen.core.errors import UserError
@@ -24,6 +24,8 @@ from limen.core.errors import UserError
 
 class UAPHC(AttackOptions):
     universal: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(norms=("l2",))
+    quick: ClassVar[dict[str, Any]] = {"epochs": 2, "at_once": 3}
 
     epochs: int = Field(default=5, ge=1)
     """Most passes over the samples of a class."""
@@ -32,9 +34,9 @@ class UAPHC(AttackOptions):
     overshoot: float = Field(default=0.1, ge=0)
     """DeepFool's overshoot."""
     k_classes: int = Field(default=12, ge=2)
-    """Classes that DeepFool looks at."""
+    """Classes that DeepFool considers."""
     at_once: int = Field(default=16, ge=1)
-    """Samples whose changes are found side by side."""
+    """Samples whose changes are computed in one batch."""
     samples: int | None = Field(default=None, ge=1)
     """Training samples of all classes together that an experiment crafts on; null takes all."""
 

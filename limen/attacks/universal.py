@@ -6,8 +6,8 @@ https://arxiv.org/abs/1905.03828:
 
 and the v that did best on all crafting samples is kept. Any goal but that of wrong transcripts counts as done
 when it is reached. Departs from the paper: the r of `at_once` samples is one and the same, each sample's
-gradient counting alike; r is bounded instead of penalised. What is longer than v hears it again and again, or
-silence after its end; `over_time` lets every sample begin anywhere in it.
+gradient counting alike; r is bounded instead of penalised. A sample longer than v gets v repeated, or silence
+after its end; `over_time` lets every sample begin anywhere in it.
 """
 
 from dataclasses import dataclass, field, replace
@@ -32,14 +32,15 @@ from limen.goals.base.goal import Goal, members
 
 class Universal(AttackOptions):
     universal: ClassVar[bool] = True
+    quick: ClassVar[dict[str, Any]] = {"epochs": 2, "inner_steps": 3}
 
     seconds: float | None = Field(default=None, gt=0)
     """Length of the perturbation; null: that of the longest crafting sample."""
     tile: bool = True
-    """What is longer than the perturbation hears it again and again; if false, nothing after its end."""
+    """Repeat the perturbation in longer samples; if false, it is followed by silence."""
     over_time: bool = False
-    """The perturbation is a loop that a sample may begin anywhere in: at a random place at every step, and
-    again when it is applied."""
+    """The perturbation is a loop with a random start in each sample, drawn at every step and again when it is
+    applied."""
     epochs: int = Field(default=10, ge=1)
     """Most passes over the crafting samples."""
     inner_steps: int = Field(default=20, ge=1)
@@ -90,7 +91,7 @@ class Universal(AttackOptions):
 
 @dataclass(frozen=True)
 class _Garbled(Goal):
-    """Far enough from the model's own clean answer, character by character."""
+    """A character error rate of at least `cer` against the model's own clean transcript."""
 
     own: list[str] = field(default_factory=list)
     cer: float = 0.7
@@ -98,7 +99,7 @@ class _Garbled(Goal):
     def score(self, outputs: Outputs) -> Tensor:
         return torch.stack([self._rates(one) for one in members(outputs)]).amin(0).clamp_max(1.0)
 
-    def doubtful(self, outputs: Outputs) -> None:
+    def needs_decoding(self, outputs: Outputs) -> None:
         """None: `reached` decodes the texts already."""
         return None
 
@@ -178,14 +179,14 @@ def _length(problem: Problem, options: Universal) -> int:
 
 
 def _level(problem: Problem) -> Tensor:
-    """(B,) how large a change of all samples alike may be."""
+    """(B,) the largest change that is the same for all values."""
     return problem.ball.radius / problem.ball.norm(
         torch.ones_like(problem.x) if problem.mask is None else problem.mask
     ).clamp_min(1)
 
 
 def _places(problem: Problem, length: int, options: Universal) -> Tensor:
-    """(B, T) which entry of v each sample hears; `length` stands for none."""
+    """(B, T) index into v of each value; `length` for none."""
     place = torch.arange(problem.x.shape[-1], device=problem.x.device).expand(len(problem), -1)
     if options.over_time:
         start = uniform_like(place[:, :1].double(), problem.generators)
@@ -202,7 +203,7 @@ def _on(problem: Problem, v: Tensor, places: Tensor) -> Tensor:
 
 
 def _gathered(gradient: Tensor, places: Tensor, v: Tensor) -> Tensor:
-    """The gradient by v: of every entry, the sum over all places where it is heard."""
+    """The gradient with respect to v: for every entry, the sum over all places where it is used."""
     total = gradient.new_zeros(*v.shape[:-1], v.shape[-1] + 1)
     for row, place in zip(gradient, places, strict=True):
         total.index_add_(-1, place, row)

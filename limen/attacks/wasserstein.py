@@ -1,6 +1,6 @@
-r"""Wasserstein attack: brightness is carried from pixel to pixel, and what counts is how much of it is
-carried how far. Wong et al. 2019, https://arxiv.org/abs/1902.07906, in the way of Wu et al. 2020,
-https://arxiv.org/abs/2008.02883 (Frank-Wolfe):
+r"""Wasserstein attack: moves brightness between pixels, with a budget of brightness times distance. Wong et
+al. 2019, https://arxiv.org/abs/1902.07906, in the way of Wu et al. 2020, https://arxiv.org/abs/2008.02883
+(Frank-Wolfe):
 
     x_adv = what arrives under a plan P >= 0:   sum_j P_ij = x_i,   x_adv_j = sum_i P_ij <= high,
         sum_ij P_ij |i - j| <= eps * sum_i x_i
@@ -21,21 +21,21 @@ plan survives.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from limen.attacks.engine.options import AttackOptions
+from limen.attacks.engine.options import AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem, need_classes
 from limen.attacks.shared.best import Best
 from limen.budgets.families.balls import expand
 from limen.core.errors import UserError
 
 HALVINGS = 25
-"""Of the interval in which the price lambda lies."""
+"""Halvings of the interval that contains the price lambda."""
 RISE = 0.3
 """Of the price mu for a pixel that is sent twice what it holds, as a share of the largest gradient."""
 ROUNDS = 30
@@ -44,10 +44,14 @@ ROUNDS = 30
 
 class Wasserstein(AttackOptions):
     own_limit: ClassVar[bool] = True
-    """Carries brightness by `eps`."""
+    """`eps` limits how far brightness is moved."""
+    kinds: ClassVar[tuple[str, ...]] = ("picture",)
+    # its own exact problem is in tests/attacks/test_spatial.py
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"steps": 4}
 
     eps: float = Field(default=0.1, gt=0)
-    """Pixels that the brightness of a picture is carried on average (0.1: a tenth of it by one pixel)."""
+    """Mean distance in pixels by which brightness is moved (0.1: a tenth of it by one pixel)."""
     window: int = Field(default=5, ge=3)
     """Side of the square around a pixel that its brightness must stay in; odd."""
     steps: int = Field(default=40, ge=1)
@@ -56,9 +60,7 @@ class Wasserstein(AttackOptions):
     @model_validator(mode="after")
     def _pixel_in_the_middle(self) -> "Wasserstein":
         if self.window % 2 == 0:
-            raise ValueError(
-                f"window must be odd, so that a pixel stands in its middle, but {self.window} came."
-            )
+            raise ValueError(f"window must be odd, so that a pixel is in its middle, got {self.window}.")
         return self
 
     def cost(self, classes: int | None = None) -> float:
@@ -117,7 +119,7 @@ def wasserstein(problem: Problem, options: Wasserstein) -> Tensor:
     for step in range(options.steps):
         gradient, loss, reached = active.gradient(x_adv, loss=active.goal.margin)
         best.take(left, x_adv, loss, reached)
-        if problem.certain and bool(reached.any()):
+        if problem.deterministic and bool(reached.any()):
             stay = ~reached
             active = active.rows(stay)
             left, gradient, plan, mass, space, low, mu = (

@@ -1,5 +1,5 @@
-r"""Spectral decimation and clipping: the weakest frequencies are dropped, the strongest lowered to one
-magnitude.
+r"""Spectral decimation and clipping: removes the weakest frequencies and limits the magnitude of the
+strongest.
 
 After the attack of that name in robust_speech, https://github.com/RaphaelOlivier/robust_speech, which drops
 as Abdullah et al. 2019 do (https://arxiv.org/abs/1910.05262):
@@ -7,8 +7,8 @@ as Abdullah et al. 2019 do (https://arxiv.org/abs/1910.05262):
     X_k <- 0  for the bins of least |X_k|^2,  an energy 10^(-decimation_db / 10) of the budget,
     X_k <- m X_k / |X_k|  where |X_k| > m,    m such that  sum |delta X_k|^2  is the budget.
 
-No model is asked. Departs from it: there the budget of the second step is a sum of differences of power, not
-the power of the difference, and the ratio asked for was missed by up to 14 dB; here it is met.
+The model is not used. Departs from it: there the budget of the second step is a sum of differences of power,
+not the power of the difference, and the ratio asked for was missed by up to 14 dB; here it is met.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,11 @@ from limen.attacks.shared.spectrum import Spectrum, decimated, energies, samples
 
 class Yeehaw(AttackOptions):
     uses_gradients: ClassVar[bool] = False
+    kinds: ClassVar[tuple[str, ...]] = ("clip",)
 
     decimation_db: float = Field(default=20.0, ge=0)
-    """How far below the budget the energy of the dropped frequencies lies; at 0 nothing is left to clip and
-    the attack is kenansville."""
+    """Energy of the removed frequencies, in dB below the budget; at 0 nothing is left to clip and the attack
+    is kenansville."""
 
     def cost(self, classes: int | None = None) -> float:
         return 0.0

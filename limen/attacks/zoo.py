@@ -1,4 +1,4 @@
-r"""Zeroth-order optimisation: Carlini and Wagner's L2 attack from scores alone. Chen et al. 2017,
+r"""Zeroth-order optimisation: Carlini and Wagner's L2 attack from scores only. Chen et al. 2017,
 https://arxiv.org/abs/1708.03999:
 
     minimise  || delta ||_2^2 + c * max( kappa - margin(x + delta), 0 )
@@ -14,14 +14,14 @@ the point itself; the smallest find is moved straight towards the clean sample a
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from limen.attacks.engine.options import FORWARD, AttackOptions
+from limen.attacks.engine.options import FORWARD, AttackOptions, LinearPromise
 from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.decision import BISECTIONS, nearer
 from limen.attacks.shared.score_estimates import BLOCK, scored
@@ -31,7 +31,7 @@ HASTE, CARE = 1e4, 1.05
 """How much larger c has become after half of the steps if no probe has reached the goal until then (at least
 a fifth larger in a step); and by how much it grows or falls in a step afterwards."""
 FEWEST = 8
-"""Steps there are at least: with few looks, fewer coordinates are probed in each."""
+"""Smallest number of steps: with few evaluations, fewer coordinates are probed in each."""
 NEARBY = 3
 """Side of the neighbourhood whose largest change makes a pixel important."""
 
@@ -39,26 +39,25 @@ NEARBY = 3
 class ZOO(AttackOptions):
     minimal: ClassVar[bool] = True
     uses_gradients: ClassVar[bool] = False
+    compares_logits: ClassVar[bool] = True
+    promise: ClassVar[LinearPromise] = LinearPromise(None)
+    quick: ClassVar[dict[str, Any]] = {"queries": 60}
 
     queries: int = Field(default=20000, ge=3)
-    """Most looks at the model's scores, of each sample. Eleven of them go to the clean sample and to the way
-    back, so fewer than 13 change nothing."""
+    """Largest number of evaluations of the model per sample. Eleven of them are used for the clean sample and
+    the final bisection, so fewer than 13 change nothing."""
     coordinates: int = Field(default=128, ge=1)
-    """Most pixels (of one colour) or samples probed in one step; each costs two looks."""
+    """Largest number of pixels (of one colour) or samples probed in one step; each costs two evaluations."""
     c_init: float = Field(default=1.0, gt=0)
     """First c."""
     learning_rate: float = Field(default=0.2, gt=0)
-    """Adam's, in input units. The paper takes 0.01 and a hundred times more looks."""
+    """Learning rate of Adam, in input units. The paper uses 0.01 and a hundred times more evaluations."""
     h: float = Field(default=0.01, gt=0)
     """Length of a probe, in input units. The paper takes 0.0001."""
     confidence: float = Field(default=0.0, ge=0)
     """Margin kappa of the logits that counts as success. Recognisers ignore it."""
     importance: bool = True
     """Draw half of the pixels where the change is large; if false, all anywhere."""
-
-    @property
-    def continues_after_success(self) -> bool:
-        return self.confidence > 0
 
     def cost(self, classes: int | None = None) -> float:
         return self.queries * FORWARD
@@ -124,7 +123,7 @@ def _plan(problem: Problem, options: ZOO) -> tuple[int, int]:
 
 
 def _step(active: Problem, walk: _Walk, c: Tensor, rate: Tensor, coordinates: int, options: ZOO) -> Tensor:
-    """One step of Adam on the coordinates drawn; says which samples were seen to succeed."""
+    """One step of Adam on the drawn coordinates; returns which samples reached the goal."""
     where = _drawn(active, walk.delta, coordinates, options.importance)
     slope, seen, succeeded = (
         torch.zeros_like(walk.delta),

@@ -27,9 +27,9 @@ from limen.experiments.folder import close_run, done, drop_unfinished, finish_ce
 from limen.experiments.plan import Planned, plan
 from limen.experiments.sessions import opened
 from limen.metrics.base.apply import Metric, applicable
-from limen.models.base.first_answers import check_answers, check_surrogate
 from limen.models.base.load import load_model
 from limen.models.base.model import Model, check_fits
+from limen.models.base.output_check import check_outputs, check_surrogate
 from limen.tasks.base.cell import Cell, Outcome
 
 
@@ -102,9 +102,9 @@ class CellFactory:
         if key in self._checked:
             return
         batch, net = data.first(2).to(self.device), f"The net {planned.labels['net']}"
-        check_answers(model, batch, net)
+        check_outputs(model, batch, net)
         check_fits(model, batch, net)
-        check_answers(victim, batch, f"{net} behind the defense {planned.labels['defense']}")
+        check_outputs(victim, batch, f"{net} behind the defense {planned.labels['defense']}")
         for one in [*other.get("models", []), *([other["stop"]] if other.get("stop") else [])]:
             check_surrogate(self.model(one), model, batch, data.rate_hz, f"The surrogate {one['name']}", net)
         self._checked.add(key)

@@ -25,6 +25,9 @@ from limen.tasks.base.cell import Example, Outcome
 from limen.tasks.base.columns import TASK_COLUMNS, all_columns
 from limen.tasks.base.task import parse_task
 
+EXAMPLE_KEYS = ("id", "label", "clean_prediction", "adversarial_prediction", "success", "already")
+"""Columns that an example in examples.json has itself; the others are its `metrics`."""
+
 
 def write_json(path: Path, content: Any) -> None:
     """Write JSON atomically."""
@@ -138,7 +141,6 @@ def _write_examples(folder: Path, examples: Iterable[Example], facts: dict[str, 
     written = []
     for number, example in enumerate(examples):
         folder.mkdir(exist_ok=True)
-        kept = ("id", "label", "clean_prediction", "adversarial_prediction", "success", "already", "missing")
         parts = {
             "clean": example.clean,
             "perturbation": example.adversarial - example.clean,
@@ -150,9 +152,9 @@ def _write_examples(folder: Path, examples: Iterable[Example], facts: dict[str, 
         }
         written.append(
             {
-                **{k: example.row.get(k) for k in kept[:-1]},
+                **{k: example.row.get(k) for k in EXAMPLE_KEYS},
                 "files": {k: f"examples/{v}" for k, v in files.items()},
-                "metrics": {k: v for k, v in example.row.items() if k not in kept},
+                "metrics": {k: v for k, v in example.row.items() if k not in (*EXAMPLE_KEYS, "missing")},
             }
         )
     return written
@@ -194,13 +196,13 @@ def close_run(run: Path, experiment: Experiment, cells: list[Planned]) -> dict[s
             continue
         facts, summary = read_json(folder / "cell.json"), read_json(folder / "summary.json")
         gathered.append({**facts, "order": cell.order, "summary": summary})
-        who = {
+        identity = {
             "cell": cell.id,
             "task": facts["task"],
             **cell.labels,
             "variable": json.dumps(cell.variable) if cell.variable else None,
         }
-        rows += [{**who, **row} for row in read_table(folder / "rows.parquet")]
+        rows += [{**identity, **row} for row in read_table(folder / "rows.parquet")]
     write_table(run / "rows.parquet", rows)
     summary = {"name": experiment.name, "description": experiment.description, "cells": gathered}
     write_json(run / "summary.json", summary)

@@ -15,7 +15,20 @@ from limen.models.base.same_padding import SameConv
 
 
 class CifarResnet(ModelOptions):
-    pass
+    def fetched(self) -> dict[str, Tensor]:
+        try:
+            import h5py
+        except ModuleNotFoundError:
+            raise missing_package("model cifar_resnet", "h5py", "models") from None
+        state = {}
+        with h5py.File(next(fetched_folder("cifar_resnet").glob("*.h5"))) as file:
+            for layer, group in file["model_weights"].items():
+                for name, values in group.get(layer, {}).items():
+                    value = torch.from_numpy(values[()])
+                    if name == "kernel:0":  # (height, width, in, out), or (in, out) of the dense layer
+                        value = value.permute(3, 2, 0, 1) if value.ndim == 4 else value.T
+                    state[f"{layer}.{NAMES[name.removesuffix(':0')]}"] = value.contiguous()
+        return state
 
 
 class TinyResNet(nn.Module):
@@ -76,22 +89,6 @@ NAMES = {
     "moving_variance": "running_var",
 }
 """Keras -> torch."""
-
-
-def fetched(options: CifarResnet) -> dict[str, Tensor]:
-    try:
-        import h5py
-    except ModuleNotFoundError:
-        raise missing_package("model cifar_resnet", "h5py", "models") from None
-    state = {}
-    with h5py.File(next(fetched_folder("cifar_resnet").glob("*.h5"))) as file:
-        for layer, group in file["model_weights"].items():
-            for name, values in group.get(layer, {}).items():
-                value = torch.from_numpy(values[()])
-                if name == "kernel:0":  # (height, width, in, out), or (in, out) of the dense layer
-                    value = value.permute(3, 2, 0, 1) if value.ndim == 4 else value.T
-                state[f"{layer}.{NAMES[name.removesuffix(':0')]}"] = value.contiguous()
-    return state
 
 
 def cifar_resnet(options: CifarResnet) -> Model:

@@ -6,6 +6,8 @@ Speech 2, https://arxiv.org/abs/1512.02595. One frame is 20 ms. A clip in a batc
 layer lets it see its neighbours or padding.
 """
 
+from typing import Any, ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -20,6 +22,8 @@ from limen.models.speech.recurrent import Order, both_ways
 
 
 class CtcSmall(RecogniserOptions):
+    small: ClassVar[dict[str, Any] | None] = {"width": 16}
+
     bands: int = Field(default=40, ge=1, le=65_536)
     """Mel bands of the features."""
     width: int = Field(default=128, ge=1, le=65_536)

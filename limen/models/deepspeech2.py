@@ -6,6 +6,8 @@ instead of batch normalisation, so that a clip never depends on its neighbours, 
 defaults are the shipped small network; width 1024, layers 5, bands 80 is the size that papers attack.
 """
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -15,6 +17,8 @@ from limen.models.speech.encoders import RecurrentEncoder
 
 
 class DeepSpeech2(RecogniserOptions):
+    small: ClassVar[dict[str, Any] | None] = {"channels": 4, "width": 16, "layers": 1}
+
     bands: int = Field(default=40, ge=1, le=65_536)
     """Mel bands of the features."""
     channels: int = Field(default=32, ge=1, le=65_536)

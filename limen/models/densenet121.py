@@ -3,21 +3,26 @@
 Huang et al. 2017, https://arxiv.org/abs/1608.06993: each layer sees all feature maps before it in its block.
 """
 
-import re
 from collections import OrderedDict
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from limen.models.base.imagenet import ImageNetOptions, imagenet
-from limen.models.base.model import Model, class_names
+from limen.models.base.model import Model, PublishedNames, class_names
 
 Layers = Annotated[int, Field(ge=1, le=1000)]
 
 
 class Densenet121(ImageNetOptions):
+    small: ClassVar[dict[str, Any] | None] = {
+        "growth_rate": 8,
+        "block_config": [1, 1, 1, 1],
+        "num_init_features": 8,
+    }
+
     growth_rate: int = Field(default=32, ge=1, le=65_536)
     """Feature maps that each layer adds."""
     block_config: tuple[Layers, Layers, Layers, Layers] = (6, 12, 24, 16)
@@ -46,7 +51,12 @@ class DenseLayer(nn.Module):
         return torch.cat([x, self.dropout(new)], 1)
 
 
-class DenseNet(nn.Module):
+class DenseNet(PublishedNames):
+    # published files still use "denselayer1.norm.1.weight" for torchvision's "denselayer1.norm1.weight"
+    renamed: ClassVar[tuple[tuple[str, str], ...]] = (
+        (r"(denselayer\d+\.(?:norm|conv))\.([12])\.", r"\1\2."),
+    )
+
     def __init__(self, options: Densenet121, classes: int):
         super().__init__()
         channels = options.num_init_features
@@ -76,12 +86,6 @@ class DenseNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.features(x).relu().mean((2, 3)))
-
-    @staticmethod
-    def rename(name: str) -> str:
-        """Published files still say "denselayer1.norm.1.weight" for what torchvision now calls
-        "denselayer1.norm1.weight"."""
-        return re.sub(r"(denselayer\d+\.(?:norm|conv))\.([12])\.", r"\1\2.", name)
 
 
 def densenet121(options: Densenet121) -> Model:

@@ -28,7 +28,8 @@ STAGES = (
 
 
 class EfficientnetLite0(ImageNetOptions):
-    pass
+    def fetched(self) -> dict[str, Tensor]:
+        return read_state(next(fetched_folder("efficientnet_lite0").glob("*.pth")))
 
 
 def _norm(channels: int) -> nn.BatchNorm2d:
@@ -74,10 +75,6 @@ class EfficientNetLite(nn.Module):
         for block in self._blocks:
             x = block(x)
         return self._fc(self._dropout(F.relu6(self._bn1(self._conv_head(x))).mean((2, 3))))
-
-
-def fetched(options: EfficientnetLite0) -> dict[str, Tensor]:
-    return read_state(next(fetched_folder("efficientnet_lite0").glob("*.pth")))
 
 
 def efficientnet_lite0(options: EfficientnetLite0) -> Model:

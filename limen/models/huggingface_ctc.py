@@ -36,6 +36,7 @@ TYPES = ("wav2vec2", "hubert", "data2vec-audio", "wavlm", "unispeech-sat", "sew"
 
 
 class HuggingfaceCtc(RecogniserOptions):
+    small: ClassVar[dict[str, Any] | None] = None
     example: ClassVar[dict[str, Any]] = {"path": "checkpoint"}
 
     weights: str = "own"

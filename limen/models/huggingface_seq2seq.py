@@ -23,6 +23,7 @@ from limen.models.speech.huggingface import checkpoint, network, reading, transf
 
 
 class HuggingfaceSeq2seq(RecogniserOptions):
+    small: ClassVar[dict[str, Any] | None] = None
     example: ClassVar[dict[str, Any]] = {"path": "checkpoint"}
 
     weights: str = "own"

@@ -17,6 +17,10 @@ class Lenet5(ModelOptions):
     variant: Literal["standard", "adversarial"] = "standard"
     """Which of the two published weights `zoo` means: trained as usual, or on PGD samples of L-inf 0.3."""
 
+    def fetched(self) -> dict[str, Tensor]:
+        kind = "clntrained" if self.variant == "standard" else "advtrained"
+        return read_state(fetched_folder("lenet5") / f"mnist_lenet5_{kind}.pt")
+
 
 class LeNet(nn.Module):
     def __init__(self) -> None:
@@ -28,11 +32,6 @@ class LeNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.pool(self.conv2(self.pool(self.conv1(x).relu())).relu())
         return self.linear2(self.linear1(x.flatten(1)).relu())
-
-
-def fetched(options: Lenet5) -> dict[str, Tensor]:
-    kind = "clntrained" if options.variant == "standard" else "advtrained"
-    return read_state(fetched_folder("lenet5") / f"mnist_lenet5_{kind}.pt")
 
 
 def lenet5(options: Lenet5) -> Model:

@@ -7,6 +7,8 @@ Listen, attend and spell: Chan et al. 2016, https://arxiv.org/abs/1508.01211; at
 Characters; one frame is 40 ms. The defaults are the shipped small network.
 """
 
+from typing import Any, ClassVar
+
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -21,6 +23,14 @@ from limen.models.speech.recurrent import FEWEST_ROWS
 
 
 class LstmSeq2Seq(Seq2SeqOptions):
+    small: ClassVar[dict[str, Any] | None] = {
+        "channels": 4,
+        "width": 16,
+        "layers": 1,
+        "decoder_width": 16,
+        "attention_width": 8,
+    }
+
     bands: int = Field(default=40, ge=1, le=65_536)
     """Mel bands of the features."""
     channels: int = Field(default=32, ge=1, le=65_536)

@@ -6,6 +6,8 @@ it: frames are not padded at the edges (98 instead of 101), and each coefficient
 training clips, which trains faster.
 """
 
+from typing import Any, ClassVar
+
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -16,6 +18,8 @@ from limen.models.speech.commands import COMMANDS, RATE_HZ, SAMPLES, one_second
 
 
 class Res8(ModelOptions):
+    small: ClassVar[dict[str, Any] | None] = {"width": 8}
+
     classes: Classes = COMMANDS
     """Number of classes, or their names."""
     width: int = Field(default=45, ge=1, le=65_536)

@@ -34,10 +34,14 @@ LEVEL_DB, MOST_GAIN_DB = -30.0, 50.0
 
 
 class SpeakerEncoder(ModelOptions):
+    small: ClassVar[dict[str, Any] | None] = None
     example: ClassVar[dict[str, Any]] = {"enrolled": "speakers"}
 
     enrolled: str
     """Folder with one folder of clips per speaker; the folders' names are the classes."""
+
+    def fetched(self) -> dict[str, Tensor]:
+        return read_state(fetched_folder("speaker_encoder") / "pretrained.pt")
 
 
 class VoiceEncoder(nn.Module):
@@ -136,10 +140,6 @@ class Speakers(Model):
         lengths = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
         cosine = self.network(x, lengths) @ self.centres.to(x).T
         return self.network.similarity_weight * cosine + self.network.similarity_bias
-
-
-def fetched(options: SpeakerEncoder) -> dict[str, Tensor]:
-    return read_state(fetched_folder("speaker_encoder") / "pretrained.pt")
 
 
 def speaker_encoder(options: SpeakerEncoder) -> Model:

@@ -64,6 +64,7 @@ class Wrapping(Options):
 
 
 class TorchModule(ModelOptions, Wrapping):
+    small: ClassVar[dict[str, Any] | None] = None
     example: ClassVar[dict[str, Any]] = {
         "factory": "my_package.my_module:make",
         "kind": "picture",

@@ -13,7 +13,7 @@ network.
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,15 @@ from limen.models.speech.packed_clips import apart, joined, spaced, whole
 
 
 class TransformerSeq2Seq(Seq2SeqOptions):
+    small: ClassVar[dict[str, Any] | None] = {
+        "channels": 4,
+        "width": 16,
+        "heads": 2,
+        "inner_width": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+    }
+
     bands: int = Field(default=40, ge=1, le=65_536)
     """Mel bands of the features."""
     channels: int = Field(default=32, ge=1, le=65_536)

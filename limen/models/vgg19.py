@@ -4,6 +4,8 @@ weights load.
 Simonyan & Zisserman 2015, https://arxiv.org/abs/1409.1556.
 """
 
+from typing import Any, ClassVar
+
 from torch import Tensor, nn
 
 from limen.models.base.imagenet import ImageNetOptions, imagenet
@@ -14,6 +16,8 @@ STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))
 
 
 class Vgg19(ImageNetOptions):
+    small: ClassVar[dict[str, Any] | None] = None
+
     pass
 
 

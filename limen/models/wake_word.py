@@ -32,7 +32,42 @@ clip gives every embedding."""
 
 
 class WakeWord(ModelOptions):
-    pass
+    def fetched(self) -> dict[str, Tensor]:
+        try:
+            import onnx
+        except ModuleNotFoundError:
+            raise missing_package("model wake_word", "onnx", "models") from None
+        folder = fetched_folder("wake_word")
+
+        def read(name: str) -> dict[str, Tensor]:
+            return {
+                i.name: torch.from_numpy(onnx.numpy_helper.to_array(i).copy())
+                for i in onnx.load(folder / name).graph.initializer
+            }
+
+        mel, embedding, head = (
+            read("melspectrogram.onnx"),
+            read("embedding_model.onnx"),
+            read("alexa_v0.1.onnx"),
+        )
+        state = {
+            "real": mel["0.stft.conv_real.weight"],
+            "imaginary": mel["0.stft.conv_imag.weight"],
+            "bands": mel["1.melW"],
+            "last.weight": embedding["model/conv2d_19/Conv2D/ReadVariableOp:0"],
+        }
+        for i in range(len(WIDTHS)):
+            layer = f"model/conv2d{f'_{i}' if i else ''}/Conv2D"
+            state[f"convs.{i}.weight"], state[f"convs.{i}.bias"] = (
+                embedding[f"{layer}_weights_fused_bn"],
+                embedding[f"{layer}_bias_fused_bn"],
+            )
+        for ours, theirs in ((0, 1), (2, 3), (4, 5)):
+            state[f"head.{ours}.weight"], state[f"head.{ours}.bias"] = (
+                head[f"{theirs}.weight"],
+                head[f"{theirs}.bias"],
+            )
+        return state
 
 
 class Detector(nn.Module):
@@ -96,40 +131,6 @@ class Alexa(Model):
     ) -> Tensor:
         z = self.network(x, torch.full((len(x),), x.shape[1]) if lengths is None else lengths)
         return torch.stack([torch.zeros_like(z), z], 1)
-
-
-def fetched(options: WakeWord) -> dict[str, Tensor]:
-    try:
-        import onnx
-    except ModuleNotFoundError:
-        raise missing_package("model wake_word", "onnx", "models") from None
-    folder = fetched_folder("wake_word")
-
-    def read(name: str) -> dict[str, Tensor]:
-        return {
-            i.name: torch.from_numpy(onnx.numpy_helper.to_array(i).copy())
-            for i in onnx.load(folder / name).graph.initializer
-        }
-
-    mel, embedding, head = read("melspectrogram.onnx"), read("embedding_model.onnx"), read("alexa_v0.1.onnx")
-    state = {
-        "real": mel["0.stft.conv_real.weight"],
-        "imaginary": mel["0.stft.conv_imag.weight"],
-        "bands": mel["1.melW"],
-        "last.weight": embedding["model/conv2d_19/Conv2D/ReadVariableOp:0"],
-    }
-    for i in range(len(WIDTHS)):
-        layer = f"model/conv2d{f'_{i}' if i else ''}/Conv2D"
-        state[f"convs.{i}.weight"], state[f"convs.{i}.bias"] = (
-            embedding[f"{layer}_weights_fused_bn"],
-            embedding[f"{layer}_bias_fused_bn"],
-        )
-    for ours, theirs in ((0, 1), (2, 3), (4, 5)):
-        state[f"head.{ours}.weight"], state[f"head.{ours}.bias"] = (
-            head[f"{theirs}.weight"],
-            head[f"{theirs}.bias"],
-        )
-    return state
 
 
 def wake_word(options: WakeWord) -> Model:

@@ -8,7 +8,7 @@ samples. Needs the package transformers, whose classes and parameter names it ha
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -25,6 +25,13 @@ KERNELS, STRIDES = (80, 8, 8), (20, 4, 4)
 
 
 class Wav2vec2Small(RecogniserOptions):
+    small: ClassVar[dict[str, Any] | None] = {
+        "channels": [8, 16, 16],
+        "width": 32,
+        "layers": 2,
+        "codes": 8,
+    }
+
     head: Literal["ctc", "pretraining"] = "ctc"
     """"ctc": writes characters; "pretraining": learns without transcripts to tell its masked frames from
     others (weights: zoo:ssl)."""

@@ -21,8 +21,8 @@ from limen.goals.base.goal import Goal
 from limen.metrics.base.apply import columns, columns_of, measure
 from limen.metrics.base.metric import Column
 from limen.metrics.base.summary import figure, summarise
-from limen.models.base.first_answers import check_answers
 from limen.models.base.model import Model, check_fits
+from limen.models.base.output_check import check_outputs
 from limen.tasks.base.cell import Cell, Outcome, credit
 from limen.tasks.base.columns import TASK_COLUMNS, all_columns
 from limen.tasks.base.evaluation import examples_of, successes_first
@@ -132,7 +132,7 @@ def _check(cell: Cell, name: str, victim: Model, batch: Batch) -> None:
         )
     try:
         check_fits(victim, batch)
-        check_answers(victim, batch)
+        check_outputs(victim, batch)
     except UserError as error:
         raise UserError(f"The victim {name} cannot judge these samples. {error}") from None
     if victim.classes != cell.model.classes:

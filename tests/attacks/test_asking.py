@@ -6,7 +6,7 @@ import torch
 from awkward import pictures
 from torch import Tensor, nn
 
-from limen.attacks.engine.forward import CleanPass, ask
+from limen.attacks.engine.forward import CleanPass, forward_pass
 from limen.attacks.engine.run import Attack
 from limen.core.types import Batch
 from limen.models.base.model import Classifier
@@ -37,7 +37,7 @@ def classifier(network: nn.Module) -> Classifier:
 def test_the_channels_of_a_pixel_lie_side_by_side_and_the_answer_is_the_same(channels):
     network, x = Seen(channels), torch.rand(5, channels, 8, 8)
     with torch.no_grad():
-        torch.testing.assert_close(ask(classifier(network), x), network(x))
+        torch.testing.assert_close(forward_pass(classifier(network), x), network(x))
     assert network.strides == [1, 64]
 
 
@@ -56,7 +56,7 @@ def test_a_network_that_insists_on_the_usual_order_gets_it_and_is_attacked_alike
 
 def test_a_mistake_of_the_network_is_shown_as_it_is():
     with pytest.raises(RuntimeError, match="to have 3 channels"):
-        ask(classifier(Seen(3)), torch.rand(2, 5, 8, 8))
+        forward_pass(classifier(Seen(3)), torch.rand(2, 5, 8, 8))
 
 
 def test_fgsm_has_its_gradient_from_the_clean_pass():

@@ -181,6 +181,6 @@ def test_the_finish_takes_over_near_the_target_and_arrives_sooner_than_generatio
 
 
 def test_an_elite_as_large_as_the_population_is_refused():
-    with pytest.raises(UserError, match="no one would be born"):
+    with pytest.raises(UserError, match="or there are no children"):
         Attack.parse({"name": "genetic", "population": 5, "elite": 5})
     assert load("attacks", "genetic").summary.startswith("Genetic search")

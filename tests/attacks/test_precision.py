@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from limen.attacks.engine.precision import alike, prepared
+from limen.attacks.engine.precision import gives_same_bits, prepared
 from limen.budgets.families.balls import length
 from limen.models.base.load import load_model
 from limen.models.base.model import Classifier
@@ -59,7 +59,7 @@ class Swayed(torch.nn.Module):
 def test_a_steady_recogniser_is_asked_in_single_precision_and_searched_in_double(spec):
     model = load_model(spec)
     seen, x = prepared(model, CLIPS, "auto")
-    assert alike(model)
+    assert gives_same_bits(model)
     assert x.dtype == torch.float64
     assert {p.dtype for p in seen.parameters()} == {torch.float32}
     assert not any(p.requires_grad for p in seen.parameters())
@@ -69,7 +69,7 @@ def test_a_steady_recogniser_is_asked_in_single_precision_and_searched_in_double
 def test_one_whose_answers_hang_on_the_size_of_the_batch_is_asked_in_double_precision():
     swayed = Recogniser(Swayed(load_model("ctc_small").network), rate_hz=16_000)
     seen, x = prepared(swayed, CLIPS, "auto")
-    assert not alike(swayed)
+    assert not gives_same_bits(swayed)
     assert x.dtype == torch.float64
     assert {p.dtype for p in seen.parameters()} == {torch.float64}
 

@@ -37,13 +37,13 @@ def test_only_a_clip_whose_beam_search_reaches_the_goal_leaves_the_search(name, 
 @pytest.mark.parametrize(
     "goal", ["untargeted", {"name": "transcript", "text": "one"}], ids=["away", "target"]
 )
-@pytest.mark.parametrize(("decoding", "doubtful"), [("greedy", False), ("beam", True)])
+@pytest.mark.parametrize(("decoding", "needs_decoding"), [("greedy", False), ("beam", True)])
 @pytest.mark.parametrize("name", ["ctc_small", "deepspeech2", "lstm_seq2seq", "transformer_seq2seq"])
-def test_every_success_of_a_beam_search_is_decoded_before_it_counts(name, decoding, doubtful, goal):
+def test_every_success_of_a_beam_search_is_decoded_before_it_counts(name, decoding, needs_decoding, goal):
     model = load_model({"name": name, "decoding": decoding})
     component, options = parse("data", {"name": "short_sentences", "limit": 2})
     batch = component.function(options).all()
     outputs = model(batch.x, batch.lengths, None)
     make, wanted = parse("goals", goal)
     asked = make.function(GoalContext(outputs.texts(), outputs, []), wanted)
-    assert (asked.doubtful(outputs) is not None) == doubtful
+    assert (asked.needs_decoding(outputs) is not None) == needs_decoding

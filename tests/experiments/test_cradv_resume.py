@@ -282,7 +282,7 @@ def test_pictures_of_another_size_are_refused_before_the_first_cell(at, pictures
     content = task(
         "accuracy", defenses=[{"defense_name": "crop_rescale", "defense_params": {"crop_size": 60}}]
     )
-    with pytest.raises(UserError, match="crops of 60 pixels, but the pictures have only 28"):
+    with pytest.raises(UserError, match="crops of 60 pixels: the pictures have only 28"):
         at(content, out=Path("mine"))
     content["tasks"][0]["defenses"] = []
     content["tasks"][0]["nets"] = [net(path=str(tmp_path / "wide"))]

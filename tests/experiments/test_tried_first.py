@@ -60,7 +60,7 @@ def on(*models, **more):
 MISFITS = {
     "a surrogate of fewer classes": (
         content(attacks=on({**MLP, "classes": 5})),
-        "The surrogate mlp tells 5 classes apart, but the net mlp tells 10",
+        "The surrogate mlp has 5 classes, but the net mlp has 10",
     ),
     "a surrogate for sounds": (
         content(attacks=on({"name": "keyword_cnn"})),
@@ -72,15 +72,15 @@ MISFITS = {
     ),
     "a stopping model of fewer classes": (
         content(attacks=on(MLP, stop={**MLP, "classes": 5})),
-        "surrogate mlp tells 5 classes",
+        "surrogate mlp has 5 classes",
     ),
     "a module that answers in pairs": (
         content(module(answer="pair")),
-        "The net torch_module must answer with .* got tuple",
+        "The net torch_module must return .* got tuple",
     ),
     "a module that answers with NaN": (
         content(module(answer="nan")),
-        "The net torch_module must answer with finite logits",
+        "The net torch_module must return finite logits",
     ),
     "a module for other pictures": (
         content(module(takes=784)),
@@ -152,7 +152,7 @@ def test_all_that_does_not_fit_is_listed_at_once(tmp_path):
 def test_a_victim_of_a_transfer_is_tried_before_the_attack(tmp_path):
     victims = {"name": "transfer", "victims": [{"model": module(answer="pair"), "label": "x"}]}
     with pytest.raises(
-        UserError, match=r"The victim x cannot judge these samples\. This model must answer with .* got tuple"
+        UserError, match=r"The victim x cannot judge these samples\. This model must return .* got tuple"
     ):
         run(Experiment.model_validate(content(attacks=[PGD], task=victims)), tmp_path / "run")
 
@@ -161,7 +161,7 @@ def test_in_safe_mode_the_other_cells_run(tmp_path):
     given = {**content(attacks=[*on({**MLP, "classes": 5}), None]), "safe_mode": True}
     summary = run(Experiment.model_validate(given), tmp_path / "run")
     assert [cell["status"] for cell in summary["cells"]] == ["failed", "done"]
-    assert "tells 5 classes apart" in json.dumps(summary["cells"][0]["error"])
+    assert "has 5 classes" in json.dumps(summary["cells"][0]["error"])
 
 
 def test_a_plan_without_mistakes_ends_with_exit_code_0(tmp_path):

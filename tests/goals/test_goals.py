@@ -163,9 +163,9 @@ def test_away_from_the_truth_starts_from_the_models_own_spelling_of_it():
     # another punctuation is no other answer; a search, which decodes nothing, is told where it may have met
     # one
     assert away.reached(Heard(["the cat", "A dog"])).tolist() == [True, True]
-    assert away.doubtful(Heard(["", ""])).tolist() == [True, False]
+    assert away.needs_decoding(Heard(["", ""])).tolist() == [True, False]
     assert away.judged(Heard(["the cat!", "the dog"])).tolist() == [False, False]
-    assert away.rows(torch.tensor([1])).doubtful(Heard([""])) is None
+    assert away.rows(torch.tensor([1])).needs_decoding(Heard([""])) is None
 
 
 def test_a_share_of_wrong_words_can_be_asked_for():
@@ -173,10 +173,10 @@ def test_a_share_of_wrong_words_can_be_asked_for():
     heard = Heard(["a b c x", "a b x y", "a b c d"])
     assert away.judged(heard).tolist() == [False, True, False]
     assert away.reached(heard).tolist() == [True, True, False]
-    assert away.doubtful(heard).all()
-    assert goal("untargeted", heard, ["a b c d"] * 3).doubtful(heard) is None
+    assert away.needs_decoding(heard).all()
+    assert goal("untargeted", heard, ["a b c d"] * 3).needs_decoding(heard) is None
     assert (
-        goal("transcript", heard, ["a"] * 3, text="OK, now").doubtful(heard) is None
+        goal("transcript", heard, ["a"] * 3, text="OK, now").needs_decoding(heard) is None
     )  # letter for letter or not at all
 
 

@@ -137,14 +137,14 @@ def test_old_names_of_densenet_files_are_understood():
     from limen.models.densenet121 import DenseNet
 
     assert (
-        DenseNet.rename("features.denseblock1.denselayer2.norm.1.running_mean")
+        DenseNet.our_name("features.denseblock1.denselayer2.norm.1.running_mean")
         == "features.denseblock1.denselayer2.norm1.running_mean"
     )
     assert (
-        DenseNet.rename("features.denseblock1.denselayer2.norm1.weight")
+        DenseNet.our_name("features.denseblock1.denselayer2.norm1.weight")
         == "features.denseblock1.denselayer2.norm1.weight"
     )
-    assert DenseNet.rename("features.transition1.norm.weight") == "features.transition1.norm.weight"
+    assert DenseNet.our_name("features.transition1.norm.weight") == "features.transition1.norm.weight"
 
 
 def test_weights_that_do_not_fit_are_told_apart(tmp_path):

@@ -4,32 +4,29 @@ agree."""
 import pytest
 import torch
 
-from limen.core.types import BOUNDS, predictions
+from limen.core.components import load, names, parse
+from limen.core.seeds import generators
+from limen.core.types import BOUNDS, OUTPUTS, Batch, predictions
 from limen.models.base.load import load_model
+from limen.models.training.checkpoint import save_weights
+from limen.objectives.base.objective import objective_for
 
-NAMES = [
-    "cifar_resnet",
-    "cnn",
-    "ctc_small",
-    "keyword_cnn",
-    "lenet5",
-    "mlp",
-    "res8",
-    "resnet14_cifar",
-    "resnet14_mnist",
-    "wake_word",
-]
+NAMES = [name for name in names("models") if load("models", name).options.small is not None]
+LARGEST = 96
+"""Height and width of pictures: those of ImageNet at full size would take minutes."""
 
 
 def loaded(name):
-    return load_model({"name": name, "weights": "random"})
+    small = load("models", name).options.small
+    return load_model({"name": name, "weights": "random", **small})
 
 
 def samples(model, n):
     """n samples; clips of different lengths where the model takes any length."""
     g = torch.Generator().manual_seed(0)
     if model.kind == "picture":
-        return torch.rand(n, *model.shape, generator=g), None
+        channels, height, width = model.shape
+        return torch.rand(n, channels, min(height, LARGEST), min(width, LARGEST), generator=g), None
     x = torch.rand(n, 16000, generator=g) * 0.6 - 0.3
     lengths = torch.tensor([16000, 9000, 12345, 401][:n]) if model.shape is None else torch.full((n,), 16000)
     return x * (torch.arange(16000) < lengths[:, None]), lengths
@@ -93,10 +90,40 @@ def test_pictures_of_other_sizes_fit_by_option(name):
     assert BOUNDS[model.kind] == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("name", ["resnet50", "densenet121", "efficientnet_lite0"])
-def test_large_networks_answer(name):
+@pytest.mark.parametrize("name", names("models"))
+def test_small_options_are_valid_and_a_model_without_them_needs_files_or_is_large(name):
+    options = load("models", name).options
+    if options.small is not None:
+        parse("models", {"name": name, **options.example, **options.small})
+    else:
+        assert options.example or options.model_fields["weights"].default == "zoo"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_survive_saving_and_loading(name, tmp_path):
     model = loaded(name)
-    x = torch.rand(1, 3, 96, 96).requires_grad_()
-    logits = model(x)
-    assert logits.shape == (1, 1000)
-    assert torch.autograd.grad(logits.pow(2).sum(), x)[0].abs().max() > 0
+    save_weights(model, tmp_path / "weights.safetensors")
+    small = load("models", name).options.small
+    again = load_model(
+        {"name": name, **small, "weights": str(tmp_path / "weights.safetensors"), "init_seed": 7}
+    )
+    x, lengths = samples(model, 2)
+    with torch.no_grad():
+        assert torch.equal(numbers(model(x, lengths)), numbers(again(x, lengths)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_declares_its_kind_and_output_and_trains_for_its_default_objective(name):
+    model = loaded(name)
+    assert model.kind in BOUNDS
+    assert model.output in OUTPUTS
+    assert (model.classes is not None) == (model.output == "class")
+    x, lengths = samples(model, 2)
+    y = torch.tensor([0, 1]) if model.output == "class" else ["a", "b"]
+    ids = ["0", "1"]
+    losses = objective_for(model)(model, Batch(model.kind, ids, x, y, lengths), generators(0, ids))
+    assert losses.shape == (2,)
+    losses.sum().backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    assert any(float(g.abs().max()) > 0 for g in gradients)
+    assert all(bool(g.isfinite().all()) for g in gradients)

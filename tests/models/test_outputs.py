@@ -150,7 +150,7 @@ def test_models_of_different_outputs_make_no_ensemble():
 @pytest.mark.parametrize("model", MODELS.values(), ids=list(MODELS))
 def test_an_attack_on_a_model_without_classes_or_transcripts_is_refused_clearly(model):
     attack = Attack.parse({"name": "fgsm", "budget": {"name": "linf", "eps": 0.1}})
-    with pytest.raises(UserError, match=f"gives a {model.output}"):
+    with pytest.raises(UserError, match=f"this one gives {model.output}s"):
         attack(model, CLASSES)
 
 

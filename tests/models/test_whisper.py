@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from tiny_whisper import POSITIONS, write_folder
 
-from limen.attacks.engine.precision import alike, prepared
+from limen.attacks.engine.precision import gives_same_bits, prepared
 from limen.attacks.engine.run import Attack
 from limen.audio.synthesis import speak
 from limen.core.errors import UserError
@@ -300,7 +300,7 @@ def test_a_text_that_is_the_same_but_for_its_stops_is_decoded_a_few_times_and_ne
     # as the model would write "ok go now" for the truth "ok go, now": letter for letter another text at every
     # step
     monkeypatch.setattr(
-        Goal, "doubtful", lambda goal, outputs: torch.ones(len(goal.reference), dtype=torch.bool)
+        Goal, "needs_decoding", lambda goal, outputs: torch.ones(len(goal.reference), dtype=torch.bool)
     )
     monkeypatch.setattr(
         WhisperTranscripts,
@@ -345,7 +345,7 @@ def test_a_success_of_the_fast_path_that_the_full_one_rejects_does_not_end_the_s
 @pytest.mark.parametrize("fast", [False, True])
 def test_a_clip_gets_the_same_bits_alone_and_beside_others_and_is_searched_in_single_precision(tiny, fast):
     model = made(tiny[0], fast=fast)
-    assert alike(model.for_attack)
+    assert gives_same_bits(model.for_attack)
     seen, x = prepared(model.for_attack, clips()[0], "auto")
     assert x.dtype == torch.float64
     assert {p.dtype for p in seen.parameters()} == {torch.float32}

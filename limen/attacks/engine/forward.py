@@ -1,10 +1,10 @@
-"""How a network is asked about pictures: with the channels of a pixel side by side in memory, and one pass
-where two would say the same.
+"""Forward passes of an attack: pictures in the memory format that convolutions prefer, and no pass computed
+twice.
 
-Convolutions on a CPU read and write the channels of a pixel together, and rearrange pictures that lie channel
-after channel at every layer: a gradient of the small networks of docs/benchmarks.md takes 0.75 to 0.85 of the
-time when x comes in their order. Values are the same, answers differ by rounding. The clean pass, the search
-and the judge all ask in this way.
+Convolutions on a CPU work in the channels-last memory format and convert other inputs at every layer: a
+gradient of the small networks of docs/benchmarks.md takes 0.75 to 0.85 of the time if x is given in that
+format. The values are equal up to rounding. The clean pass, the search and the final evaluation all use
+`forward_pass`.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,26 +19,26 @@ from limen.goals.base.goal import Goal
 from limen.models.base.model import Model
 
 _TAKES: WeakKeyDictionary[Model, bool] = WeakKeyDictionary()
-"""Models that have been asked -> whether they are given pictures with the channels side by side."""
+"""Models that have been evaluated -> whether they take pictures in the channels-last format."""
 WORTHWHILE = 0.75
-"""Share of the samples that must be left for the clean pass to serve. A backward pass costs 1.4 forward
-passes or more: over all samples 1.4, after a fresh forward pass over a share s of them 2.4 s, and the fewer
-graphs are in memory the faster it is."""
+"""Smallest share of the samples for which the graph of the clean pass is reused. A backward pass costs 1.4
+forward passes or more: over all samples 1.4, and 2.4 s with a fresh forward pass over a share s of them;
+fewer graphs in memory are faster, too."""
 
 MOST_PAUSE = 15
-"""Gradients that a search lets pass at most before it asks again whether a success is one: of 40 at most six
-ask in vain."""
+"""Largest number of gradients between two confirmations of one sample: of 40 gradients at most six are
+confirmed in vain."""
 
 
-def ask(
+def forward_pass(
     model: Model,
     x: Tensor,
     lengths: Tensor | None = None,
     generators: Sequence[torch.Generator] | None = None,
 ) -> Outputs:
-    """model(x, lengths, generators), the picture laid out as its convolutions like it."""
+    """model(x, lengths, generators), with pictures in the memory format of its convolutions."""
     if x.dim() != 4 or x.dtype != torch.float32 or x.device.type != "cpu" or not _TAKES.get(model, True):
-        return model(x, lengths, generators)  # in double precision torch has no such convolutions
+        return model(x, lengths, generators)  # torch has no channels-last convolutions in double precision
     if model in _TAKES:
         return model(_channels_last(x), lengths, generators)
     _TAKES[model] = not model.random and any(isinstance(m, nn.Conv2d) for m in model.modules())
@@ -52,17 +52,17 @@ def ask(
 
 
 def _channels_last(x: Tensor) -> Tensor:
-    """The same (B, C, H, W), laid out as (B, H, W, C)."""
+    """The same (B, C, H, W), stored as (B, H, W, C)."""
     if x.shape[1] > 1:
         return x.contiguous(memory_format=torch.channels_last)
-    # one channel lies either way, and convolutions choose by its stride, which is to be 1
+    # one channel has the same order in both formats, and convolutions choose by its stride, which must be 1
     return x.contiguous().squeeze(1).unsqueeze(3).permute(0, 3, 1, 2)
 
 
 @dataclass
 class CleanPass:
-    """The pass over the clean samples that every attack begins with, kept with its graph for a search whose
-    first gradient is there."""
+    """The forward pass over the clean samples with which every attack begins, kept with its graph for a
+    search whose first gradient is at the clean samples."""
 
     leaf: Tensor | None
     outputs: Tensor | None
@@ -73,14 +73,14 @@ class CleanPass:
     ) -> "CleanPass":
         with torch.enable_grad():
             leaf = x.detach().requires_grad_()
-            outputs = ask(model, leaf, lengths, generators)
+            outputs = forward_pass(model, leaf, lengths, generators)
         assert isinstance(outputs, Tensor)
         return CleanPass(leaf, outputs)
 
     def take(self, x: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The leaf and its outputs, if they are of these samples: x its rows `index`. Whatever is asked
-        first, the graph is let go then: it holds as much memory as all else together. None, too, where few
-        rows are left: a backward pass over all would cost more."""
+        """The leaf and its outputs, if x is its rows `index`; else None. The first call frees the graph,
+        which takes as much memory as everything else together. Also None if few rows are left: a backward
+        pass over all would cost more."""
         leaf, outputs, self.leaf, self.outputs = self.leaf, self.outputs, None, None
         if (
             leaf is None
@@ -95,13 +95,12 @@ class CleanPass:
 
 @dataclass
 class FullPath:
-    """The model as it is judged, for a search that asks a faster stand-in: a success counts once it is one
-    here too."""
+    """The model itself, for a search that uses a faster approximation of it: a success counts once the model
+    itself confirms it."""
 
     model: Model
     stored: Callable[[Tensor, Tensor], Tensor]
-    """Points of the search, and which rows of the batch they are of -> samples as they are stored and
-    judged."""
+    """(points of the search, their rows in the batch) -> samples as they are stored and evaluated."""
 
     def confirms(
         self,
@@ -112,41 +111,42 @@ class FullPath:
         generators: Sequence[torch.Generator],
     ) -> Tensor:
         """(B,) bool: the samples of rows `index` reach the goal."""
-        return goal.judged(ask(self.model, self.stored(x_adv, index), lengths, generators))
+        return goal.judged(forward_pass(self.model, self.stored(x_adv, index), lengths, generators))
 
 
 @dataclass
-class Doubts:
-    """Per sample: how long a search waits before it asks again whether a success is one, after it was not.
+class Confirmations:
+    """When claimed successes are confirmed, per sample.
 
-    A stand-in that is too optimistic, or a text that is the same but for a comma, claims success step after
-    step, and each answer costs a pass over the full path or a text decoded. So the first gradients ask at
-    once, later ones after a pause that doubles up to `MOST_PAUSE`.
+    An approximation that is too optimistic, or a text that differs by a comma only, claims success at every
+    step, and each confirmation costs a pass over the model itself or a decoded text. After a rejection a
+    sample therefore pauses, for a number of gradients that doubles up to `MOST_PAUSE`.
     """
 
     left: Tensor
-    """Gradients until it is asked again."""
+    """Gradients until the next confirmation."""
     pause: Tensor
-    """Gradients of the pause after the next rejection."""
+    """Length of the pause after the next rejection."""
     rejected: Tensor
-    """Whether a success that was claimed has ever been none."""
+    """Whether a claimed success was ever rejected."""
 
     @staticmethod
-    def none(n: int) -> "Doubts":
-        return Doubts(
+    def none(n: int) -> "Confirmations":
+        return Confirmations(
             torch.zeros(n, dtype=torch.long),
             torch.zeros(n, dtype=torch.long),
             torch.zeros(n, dtype=torch.bool),
         )
 
     def due(self, index: Tensor) -> Tensor:
-        """(B,) bool: which of these samples may ask at this gradient."""
+        """(B,) bool: which of these samples may be confirmed at this gradient."""
         left = self.left[index]
         self.left[index] = (left - 1).clamp_min(0)
         return left == 0
 
     def settled(self, index: Tensor, confirmed: Tensor, pauses: bool) -> None:
-        """What these samples were told; one that pauses will wait before it asks again."""
+        """Records the results for these samples; with `pauses`, a rejected sample waits before the next
+        confirmation."""
         self.rejected[index] |= ~confirmed
         if not pauses:
             return

@@ -1,6 +1,7 @@
 """What every attack declares besides the options of its search: what it needs, what it promises, its cost."""
 
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from limen.core.options import Options
 
@@ -11,6 +12,18 @@ if TYPE_CHECKING:
 
 FORWARD = 1 / 3
 """Cost of a forward pass, as a share of that of a gradient (a forward and a backward pass)."""
+
+
+@dataclass(frozen=True)
+class LinearPromise:
+    """What an attack promises on a linear model of two classes, for which the smallest change is known."""
+
+    outside: float | None = 1.01
+    """It succeeds at this multiple of the exact radius; None: it promises no success."""
+    norms: tuple[str, ...] = ("linf", "l2", "l1")
+    """Budgets for which it promises that."""
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Budget -> options that the promise needs."""
 
 
 class AttackOptions(Options):
@@ -33,6 +46,16 @@ class AttackOptions(Options):
     """The first gradient is computed at the clean samples, so the clean forward pass can serve it."""
     changes_every_sample: ClassVar[bool] = False
     """Samples that reach the goal unchanged are changed, too."""
+    kinds: ClassVar[tuple[str, ...]] = ("picture", "clip")
+    """Kinds of samples that the attack takes."""
+    compares_logits: ClassVar[bool] = False
+    """Works on differences of logits, so a saturated softmax does not hide the gradient."""
+    promise: ClassVar[LinearPromise] = LinearPromise()
+    """Where it is certain to succeed."""
+    quick: ClassVar[dict[str, Any]] = {}
+    """Options for a quick try that still takes every kind of step; the contract tests use them."""
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ()
+    """Further choices of options that the contract tests try, because they change what is computed."""
 
     @property
     def uses_gradients(self) -> bool:

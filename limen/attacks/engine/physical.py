@@ -1,11 +1,11 @@
-r"""Attacks that survive what happens between the file and the model. Athalye et al. 2018,
+r"""Attacks that are robust to transforms between the file and the model (EOT). Athalye et al. 2018,
 https://arxiv.org/abs/1707.07397:
 
     gradient of  E_t [ L( f( t(x_adv) ) ) ]    as the mean over draws of t (EOT)
 
-`through` names transforms (components of limen/defenses) that the search sees in front of the model, in the
-order in which a sample meets them; `draws` says how many of their draws a gradient averages. Success is
-judged on the victim as it is, and, where asked, under fresh draws of the transforms (`over_the_air`).
+`through` names transforms (components of limen/defenses) that the search applies in front of the model, in
+this order; `draws` is the number of random draws that a gradient averages. Success is judged on the model
+without them and, on request, under fresh draws of the transforms (`over_the_air`).
 """
 
 import copy
@@ -27,12 +27,12 @@ Transform = Annotated[str | dict[str, Any], spec_of("defenses")]
 
 
 class OverTheAir(Options):
-    """Judging under draws that no search has seen."""
+    """Evaluation under fresh random draws of transforms."""
 
     through: list[Transform] = Field(min_length=1)
-    """Transforms in the order in which a sample meets them, each {name: room, ...its options}."""
+    """Transforms in the order in which they are applied, each {name: room, ...its options}."""
     draws: int = Field(default=20, ge=1)
-    """Fresh draws of them under which each sample is judged."""
+    """Fresh draws under which each sample is evaluated."""
 
 
 def seen_by_search(model: Model, transforms: list[Any], draws: int | None) -> Model:
@@ -48,8 +48,8 @@ def seen_by_search(model: Model, transforms: list[Any], draws: int | None) -> Mo
 def over_the_air(
     model: Model, batch: Batch, x: Tensor, goal: Goal, options: OverTheAir, *, seed: int = 0
 ) -> Tensor:
-    """(B,) the share of fresh draws in which x, clean or adversarial, reaches the goal. The same draws
-    whatever x is."""
+    """(B,) the share of fresh draws in which x, clean or adversarial, reaches the goal. The draws do not
+    depend on x."""
     heard = defended(model, options.through)
     streams = seeds.generators(seed, batch.ids, "over_the_air")
     with evaluating(heard):

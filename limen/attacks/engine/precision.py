@@ -1,15 +1,16 @@
-"""In which precision a search computes.
+"""Floating-point precision of a search.
 
-The path of a search on a recogniser multiplies rounding errors a hundred thousand times in 20 steps, and
-rounding errors hang on the size of the batch. So that a clip gets alone what it gets beside others, such
-searches run in double precision ("auto"). A recogniser that gives a clip the very same bits in any batch
-(`Model.batch_invariant`) is itself asked in single precision, which takes half the time: on points of a grid
-128 times finer than 16-bit audio, so that the last digits of the search, in which a clip alone and beside
-others differs, are not seen. `import limen` asks MKL for matrix products whose rows do not depend on how many
-there are (MKL_CBWR); it is too late if torch has multiplied before, and not every processor obeys. So whether
-a recogniser is steady is measured (`alike`): all of the zoo but wav2vec2_small are, Whisper by taking clip
-after clip. In one padded batch Whisper's gradients differed by up to 7e-5 of their norm from those alone, and
-with another number of threads by up to 8e-4, so a single clip too is searched in one thread.
+The search on a recogniser multiplies rounding errors by a hundred thousand in 20 steps, and rounding errors
+depend on the size of the batch. So that a clip gets the same result alone and in a batch, such searches run
+in double precision ("auto"). A recogniser that computes the very same bits for a clip in any batch
+(`Model.batch_invariant`) is evaluated in single precision, which takes half the time: its input is rounded to
+a grid 128 times finer than 16-bit audio, which removes the last digits, the only ones that depend on the
+batch. `import limen` asks MKL for matrix products whose rows do not depend on their number (MKL_CBWR); this
+has no effect if torch has multiplied before, and not on every processor. Batch invariance is therefore
+measured (`gives_same_bits`): all recognisers of the zoo but wav2vec2_small have it, Whisper by processing
+clip after clip. In one padded batch Whisper's gradients differed by up to 7e-5 of their norm from those of
+single clips, and with another number of threads by up to 8e-4, so a single clip is searched in one thread,
+too.
 """
 
 import copy
@@ -29,14 +30,14 @@ _ALIKE: dict[object, bool] = {}
 
 
 def prepared(model: Model, x: Tensor, precision: Precision) -> tuple[Model, Tensor]:
-    """What a search asks, and the samples in the precision of the search."""
+    """The model that a search evaluates, and the samples in the precision of the search."""
     if precision != "double" and model.output == "class":
         return model, x
     return _twin(model, precision), x if precision == "single" else x.double()
 
 
 def _twin(model: Model, precision: Precision) -> Model:
-    """A copy whose weights ask for no gradients, kept for the next call until the weights change."""
+    """A copy whose weights need no gradients, cached until the weights change."""
     state = precision, [p._version for p in model.parameters()]
     kept = _TWINS.get(model)
     if kept is None or kept[0] != state:
@@ -47,7 +48,7 @@ def _twin(model: Model, precision: Precision) -> Model:
         if precision == "auto":
             for part in kept[1].modules():
                 if isinstance(part, Model) and part.batch_invariant:
-                    if alike(part.float()):
+                    if gives_same_bits(part.float()):
                         part.register_forward_pre_hook(_on_grid)
                     else:
                         part.double()
@@ -70,9 +71,10 @@ class _Grid(torch.autograd.Function):
         return gradient.double()
 
 
-def alike(model: Model) -> bool:
-    """True if this machine gives clips the same gradients, bit for bit, together and alone. That hangs on the
-    sizes of the network and on the library of matrix products, not on the weights, so it is tried once."""
+def gives_same_bits(model: Model) -> bool:
+    """True if this machine computes the same gradients of clips, bit for bit, in a batch and one by one. That
+    depends on the sizes of the network and on the linear algebra library, not on the weights, so it is
+    measured once per architecture."""
     threads = torch.get_num_threads()
     sizes, kinds = (
         tuple((p.shape, p.device) for p in model.parameters()),

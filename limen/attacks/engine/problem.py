@@ -1,8 +1,8 @@
-"""What an attack is asked: samples of a model, a goal and a budget. Attack = goal x budget x search; this is
-all the search sees.
+"""The problem that a search solves: samples, a model, a goal and a budget. Attack = goal x budget x search;
+a search knows nothing else.
 
-Autograd is on in `Problem`, and in the clean pass kept for it (`_asking.py`), and nowhere else. Rows can be
-taken out (`rows`), so finished samples leave the batch.
+Autograd is enabled in `Problem` and in the clean pass kept for it (`forward.py`), and nowhere else. Finished
+samples leave the batch (`rows`).
 """
 
 import math
@@ -14,7 +14,7 @@ from threading import Event
 import torch
 from torch import Tensor
 
-from limen.attacks.engine.forward import CleanPass, Doubts, FullPath, ask
+from limen.attacks.engine.forward import CleanPass, Confirmations, FullPath, forward_pass
 from limen.budgets.families.budget import Budget
 from limen.core.errors import SampleError, UserError
 from limen.core.seeds import Streams
@@ -37,7 +37,7 @@ evading the detector must not be worth less than a better answer."""
 
 @dataclass
 class Calls:
-    """Per sample: how often the model was asked, and what its gradients looked like."""
+    """Per sample: numbers of forward passes, of gradients, and of gradients without information."""
 
     forward: Tensor
     backward: Tensor
@@ -51,8 +51,8 @@ class Calls:
 
 @dataclass
 class Watch:
-    """A model that the attack does not differentiate looks on and keeps the points it likes best: a
-    perturbation that has begun to overfit the proxies is not taken. Section 6.3.1 of Olivier 2023."""
+    """A held-out model that scores the points of a search; the best point of each sample is its result, so a
+    perturbation that overfits the surrogates is not taken. Section 6.3.1 of Olivier 2023."""
 
     model: Model
     x: Tensor
@@ -60,9 +60,9 @@ class Watch:
     best: Tensor
     """(B,) its score."""
     dtype: torch.dtype
-    """In which the model takes samples; the search may be more precise."""
+    """Precision of the model's samples; that of the search may be higher."""
     every: int = 1
-    """Gradients of the attack between two looks."""
+    """Gradients of the attack between two evaluations."""
     asked: int = 0
 
     @staticmethod
@@ -75,7 +75,7 @@ class Watch:
         if not last and (self.asked - 1) % self.every:
             return
         score = problem.goal.score(
-            ask(self.model, x_adv.to(self.dtype), problem.lengths, problem.generators)
+            forward_pass(self.model, x_adv.to(self.dtype), problem.lengths, problem.generators)
         ).to(self.best)
         rows = problem.index.to(self.x.device)
         i = (score > self.best[rows]).nonzero().squeeze(1)
@@ -94,29 +94,29 @@ class Problem:
     """One stream per sample."""
     low: Tensor | float
     high: Tensor | float
-    """The range samples must keep; tensors broadcast against one sample."""
+    """Valid range of samples; tensors broadcast against one sample."""
     y: Tensor | list[str] | None = None
-    """The true answers (universal attacks of one class need them)."""
+    """True labels or transcripts (needed by universal attacks per class)."""
     lengths: Tensor | None = None
     calls: Calls = field(default_factory=lambda: Calls.none(0))
     index: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
-    """Position of each row in the problem first posed."""
+    """Position of each row in the original batch."""
     ids: list[str] = field(default_factory=list)
     """Names of the samples."""
     watch: "Watch | None" = None
-    """A third model that looks on."""
+    """A held-out model that scores the points."""
     clean: CleanPass | None = None
-    """The pass over the clean samples, where the first gradient may be had from it."""
+    """The forward pass over the clean samples, if the first gradient can be computed from it."""
     full: FullPath | None = None
-    """The model as it is judged, if the search asks a faster stand-in."""
-    doubts: Doubts = field(default_factory=lambda: Doubts.none(0))
+    """The model itself, if the search uses a faster approximation of it."""
+    confirmations: Confirmations = field(default_factory=lambda: Confirmations.none(0))
     halt: Event | None = None
-    """Once set, the model is asked no more: the search was broken off from outside."""
+    """Once set, no further forward pass starts: the search was interrupted."""
 
     def __post_init__(self) -> None:
         if len(self.index) != len(self.x):
             n = len(self.x)
-            self.index, self.calls, self.doubts = torch.arange(n), Calls.none(n), Doubts.none(n)
+            self.index, self.calls, self.confirmations = torch.arange(n), Calls.none(n), Confirmations.none(n)
         self.mask = valid(self.x, self.lengths)
         self._one = torch.ones(len(self.x), dtype=torch.long)
 
@@ -125,7 +125,7 @@ class Problem:
 
     @property
     def ball(self) -> Budget:
-        """The budget of an attack that cannot do without one."""
+        """The budget of an attack that needs one."""
         if self.budget is None:
             raise UserError(f"This attack {NO_BUDGET}")
         return self.budget
@@ -158,12 +158,12 @@ class Problem:
         budget = None if self.budget is None else self.budget.cut(longest)
         return replace(self, x=self.x[:, :longest], budget=budget)
 
-    def around(self, x: Tensor, budget: Budget | None) -> "Problem":
-        """The same goal asked of other points, with another budget; calls go on the same account."""
+    def recentred(self, x: Tensor, budget: Budget | None) -> "Problem":
+        """The same goal around other points and with another budget; calls are counted together."""
         return replace(self, x=x, budget=budget, clean=None)
 
     def clip(self, x_adv: Tensor) -> Tensor:
-        """Into the range of samples. Clean samples lie in it, so this never makes a change larger."""
+        """Into the range of samples. Clean samples are in it, so this never makes a change larger."""
         if isinstance(self.low, Tensor) or isinstance(self.high, Tensor):
             return torch.minimum(
                 torch.maximum(x_adv, torch.as_tensor(self.low).to(x_adv)),
@@ -178,13 +178,13 @@ class Problem:
     def step(self, x_adv: Tensor, gradient: Tensor, size: Tensor) -> Tensor:
         """One steepest step of norm `size` (B,), projected."""
         if self.ball.sparse:
-            # a coordinate at the edge of the range cannot go further: without this the steepest one would be
-            # chosen for ever
+            # a coordinate at the end of the range cannot move further: without this the same one would be
+            # chosen at every step
             gradient = self.movable(x_adv, gradient)
         return self._allowed(self.ball.step(gradient, size).add_(x_adv).sub_(self.x))
 
     def movable(self, x_adv: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient without what the range stops: a value at an end of it that would be pushed further."""
+        """The gradient, zero for values at an end of the range that would be pushed beyond it."""
         free = torch.empty_like(
             gradient
         )  # 1 or 0, not a mask: filling by a mask takes five times as long as multiplying
@@ -210,11 +210,11 @@ class Problem:
         if self.halt is not None and self.halt.is_set():
             raise CancelledError
         self.calls.forward.index_add_(0, self.index, self._one)
-        return ask(self.model, x_adv, self.lengths, self.generators)
+        return forward_pass(self.model, x_adv, self.lengths, self.generators)
 
     @property
     def draws(self) -> int:
-        """How many answers of a model that draws at random are averaged."""
+        """Number of evaluations of a random model that are averaged."""
         return self.model.draws if self.model.random else 1
 
     @torch.no_grad()
@@ -251,15 +251,14 @@ class Problem:
         samples (a sticker, a filter). Of a model that draws at random: the mean over its draws (EOT, Athalye
         et al. 2018), reached if all draws agree.
 
-        A success that must be confirmed (see `confirmed`) and was rejected is asked about again some
-        gradients later: a search may leave a few steps after its first success, never without one.
-        `confirm=False`, for gradients whose third answer nothing depends on, asks about none and takes the
-        claims as they are.
+        A claimed success that was rejected (see `confirmed`) is checked again some gradients later: a search
+        may end a few steps after its first success, but never without one. `confirm=False` takes the claims
+        unchecked, for gradients whose third value is not used.
         """
         if self.watch is not None and through is None:
             self.watch.observe(self, x_adv)
         measure = loss or self.goal.loss
-        due = self.doubts.due(self.index) if confirm else None
+        due = self.confirmations.due(self.index) if confirm else None
         gradients, losses, votes = [], [], []
         for _ in range(self.draws):
             with torch.enable_grad():
@@ -292,8 +291,8 @@ class Problem:
     def _passed(
         self, x_adv: Tensor, through: Callable[[Tensor], Tensor] | None
     ) -> tuple[Tensor, Tensor, Outputs]:
-        """What is varied, the samples it gives, and what the model says of them; at the clean samples the
-        pass over them may be at hand, whose leaf holds all."""
+        """What is varied, the samples computed from it, and the model's outputs. At the clean samples the
+        forward pass may exist already; its leaf then holds all samples."""
         known = None if self.clean is None or through is not None else self.clean.take(x_adv, self.index)
         if known is not None:
             leaf, outputs = known
@@ -326,21 +325,21 @@ class Problem:
         return _mean(all_logits), _mean(all_gradients)
 
     @property
-    def certain(self) -> bool:
-        """False where the model draws at random: one lucky draw settles nothing, so no sample leaves
+    def deterministic(self) -> bool:
+        """False for a model that draws at random: success in one draw proves nothing, so no sample leaves
         early."""
         return not self.model.random
 
     @torch.no_grad()
     def confirmed(self, outputs: Outputs, x_adv: Tensor, due: Tensor | None = None) -> Tensor:
-        """(B,) bool: which samples reach the goal, `outputs` being what the model says of them. What only
-        decoding can tell is decoded, and what a stand-in claims is asked of the model as it is judged. With
-        `due` (B,), only claims of these rows are settled in this way, and those of others do not count."""
-        reached, doubtful = self._claimed(outputs), self.goal.doubtful(outputs)
+        """(B,) bool: which samples reach the goal, given the model's outputs. Claims that need decoding are
+        decoded, and claims of an approximation are checked on the model itself. With `due` (B,), only claims
+        of these rows are checked, and those of others do not count."""
+        reached, needs_decoding = self._claimed(outputs), self.goal.needs_decoding(outputs)
         if self.full is not None:
             claims = reached.cpu()
-        elif doubtful is not None:
-            claims = reached.cpu() & doubtful
+        elif needs_decoding is not None:
+            claims = reached.cpu() & needs_decoding
         else:
             return reached
         asked = (claims if due is None else claims & due).nonzero().squeeze(1)
@@ -350,16 +349,16 @@ class Problem:
             said = rows._settled(
                 outputs[asked] if isinstance(outputs, Tensor) else outputs.rows(asked), select(x_adv, asked)
             )
-            self.doubts.settled(rows.index, said, pauses=due is not None)
+            self.confirmations.settled(rows.index, said, pauses=due is not None)
             reached[asked] = said.to(reached.device)
         return reached
 
     def _settled(self, outputs: Outputs, x_adv: Tensor) -> Tensor:
-        """(B,) bool, the outputs being those of the model that the search asks."""
-        # a text of the stand-in costs less than a pass over the full path, so it comes first
+        """(B,) bool, given the outputs of the model that the search evaluates."""
+        # decoding these outputs costs less than a pass over the model itself, so it is first
         reached = (
             self.goal.judged(outputs).cpu()
-            if self.goal.doubtful(outputs) is not None
+            if self.goal.needs_decoding(outputs) is not None
             else torch.ones(len(self), dtype=torch.bool)
         )
         i = reached.nonzero().squeeze(1)
@@ -391,13 +390,13 @@ class Problem:
 
 
 def searched(problem: Problem, search: Callable[[Problem], Tensor]) -> Tensor:
-    """What the search finds. Searches of classifiers also read logits, and may end by themselves where only a
-    stand-in is fooled: these samples are searched on the model itself."""
+    """The result of the search. Searches of classifiers also use logits and may end if only an approximation
+    is fooled: those samples are searched again on the model itself."""
     x_adv = search(problem)
     if problem.full is None or problem.model.output != "class":
         return x_adv
     left = (
-        (~problem.reached(x_adv).cpu() & problem.doubts.rejected[problem.index])
+        (~problem.reached(x_adv).cpu() & problem.confirmations.rejected[problem.index])
         .nonzero()
         .squeeze(1)
         .to(x_adv.device)
@@ -412,14 +411,13 @@ def _streams(generators: Sequence[torch.Generator], rows: list[int]) -> Sequence
 
 
 def _slope(value: Tensor, leaf: Tensor, again: bool = False) -> Tensor:
-    """d value / d leaf; zero where the value does not hang on it: a model may answer always the same, or cut
-    the graph."""
+    """d value / d leaf; zero if the value does not depend on it (a constant model, a cut graph)."""
     if not value.requires_grad:
         return torch.zeros_like(leaf)
     (slope,) = torch.autograd.grad(value, leaf, retain_graph=again, allow_unused=True, materialize_grads=True)
     return (
         slope.contiguous()
-    )  # it comes as the network likes pictures to lie (`ask`); the search likes them as they came
+    )  # the gradient has the memory format of `forward_pass`; the search uses that of x
 
 
 def _mean(values: list[Tensor]) -> Tensor:
@@ -427,7 +425,7 @@ def _mean(values: list[Tensor]) -> Tensor:
 
 
 def _all(votes: list[Tensor]) -> Tensor:
-    # the victim answers once: a sample that only most draws call fooled would often fail that one time
+    # the final evaluation is one draw: a sample that succeeds in most draws only would often fail it
     return votes[0] if len(votes) == 1 else torch.stack(votes).all(0)
 
 

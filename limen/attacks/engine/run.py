@@ -1,7 +1,7 @@
-"""Goal x budget x search, put together and judged.
+"""Runs an attack (goal x budget x search) and evaluates its result.
 
-One success flag per sample, by a fresh forward pass on the exact tensor that is stored; what comes back as it
-was has had its pass.
+One success flag per sample, from a fresh forward pass on the exact tensor that is stored; unchanged samples
+reuse the clean forward pass.
 """
 
 import math
@@ -16,10 +16,10 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from limen.attacks.engine.forward import CleanPass, FullPath, ask
+from limen.attacks.engine.forward import CleanPass, FullPath, forward_pass
 from limen.attacks.engine.physical import seen_by_search
 from limen.attacks.engine.precision import prepared
-from limen.attacks.engine.problem import Calls, Problem, Watch, searched
+from limen.attacks.engine.problem import NO_BUDGET, Calls, Problem, Watch, searched
 from limen.attacks.engine.spec import AttackSpec
 from limen.attacks.engine.storage import Store, stored
 from limen.attacks.engine.threads import in_threads
@@ -37,8 +37,7 @@ from limen.models.base.model import Model, check_samples, evaluating
 
 @dataclass
 class Attacked:
-    """What an attack leaves: the stored samples, what the model says of them, and the goal they were judged
-    by."""
+    """Result of an attack: the stored samples, the model's outputs, and the goal that judges them."""
 
     x_adv: Tensor
     reached: Tensor
@@ -48,33 +47,33 @@ class Attacked:
     goal: Goal
     calls: Calls
     notes: dict[str, list[Any]]
-    """What the goal says of the samples: column -> one value per sample."""
+    """Columns that the goal adds: name -> one value per sample."""
     batch: Batch
     """The clean samples."""
     rate_hz: int | None
-    """Sample rate of clips, if the attacked model says it."""
+    """Sample rate of clips, if the attacked model has one."""
     classes: list[str] | None
     """Names of the classes; None of a recogniser."""
 
     @cached_property
     @torch.no_grad()
     def already(self) -> Tensor:
-        """(B,) bool: the goal held for the clean samples, before anything was changed."""
+        """(B,) bool: the goal holds for the clean samples."""
         return self.goal.judged(self.clean)
 
     @property
     def success(self) -> Tensor:
-        """(B,) bool: what the attack is credited with, reached now and not before."""
+        """(B,) bool: the goal is reached now and was not before the attack."""
         return credited(self.reached, self.already)
 
     @property
     def success_rate(self) -> float:
-        """Share of the samples that were not at the goal before and are now; NaN if all were there before."""
+        """Share of successes among the samples that were not at the goal before; NaN if there are none."""
         return int(self.success.sum()) / left if (left := int((~self.already).sum())) else math.nan
 
 
 def stored_as(store: str, kind: Kind) -> Store:
-    """The form that samples are stored in; "auto" is 16-bit for clips and unrounded for pictures."""
+    """Storage format; "auto" is 16-bit for clips and unrounded for pictures."""
     forms = ("auto", *get_args(Store))
     if store not in forms:
         raise UserError(f"Samples are stored as {', '.join(forms)}; got {store!r}.")
@@ -82,18 +81,18 @@ def stored_as(store: str, kind: Kind) -> Store:
 
 
 def credited(reached: Tensor, already: Tensor) -> Tensor:
-    """(B,) bool: the goal holds now and did not hold before. A sample that was wrong anyway is no success of
-    the attack."""
+    """(B,) bool: the goal holds now and did not hold before. A sample that was misclassified anyway is no
+    success of the attack."""
     return reached & ~already
 
 
 class Attack:
-    """A configured attack. Universal attacks keep what they crafted."""
+    """A configured attack. A universal attack keeps its crafted perturbation."""
 
     def __init__(self, spec: AttackSpec):
         self.spec = spec
         self.crafted: dict[str, Tensor] | None = None
-        """What a universal attack found: tensors by name; None before."""
+        """The perturbation of a universal attack, tensors by name; None before `craft`."""
 
     @classmethod
     def parse(cls, spec: Any) -> "Attack":
@@ -110,6 +109,10 @@ class Attack:
         """True if the attack must first be crafted on other samples."""
         return self.spec.options.universal
 
+    def _check_budget(self) -> None:
+        if self.spec.budget is None and self.spec.options.needs_budget:
+            raise UserError(f"The attack {self.spec.name} {NO_BUDGET}")
+
     def pose(
         self,
         model: Model,
@@ -120,10 +123,12 @@ class Attack:
         store: Store = "float",
         bounds: tuple[Tensor | float, Tensor | float] | None = None,
     ) -> Problem:
-        """The problem a search sees."""
+        """The problem that the search solves."""
         if clean is None:
             with torch.no_grad(), evaluating(model):
-                clean = ask(model, batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean"))
+                clean = forward_pass(
+                    model, batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean")
+                )
         fast = model.for_attack
         seen, x = prepared(fast, batch.x, self.spec.precision)
         streams = seeds.generators(seed, batch.ids, "goal")
@@ -174,8 +179,7 @@ class Attack:
         x_adv: Tensor,
         index: Tensor,
     ) -> Tensor:
-        """Points of a search as they are stored; they are those of the rows `index`, whose padding the search
-        may have cut."""
+        """Points of a search, in the rows `index`, as they are stored; their padding may have been cut."""
         part = batch.rows(index)
         clean = part.x[..., : x_adv.shape[-1]]
         return stored(x_adv, clean, store, partial(around, batch=part)).to(batch.x.dtype)
@@ -188,7 +192,8 @@ class Attack:
         seed: int = 0,
         bounds: tuple[Tensor | float, Tensor | float] | None = None,
     ) -> None:
-        """Universal attacks: find the one perturbation on these samples; other attacks have nothing to do."""
+        """Universal attacks: find the perturbation on these samples. Other attacks do nothing."""
+        self._check_budget()
         if self.universal:
             with torch.no_grad(), evaluating(model):
                 self.crafted = self.spec.options.craft(self.pose(model, batch, seed=seed, bounds=bounds))
@@ -205,12 +210,13 @@ class Attack:
         stop: Model | None = None,
         stop_every: int = 1,
     ) -> Attacked:
-        """Attack `model`; judge on `victim` (the same model unless the attack is transferred or does not know
-        the defence).
+        """Attack `model`; evaluate on `victim` (the same model unless the attack is transferred or does not
+        know the defence).
 
-        With `stop`, that model looks on every `stop_every` gradients, and the point of the search that it
-        finds best is what is taken."""
+        With `stop`, this held-out model scores the points of the search every `stop_every` gradients, and the
+        point with the best score is the result."""
         victim = victim or model
+        self._check_budget()
         check_samples(batch.kind, batch.x, batch.lengths, batch.ids)
         check_range(batch, bounds)
         if self.universal and self.crafted is None:
@@ -226,7 +232,7 @@ class Attack:
                 else None
             )
             clean = (
-                ask(victim, batch.x, batch.lengths, streams)
+                forward_pass(victim, batch.x, batch.lengths, streams)
                 if kept is None or kept.outputs is None
                 else kept.outputs.detach()
             )
@@ -235,7 +241,7 @@ class Attack:
             )
             if problem.model is model and problem.x is batch.x:
                 problem.clean = kept
-            del kept  # the search lets go of it when it can
+            del kept  # so that the search can free it
             if stop is not None:
                 problem.watch = Watch.over(stop, problem.x, batch.x.dtype, stop_every)
             x_adv = self._searched(
@@ -262,7 +268,7 @@ class Attack:
             )
 
     def _starts_clean(self, model: Model, victim: Model) -> bool:
-        """True if the pass over the clean samples may also give the search its first gradient."""
+        """True if the forward pass over the clean samples can also serve the first gradient of the search."""
         alone = model.output == "class" and not any(isinstance(m, Ensemble) for m in model.modules())
         return (
             self.spec.options.starts_clean
@@ -272,8 +278,8 @@ class Attack:
         )
 
     def _searched(self, problem: Problem, clean: Outputs | None) -> Tensor:
-        """What the search finds. Samples that reach the goal as they are, by the `clean` answers of a
-        classifier, are not searched: that saves the passes, and a random start could lose what is there."""
+        """The result of the search. Samples that reach the goal unchanged, by the `clean` outputs of a
+        classifier, are not searched: this saves passes, and a random start could lose the success."""
         component, options = self.spec.search
         extra = (self.crafted,) if options.universal else ()
 
@@ -285,7 +291,7 @@ class Attack:
 
         if (
             not isinstance(clean, Tensor)
-            or not problem.certain
+            or not problem.deterministic
             or options.universal
             or options.continues_after_success
         ):
@@ -296,8 +302,8 @@ class Attack:
         )
         if len(left):
             x_adv[left] = in_threads(problem.rows(left), search)
-        # a search that refuses its options or samples must do so whoever is fooled: it gets as far as its
-        # first call of the model
+        # a search that refuses its options or samples must do so for any samples: it runs up to its first
+        # call of the model
         else:
             halt = Event()
             halt.set()
@@ -307,17 +313,17 @@ class Attack:
 
 
 def _answers(victim: Model, batch: Batch, x_adv: Tensor, clean: Outputs, streams: seeds.Streams) -> Outputs:
-    """What the victim says of the stored samples. Of those that came back as they were a classifier has just
-    said it, in `clean`."""
+    """The victim's outputs for the stored samples. For unchanged samples of a classifier they are those of
+    `clean`."""
     changed = (
         (x_adv - batch.x).flatten(1).abs_().amax(1).nonzero().squeeze(1)
     )  # three times faster than x_adv != batch.x; NaN is not 0
     if victim.random or not isinstance(clean, Tensor) or len(changed) == len(x_adv):
-        return ask(victim, x_adv, batch.lengths, streams)
+        return forward_pass(victim, x_adv, batch.lengths, streams)
     if not len(changed):
         return clean
     lengths = None if batch.lengths is None else select(batch.lengths, changed)
-    answers = ask(victim, select(x_adv, changed), lengths, streams.rows(changed.tolist()))
+    answers = forward_pass(victim, select(x_adv, changed), lengths, streams.rows(changed.tolist()))
     assert isinstance(answers, Tensor)
     return clean.index_copy(0, changed.to(clean.device), answers)
 

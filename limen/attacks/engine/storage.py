@@ -1,19 +1,19 @@
-r"""How adversarial samples are stored: on the grid of the file format, and inside the budget as stored.
+r"""Storage of adversarial samples: on the grid of the file format, and inside the budget as stored.
 
     s_i = round(x'_i)                       the nearest point of the grid (steps of 1/32768 in clips,
         of 1/255 in pictures)
     s_i = s_i - step * sign(s_i - x_i)
-        for as few i as bring ||s - x|| to the radius or below it, if rounding led outside
+        for as few i as bring ||s - x|| to the radius or below it, if rounding led outside of it
 
-Values that alone are outside are taken back first (all there is to do under linf), then those whose nearest
-point lies furthest out: for them both points are about as near, so that the search's point is changed least.
-Sizes are compared in double precision with the exact values of the files. A sample never depends on its
-neighbours or its padding.
+Values that exceed the radius on their own are moved first (under linf nothing else is needed), then those
+whose nearest point is furthest out: for them both grid points are about equally near, so the point of the
+search changes least. Norms are compared in double precision with the exact values of the files. A sample
+never depends on the other samples or on its padding.
 
-A clean sample need not lie on the grid (MP3, resampled clips, resized pictures). What the search left alone
-is then stored as the file of the clean sample holds it, and that rounding counts as change, too. Where it
-alone is more than the budget allows (always, under l0), the budget is kept between the two files instead: ||s
-- round(x)||.
+A clean sample need not be on the grid (MP3, resampled clips, resized pictures). Values that the search left
+unchanged are then stored as in the file of the clean sample, and this rounding counts as a change, too. If it
+alone exceeds the budget (always, under l0), the budget is kept between the two files instead:
+||s - round(x)||.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ Store = Literal["float", "int16", "uint8"]
 LEVELS = {"int16": 32768, "uint8": 255}
 GRIDS = {"int16": codecs.quantise, "uint8": files.quantise}
 SLACK = 1e-12
-"""Of a norm in double precision, as a share of it: 8/255 must hold eight steps of 1/255."""
+"""Relative tolerance of a norm in double precision: 8/255 must hold eight steps of 1/255."""
 
 
 def quantise(x: Tensor, store: Store) -> Tensor:

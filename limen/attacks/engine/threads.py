@@ -1,9 +1,9 @@
-"""Clips of a recogniser searched side by side, a share of the batch in each thread.
+"""Parallel search of clips of a recogniser: each thread searches a part of the batch.
 
-A recurrent layer goes through hundreds of small steps, which do not gain from a second core; two batches in
-two threads do. Clips of like length go together, so that less padding is computed. Rows of a problem never
-look at each other: a clip gets what it gets alone. A single clip of a steady recogniser takes one thread too:
-a second one gains nothing there, and on a busy machine the two wait for each other at every step.
+A recurrent layer computes hundreds of small steps, which do not gain from a second core; two batches in two
+threads do. Clips of similar length share a thread, so that less padding is computed. The rows of a problem
+are independent: a clip gets the same result as alone. A single clip of a batch-invariant recogniser uses one
+thread, too: a second one gains nothing, and on a busy machine the two wait for each other at every step.
 """
 
 from bisect import bisect_left
@@ -23,8 +23,8 @@ Search = Callable[[Problem], Tensor]
 def in_threads(problem: Problem, search: Search) -> Tensor:
     """What the search finds, computed in as many threads as torch has."""
     threads = torch.get_num_threads()
-    # dropout that is left on hangs on hooks of the one model, and a model that looks on keeps one account:
-    # nothing for threads
+    # active dropout uses hooks of the one model, and a held-out model keeps one record: neither is safe in
+    # threads
     apart = (
         problem.model.output == "transcript"
         and not problem.model.random
@@ -62,8 +62,8 @@ def in_threads(problem: Problem, search: Search) -> Tensor:
 
 
 def shares(lengths: list[int], threads: int) -> list[list[int]]:
-    """Row numbers of at most `threads` runs of clips, longest first, so cut that the largest run, padded, is
-    as small as it can be."""
+    """Row numbers of at most `threads` groups of clips, longest first, such that the largest padded group is
+    as small as possible."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     sizes = sorted({n * count for n in lengths for count in range(1, len(lengths) + 1)})
     largest = sizes[bisect_left(sizes, True, key=lambda size: len(_runs(order, lengths, size)) <= threads)]
@@ -71,7 +71,7 @@ def shares(lengths: list[int], threads: int) -> list[list[int]]:
 
 
 def _runs(order: list[int], lengths: list[int], largest: int) -> list[list[int]]:
-    """Runs of at most `largest` samples each, padding included; a longer clip stands alone."""
+    """Groups of at most `largest` samples each, padding included; a longer clip is a group of its own."""
     runs: list[list[int]] = []
     while order:
         count = max(1, largest // lengths[order[0]])

@@ -1,5 +1,4 @@
-"""What attacks share that see nothing but whether the goal is reached: where to start, and the way back to
-the boundary."""
+"""Shared by decision-based attacks: starting points, and bisection to the boundary."""
 
 from typing import Literal
 
@@ -19,16 +18,15 @@ call coarse noise another."""
 BISECTIONS = 10
 """Halvings on the way back to the clean sample: to a thousandth of the distance."""
 AT_ONCE = 256
-"""Points looked at in one forward pass."""
+"""Points evaluated in one forward pass."""
 
 
 def started(problem: Problem, tries: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, ...) a point that reaches the goal, (B,) whether one was found, (B,) how often the goal was looked
-    at.
+    """(B, ...) a point that reaches the goal, (B,) whether one was found, (B,) number of evaluations.
 
-    Each sample is looked at as it is, then blended with uniform noise, more in each try; then come its
-    negative and black and white noise of random brightness and grain. Nobody else's sample is ever a start:
-    rows do not look at each other.
+    Each sample is tried unchanged, then blended with uniform noise, more in each try, then as its negative
+    and as black and white noise of random brightness and grain. Other samples are never used as a start:
+    rows are independent.
     """
     x_adv, found = problem.x.clone(), problem.reached(problem.x)
     spent = torch.ones(len(problem), dtype=torch.long, device=x_adv.device)
@@ -47,8 +45,8 @@ def started(problem: Problem, tries: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def on_boundary(problem: Problem, tries: int, norm: Norm, queries: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, ...) a start moved to the boundary, the rows that have one and may be moved further, and (B,) how
-    often each was looked at."""
+    """(B, ...) a start moved to the boundary, the rows that have one and may be moved further, and (B,)
+    number of evaluations."""
     x_adv, found, spent = started(problem, min(tries, queries - 1))
     left = (
         (found & (distance(problem, x_adv, norm) > 0) & (spent + BISECTIONS <= queries)).nonzero().squeeze(1)

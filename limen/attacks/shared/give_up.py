@@ -1,5 +1,4 @@
-"""When a long search should leave a sample alone: what is still missing would not be gone at its end, going
-by what was gained so far."""
+"""Giving up samples early: extrapolates the progress of a search to its end."""
 
 import math
 from collections.abc import Sequence
@@ -10,22 +9,23 @@ from torch import Tensor
 
 
 @dataclass
-class Hopeless:
-    """Looks at the samples now and then, each time with about twice as much work done as the last time."""
+class Forecast:
+    """Forecast of the progress of each sample, made whenever about twice as much work is done as before."""
 
     give_up: float
-    """Each further doubling of the work may gain this many times what the last one did; 0: nobody is given
+    """Each further doubling of the work may gain this many times what the last one did; 0: no sample is given
     up."""
     total: int
-    """All the work there is."""
+    """Total work of the search."""
     looks: Sequence[int]
-    """Rising: work done when it looks next, or as soon after as it is asked. The first look only writes down
-    what later ones compare with."""
+    """Amounts of work, rising, after which forecasts are made. The first only records the value that later
+    ones compare with."""
     before: Tensor | None = None
-    """(B,) what was missing at the last look."""
+    """(B,) distance from the goal at the last forecast."""
 
     def at(self, made: int, missing: Tensor) -> Tensor:
-        """(B,) bool: whom to give up, with so much work `made` and so much `missing` (B,); 0 is the goal."""
+        """(B,) bool: the samples to give up, given the work done (`made`) and the distances from the goal
+        (`missing`, (B,))."""
         gone = torch.zeros_like(missing, dtype=torch.bool)
         if not self.give_up or not self.looks or made < self.looks[0]:
             return gone
@@ -38,7 +38,7 @@ class Hopeless:
         self.before = missing.clone()
         return gone
 
-    def rows(self, keep: Tensor) -> "Hopeless":
-        return Hopeless(
+    def rows(self, keep: Tensor) -> "Forecast":
+        return Forecast(
             self.give_up, self.total, self.looks, None if self.before is None else self.before[keep]
         )

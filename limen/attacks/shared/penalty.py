@@ -13,7 +13,7 @@ from limen.budgets.families.balls import expand
 FLOOR = 1e-4
 """Share of the largest root mean square slope of a sample that is added to all of them. With next to nothing
 in its place Adam moves a value whose slope is a rounding error as far as any other, and the sign of that
-error hangs on the size of the batch."""
+error depends on the size of the batch."""
 
 
 @dataclass
@@ -80,8 +80,8 @@ def way(active: Problem, gradient: Tensor, margin: Tensor) -> Tensor:
 
 
 def inside(active: Problem, best: Smallest, rows: Tensor) -> Tensor:
-    """(B,) bool: who has come inside the budget, if there is one, and need not go on."""
-    if active.budget is None or not active.certain:
+    """(B,) bool: samples inside the budget, if there is one, which are finished."""
+    if active.budget is None or not active.deterministic:
         return torch.zeros(len(rows), dtype=torch.bool, device=active.x.device)
     return (best.size[rows] < torch.inf) & (
         active.budget.norm(best.x[rows] - active.x) <= active.budget.radius

@@ -1,8 +1,8 @@
-"""One perturbation for many samples: how it is laid on them, and how it is projected.
+"""One perturbation for many samples: how it is added to them and projected.
 
 The budget of a universal perturbation may differ from sample to sample (an SNR, a peak in dB). The
-perturbation is then one shape, laid on every sample as loud as that sample's radius allows; with one radius
-for all, as in the papers, it is simply added.
+perturbation is then one shape, scaled to the radius of every sample; with one radius for all, as in the
+papers, it is simply added.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from limen.core.errors import UserError
 from limen.core.seeds import uniform_like
 
 CHUNK = 64
-"""Samples looked at in one forward pass."""
+"""Samples evaluated in one forward pass."""
 
 
 @dataclass
@@ -55,13 +55,13 @@ def nothing(problem: Problem, who: str) -> Shape:
 
 
 def shuffled(problem: Problem) -> Tensor:
-    """Row numbers in an order that depends on the samples' own streams, not on how they came."""
+    """Row numbers in an order that depends on the samples' own streams, not on their order in the batch."""
     return uniform_like(problem.x.flatten(1)[:, :1].double(), problem.generators).squeeze(1).argsort()
 
 
 def fooled(problem: Problem, shape: Shape, more_than: int = -1) -> Tensor | None:
-    """(B,) which samples the perturbation fools; None as soon as it cannot be more than `more_than` any
-    more."""
+    """(B,) which samples the perturbation fools; None as soon as it is known that there are at most
+    `more_than`."""
     parts: list[Tensor] = []
     count = 0
     for chunk in torch.arange(len(problem), device=problem.x.device).split(CHUNK):
@@ -93,7 +93,7 @@ def single(problem: Problem, shape: Shape, inner: dict[str, Any]) -> tuple[Tenso
     # same budget around the perturbed sample, and what it changed points the right way even where it did not
     # arrive
     minimal = options.minimal
-    posed = problem.around(x, None if minimal else problem.budget)
+    posed = problem.recentred(x, None if minimal else problem.budget)
     x_adv = searched(posed, lambda part: component.function(part, options))
     return x_adv - x, posed.reached(x_adv) if minimal else torch.ones(
         len(x), dtype=torch.bool, device=x.device

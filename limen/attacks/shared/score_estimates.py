@@ -14,7 +14,7 @@ Draw = Callable[[Problem, int], Tensor]
 """(problem, n) -> (B, n, ...) random directions."""
 
 AT_ONCE = 256
-"""Points looked at in one forward pass."""
+"""Points evaluated in one forward pass."""
 BLOCK = 10
 """Directions of a sample probed together, whatever the batch."""
 
@@ -55,8 +55,8 @@ class Probed:
 
 
 def planned(problem: Problem, queries: int, directions: int) -> tuple[int, int]:
-    """How many directions a step probes and how many steps there are, when one look has gone to the clean
-    sample. Few looks make a step smaller rather than being exceeded."""
+    """Numbers of directions per step and of steps, if one evaluation is used for the clean sample. With few
+    evaluations a step probes fewer directions."""
     pairs = (queries // problem.draws - 1) // 2
     directions = max(1, min(directions, pairs))
     return directions, pairs // directions
@@ -80,7 +80,7 @@ def probed(problem: Problem, x: Tensor, draw: Draw, directions: int, size: float
         )
         out.gradient[left] += (slope * (ends[:, :n] - ends[:, n:])).sum(1) / (4 * size * size * directions)
         hit = reached.any(1)
-        if problem.certain and bool(hit.any()):
+        if problem.deterministic and bool(hit.any()):
             out.reached[left[hit]] = True
             out.x[left[hit]] = ends[hit, reached[hit].to(torch.uint8).argmax(1)]
             left = left[~hit]

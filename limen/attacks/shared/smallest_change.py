@@ -96,7 +96,7 @@ class Smallest:
         self.size[rows[i]] = torch.where(smaller, size, torch.inf)[i]
 
 
-def first_look(problem: Problem) -> tuple[Smallest, Problem, Tensor, Tensor, Tensor]:
+def clean_gradient(problem: Problem) -> tuple[Smallest, Problem, Tensor, Tensor, Tensor]:
     """One pass at the clean samples. Those that reach the goal are finished, at distance 0; of the others:
     the problem, their row numbers, the gradients of the margin and the margins."""
     best = Smallest.of(problem)

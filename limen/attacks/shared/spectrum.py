@@ -1,4 +1,4 @@
-"""Attacks that take energy out of a clip's spectrum without asking a model: what the spectral attacks share.
+"""Shared by the spectral attacks, which remove energy from a clip's spectrum without using a model.
 
 Every clip is transformed alone, over its valid samples and in double precision, so it gives the same in any
 batch. With X = rfft(x) of n samples, the energies |X_k|^2 / n (twice that but for DC and, of even n, Nyquist)

@@ -1,4 +1,4 @@
-"""What cw and imperceptible share: steps that do not hang on rounding errors, the best point so far, and
+"""What cw and imperceptible share: steps that do not depend on rounding errors, the best point so far, and
 clips as they will be stored."""
 
 from dataclasses import dataclass
@@ -19,8 +19,7 @@ class Steps:
 
     Departs from Adam: what is added to the root of the second moment is not 1e-8 but a tenth of its root mean
     square over the sample. Adam moves a coordinate whose gradient is a rounding error as far as any other;
-    the sign of that error hangs on the size of the batch, and a clip must get alone what it gets beside
-    others.
+    the sign of that error depends on the size of the batch, and the result of a clip must not.
     """
 
     def __init__(self, optimiser: str, problem: Problem):

@@ -11,8 +11,8 @@ from limen.defenses.base.compose import defended
 from limen.experiments.cradv import plan, schema
 from limen.experiments.cradv.nets import Opened, Opener
 from limen.experiments.cradv.results import figure_class
-from limen.models.base.first_answers import width
 from limen.models.base.model import Model
+from limen.models.base.output_check import logit_columns
 
 
 def check(cells: Sequence[plan.CradvCell], opener: Opener) -> None:
@@ -94,7 +94,9 @@ class _Checker:
         """How many classes the model tells apart, asked of two pictures of the net's data."""
         key = json.dumps([net.spec.data, what])
         if key not in self.classes:
-            self.classes[key] = width(model, net.data.first(2).to(net.device), f"net {net.spec.id}: {who}")
+            self.classes[key] = logit_columns(
+                model, net.data.first(2).to(net.device), f"net {net.spec.id}: {who}"
+            )
         return self.classes[key]
 
 

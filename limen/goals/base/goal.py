@@ -67,10 +67,10 @@ class Goal:
 
     def reached(self, outputs: Outputs) -> Tensor:
         """(B,) bool, evaluated at every step of a search, so nothing is decoded; `judged` may not confirm it
-        for samples that are `doubtful`."""
+        for samples that `needs_decoding` marks."""
         return _across(self._reached, outputs, torch.all)
 
-    def doubtful(self, outputs: Outputs) -> Tensor | None:
+    def needs_decoding(self, outputs: Outputs) -> Tensor | None:
         """(B,) bool: samples for which only decoding shows whether the goal is reached; None if there are
         none. A beam search may give another text than greedy decoding. A transcript that differs from the
         reference in some letters may hold the same words with other punctuation and capitals, or too few
@@ -81,8 +81,8 @@ class Goal:
             return torch.ones(len(self.reference), dtype=torch.bool)
         if self.targeted:
             return None
-        doubtful = [self.at_least > 0 or normalised(r, self.normalise) != r for r in self.reference]
-        return torch.tensor(doubtful) if any(doubtful) else None
+        needs_decoding = [self.at_least > 0 or normalised(r, self.normalise) != r for r in self.reference]
+        return torch.tensor(needs_decoding) if any(needs_decoding) else None
 
     def judged(self, outputs: Outputs) -> Tensor:
         """(B,) bool, computed once for the stored samples: texts are decoded and compared. A sample that a

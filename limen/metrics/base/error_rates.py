@@ -38,7 +38,7 @@ class ErrorRateOptions(TextOptions):
 
 
 def rate_columns(rate: str, unit: str, *, headline: bool = False) -> dict[str, Column]:
-    """The rate of clean and adversarial samples, and the counts it is made of."""
+    """The rate of clean and adversarial samples, and the counts that it is computed from."""
     name = rate.upper()
 
     def rate_of(kind: str, prefix: str, heading: str, headline: bool) -> Column:

@@ -1,10 +1,10 @@
-"""From a name to a model with weights: shipped, fetched, random or from a file. Weights are data; nothing
-that is loaded is executed."""
+"""From a name to a model with weights: shipped, fetched, random or from a file. Weights are data; code in a
+weights file is never executed."""
 
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from limen.core.components import KINDS, Component, parse
 from limen.core.errors import UserError
-from limen.models.base.model import Model, ModelOptions, inner
+from limen.models.base.model import Model, ModelOptions, PublishedNames, inner
 
 ZOO = Path(__file__).parent.parent / "zoo"
 """<model name>.safetensors and its card <model name>.json."""
@@ -26,18 +26,16 @@ def load_model(spec: str | Mapping[str, Any]) -> Model:
     """ "cnn" or {"name": "cnn", "weights": "mine.pth", ...} -> the model, in evaluation mode."""
     component, options = parse("models", spec)
     assert isinstance(options, ModelOptions)
-    with torch.random.fork_rng(
-        devices=[]
-    ):  # random weights come from init_seed alone and the caller's generator stays as it is
+    # random weights come from init_seed alone, and the caller's generator is not changed
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.init_seed)
         model: Model = component.function(options)
     if options.weights not in ("random", "own"):
-        # weights published elsewhere: the model's file knows how to read them
-        if options.weights == "zoo" and hasattr(component.module, "fetched"):
-            state = component.module.fetched(options)
-            load_state(inner(model), state, f"model {component.name}: the weights that were fetched")
-        else:
+        fetched = options.fetched() if options.weights == "zoo" else None
+        if fetched is None:
             load_weights(inner(model), component, options.weights, ZOO)
+        else:
+            load_state(inner(model), fetched, f"model {component.name}: the weights that were fetched")
     model.eval().prepare()
     return model
 
@@ -68,14 +66,14 @@ def _weights(component: Component, weights: str, zoo: Path) -> tuple[dict[str, T
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
-    """A state dict from .safetensors, .pth or .pt; a wrapper around it and the prefix "module." of parallel
-    training are taken off."""
+    """A state dict from .safetensors, .pth or .pt, without a wrapper around it and without the prefix
+    "module." of parallel training."""
     if path.is_dir():  # as Hugging Face writes one
         path = path / "model.safetensors"
     if not path.is_file():
         raise UserError(f"There is no weights file {path}.")
     if path.suffix not in (".safetensors", ".pth", ".pt"):
-        raise UserError(f"Weights are read from .safetensors, .pth or .pt, but {path} came.")
+        raise UserError(f"Weights are read from .safetensors, .pth or .pt, got {path}.")
     loaded: Any = _safetensors(path) if path.suffix == ".safetensors" else load_tensors(path)
     while isinstance(loaded, Mapping) and (
         key := next((k for k in WRAPPERS if isinstance(loaded.get(k), Mapping)), None)
@@ -90,8 +88,8 @@ def read_state(path: Path) -> dict[str, Tensor]:
 
 
 def load_tensors(path: Path, mmap: bool = False) -> Any:
-    """What torch.save wrote, if it holds tensors and plain values alone; a file that would run code is
-    refused."""
+    """The content of a file of torch.save that holds only tensors and plain values; a file that would run
+    code is refused."""
     try:
         with warnings.catch_warnings():  # about the pickle's protocol
             warnings.simplefilter("ignore")
@@ -99,7 +97,7 @@ def load_tensors(path: Path, mmap: bool = False) -> Any:
                 path, map_location="cpu", weights_only=True, mmap=mmap and zipfile.is_zipfile(path)
             )
     except Exception as error:  # torch has no common exception for files that are damaged or no checkpoints
-        # torch's own words advise to load the file unsafely, so only the name that it stumbled over is told
+        # torch's own message recommends loading the file unsafely, so only the name in it is shown
         if named := re.search(r"GLOBAL (\S+)", str(error)):
             raise UserError(
                 f"{path} is refused: it names {named[1]}, and a file that names code can run it when it is "
@@ -121,13 +119,11 @@ def _safetensors(path: Path) -> Any:
 
 
 def load_state(module: nn.Module, state: Mapping[str, Tensor], who: str) -> None:
-    """Strict loading; what does not fit is listed. Weights stored in half precision become what the module
-    has."""
+    """Strict loading; an error lists what does not fit. Weights stored in half precision are converted to the
+    module's type."""
     expected = module.state_dict()
-    rename: Callable[[str], str] = getattr(
-        module, "rename", str
-    )  # a network whose files carry older names says how they translate
-    state = {rename(name): value for name, value in state.items()}
+    if isinstance(module, PublishedNames):
+        state = {module.our_name(name): value for name, value in state.items()}
     wrong = [
         f"{name} is {tuple(state[name].shape)} and should be {tuple(value.shape)}"
         for name, value in expected.items()
@@ -142,13 +138,13 @@ def load_state(module: nn.Module, state: Mapping[str, Tensor], who: str) -> None
         "of another shape": wrong,
     }
     if any(troubles.values()):
-        told = "; ".join(
+        listed = "; ".join(
             f"{len(v)} {k}: {', '.join(v[:4])}{', ...' if len(v) > 4 else ''}"
             for k, v in troubles.items()
             if v
         )
         raise UserError(
-            f"{who} do not fit this architecture. {told}. Check the model's name and options, or say "
+            f"{who} do not fit this architecture. {listed}. Check the model's name and options, or say "
             "weights: random."
         )
     module.load_state_dict(dict(state), strict=False)

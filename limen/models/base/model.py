@@ -1,9 +1,10 @@
 """A model is a function from raw input to outputs: normalisation and features are layers of it."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import AfterValidator, Field
@@ -35,6 +36,15 @@ class ModelOptions(Options):
     init_seed: int = 0
     """Seed of the random weights."""
 
+    small: ClassVar[dict[str, Any] | None] = {}
+    """Options of a small version, with which contract tests try the model; None if it needs files, or has no
+    small version."""
+
+    def fetched(self) -> dict[str, Tensor] | None:
+        """The state dict that "zoo" means for a model whose weights are published elsewhere and were fetched
+        with `limen data get`; None if its weights are shipped."""
+        return None
+
 
 class Model(nn.Module):
     """Raw x -> outputs. Subclasses declare `kind` and `output` and write `forward(x, lengths, generators)`.
@@ -63,9 +73,8 @@ class Model(nn.Module):
     batch_invariant: bool = False
     """True if a clip gets the same bits in any batch, in single precision. Attacks on such a recogniser
     compute its outputs in single precision and only their own steps in double."""
-    tried: tuple[Any, int] | None = None
-    """Of a classifier: for which weights and samples it was tried, and the columns of its logits
-    (`_trial.py`)."""
+    checked: tuple[Any, int] | None = None
+    """Classifiers: the weights and samples that `output_check` last saw, and the columns of the logits."""
 
     @property
     def for_attack(self) -> "Model":
@@ -276,6 +285,19 @@ class Classifier(Model):
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
     ) -> Tensor:
         return self.network(x)
+
+
+class PublishedNames(nn.Module):
+    """A network whose published weights files name its parameters differently."""
+
+    renamed: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Regular expressions and their replacements, applied in order, that turn a published name into ours."""
+
+    @classmethod
+    def our_name(cls, name: str) -> str:
+        for pattern, replacement in cls.renamed:
+            name = re.sub(pattern, replacement, name)
+        return name
 
 
 def inner(model: nn.Module) -> nn.Module:

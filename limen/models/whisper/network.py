@@ -6,13 +6,15 @@ bias, output tied to the token embedding.
 """
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from limen.models.base.model import PublishedNames
 
 KeysValues = tuple[Tensor, Tensor]
 """(B, heads, positions, width of a head) each."""
@@ -127,25 +129,8 @@ class Decoder(nn.Module):
         return self.ln(x) @ self.token_embedding.weight.T, present
 
 
-class WhisperNetwork(nn.Module):
-    def __init__(self, dims: Dims):
-        super().__init__()
-        self.dims = dims
-        self.encoder, self.decoder = Encoder(dims), Decoder(dims)
-
-    def hear(self, x: Tensor) -> list[KeysValues]:
-        """The encoder's answer (B, n, width) as each decoder layer reads it."""
-        return [block.cross_attn.keys_values(x) for block in self.decoder.blocks]
-
-    def rename(self, name: str) -> str:
-        """Hugging Face's name of a weight -> ours; OpenAI's names are ours already."""
-        name = name.removeprefix("model.")
-        for theirs, ours in HUGGING_FACE:
-            name = re.sub(theirs, ours, name)
-        return name
-
-
 HUGGING_FACE = (
+    (r"^model\.", ""),
     (r"^proj_out\.weight$", "decoder.token_embedding.weight"),
     (r"\.layers\.", ".blocks."),
     (r"\.self_attn\.", ".attn."),
@@ -164,6 +149,20 @@ HUGGING_FACE = (
     (r"\.embed_positions\.weight$", ".positional_embedding"),
     (r"\.embed_tokens\.", ".token_embedding."),
 )
+"""Names of weights in the files of Hugging Face and ours, which are OpenAI's."""
+
+
+class WhisperNetwork(PublishedNames):
+    renamed: ClassVar[tuple[tuple[str, str], ...]] = HUGGING_FACE
+
+    def __init__(self, dims: Dims):
+        super().__init__()
+        self.dims = dims
+        self.encoder, self.decoder = Encoder(dims), Decoder(dims)
+
+    def hear(self, x: Tensor) -> list[KeysValues]:
+        """The encoder's answer (B, n, width) as each decoder layer reads it."""
+        return [block.cross_attn.keys_values(x) for block in self.decoder.blocks]
 
 
 def _sinusoids(positions: int, width: int) -> Tensor:

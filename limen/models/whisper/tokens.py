@@ -1,4 +1,4 @@
-"""Whisper's tokens: byte pairs of text, then the end, the start, one token per language, tasks and
+"""The tokens of Whisper: byte pairs of text, then the end, the start, one token per language, tasks and
 timestamps, in this order."""
 
 import base64
@@ -13,140 +13,25 @@ from torch import Tensor
 from limen.core.errors import UserError, missing_package
 from limen.data.fetch.cache import RECORD, cache_folder
 
-LANGUAGES = [
-    "en",
-    "zh",
-    "de",
-    "es",
-    "ru",
-    "ko",
-    "fr",
-    "ja",
-    "pt",
-    "tr",
-    "pl",
-    "ca",
-    "nl",
-    "ar",
-    "sv",
-    "it",
-    "id",
-    "hi",
-    "fi",
-    "vi",
-    "he",
-    "uk",
-    "el",
-    "ms",
-    "cs",
-    "ro",
-    "da",
-    "hu",
-    "ta",
-    "no",
-    "th",
-    "ur",
-    "hr",
-    "bg",
-    "lt",
-    "la",
-    "mi",
-    "ml",
-    "cy",
-    "sk",
-    "te",
-    "fa",
-    "lv",
-    "bn",
-    "sr",
-    "az",
-    "sl",
-    "kn",
-    "et",
-    "mk",
-    "br",
-    "eu",
-    "is",
-    "hy",
-    "ne",
-    "mn",
-    "bs",
-    "kk",
-    "sq",
-    "sw",
-    "gl",
-    "mr",
-    "pa",
-    "si",
-    "km",
-    "sn",
-    "yo",
-    "so",
-    "af",
-    "oc",
-    "ka",
-    "be",
-    "tg",
-    "sd",
-    "gu",
-    "am",
-    "yi",
-    "lo",
-    "uz",
-    "fo",
-    "ht",
-    "ps",
-    "tk",
-    "nn",
-    "mt",
-    "sa",
-    "lb",
-    "my",
-    "bo",
-    "tl",
-    "mg",
-    "as",
-    "tt",
-    "haw",
-    "ln",
-    "ha",
-    "ba",
-    "jw",
-    "su",
-    "yue",
-]
-"""Codes in the order of their tokens; Cantonese, the last, came with large-v3."""
+CODES = """
+en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi vi he uk el ms cs ro da hu ta no th ur hr
+bg lt la mi ml cy sk te fa lv bn sr az sl kn et mk br eu is hy ne mn bs kk sq sw gl mr pa si km sn
+yo so af oc ka be tg sd gu am yi lo uz fo ht ps tk nn mt sa lb my bo tl mg as tt haw ln ha ba jw su
+yue
+"""
+LANGUAGES = CODES.split()
+"""Codes in the order of their tokens; Cantonese, the last, was added with large-v3."""
 TASKS = ("translate", "transcribe")
 BEHIND = 1501 + 6
 """Special tokens after the languages: two tasks, four marks, and timestamps from 0.00 to 30.00 s."""
 
 PIECES = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""How GPT-2 cuts a text before its byte pairs are joined."""
-NOT_SPOKEN = [
-    *'"#()*+/:;<=>@[\\]^_`{|}~「」『』',
-    "<<",
-    ">>",
-    "<<<",
-    ">>>",
-    "--",
-    "---",
-    "-(",
-    "-[",
-    "('",
-    '("',
-    "((",
-    "))",
-    "(((",
-    ")))",
-    "[[",
-    "]]",
-    "{{",
-    "}}",
-    "♪♪",
-    "♪♪♪",
-]
+"""How GPT-2 splits a text before its byte pairs are joined."""
+SINGLE_SIGNS = '"#()*+/:;<=>@[\\]^_`{|}~「」『』'
+SIGNS = """ << >> <<< >>> -- --- -( -[ (' (" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪ """
+NOT_SPOKEN = [*SINGLE_SIGNS, *SIGNS.split()]
 NOTES = "♩♪♫♬♭♮♯"
-"""Signs that describe a sound instead of writing what was said: Whisper never writes them."""
+"""Signs that describe a sound instead of speech: Whisper never writes them."""
 
 
 class Tokens:
@@ -172,8 +57,7 @@ class Tokens:
         return slice(self.start + 1, self.start + 1 + len(self.languages))
 
     def prefix(self, language: str | None, task: str) -> list[int]:
-        """What the decoder is told before it writes: start, language and task where there are several, and no
-        timestamps."""
+        """The tokens before every text: start, language and task if there are several, and no timestamps."""
         without_timestamps = self._tasks + 5
         if not self.languages:
             return [self.start, without_timestamps]
@@ -194,7 +78,7 @@ class Tokens:
 
     @cached_property
     def silenced(self) -> tuple[Tensor, Tensor]:
-        """(vocabulary,) masks of the tokens that are never written (signs that nobody speaks, special tokens
+        """(vocabulary,) masks of the tokens that are never written (signs that are not spoken, special tokens
         other than the end) and of those that are not written first (a lone space, the end)."""
         encode = self._pairs.encode_ordinary
         found = {encode(" -")[0], encode(" '")[0]}
@@ -211,9 +95,9 @@ class Tokens:
 
 
 def find_ranks(path: Path | None, multilingual: bool) -> dict[bytes, int]:
-    """The byte pairs that lie beside the user's weights, else those that were fetched."""
+    """The byte pairs in the folder of the user's weights, else those that were fetched."""
     file = "multilingual.tiktoken" if multilingual else "gpt2.tiktoken"
-    beside = (
+    own = (
         []
         if path is None
         else [
@@ -222,12 +106,12 @@ def find_ranks(path: Path | None, multilingual: bool) -> dict[bytes, int]:
     )
     name = "whisper-base" if multilingual else "whisper-tiny.en"
     fetched = [cache_folder() / name / file] if (cache_folder() / name / RECORD).is_file() else []
-    for candidate in (*beside, *fetched):
+    for candidate in (*own, *fetched):
         if candidate.is_file():
             return _read_ranks(candidate)
     raise UserError(
         f"model whisper: its vocabulary {file} is not on this machine. Fetch it: limen data get {name}"
-        + (f", or put {file} or tokenizer.json into {beside[0].parent}." if beside else ".")
+        + (f", or put {file} or tokenizer.json into {own[0].parent}." if own else ".")
     )
 
 

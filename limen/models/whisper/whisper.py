@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -42,6 +42,8 @@ STEP = 2 * HOP
 
 
 class Whisper(ModelOptions):
+    small: ClassVar[dict[str, Any] | None] = None
+
     size: Literal[
         "tiny",
         "tiny.en",
@@ -78,6 +80,12 @@ class Whisper(ModelOptions):
     thin: int = Field(default=16, ge=1)
     """The fast path keeps one of so many positions of the silence after that, and lets each count for as
     many."""
+
+    def fetched(self) -> dict[str, Tensor]:
+        folder = fetched_folder(f"whisper-{self.size}")
+        if self.size == "base":
+            return ctranslate2_state([folder / "model.bin.part1", folder / "model.bin.part2"])
+        return read_state(folder / "tiny.en.pt")
 
 
 class WhisperModel(Model):
@@ -172,13 +180,6 @@ def positions(samples: int, tail: int, thin: int, total: int) -> tuple[Tensor, T
     far = torch.tensor(range(near + (thin - 1) // 2, total, thin), dtype=torch.long)
     weights = torch.cat((torch.ones(near), torch.full((len(far),), (total - near) / max(len(far), 1))))
     return torch.cat((torch.arange(near), far)), weights
-
-
-def fetched(options: Whisper) -> dict[str, Tensor]:
-    folder = fetched_folder(f"whisper-{options.size}")
-    if options.size == "base":
-        return ctranslate2_state([folder / "model.bin.part1", folder / "model.bin.part2"])
-    return read_state(folder / "tiny.en.pt")
 
 
 def whisper(options: Whisper) -> Model:

@@ -17,7 +17,7 @@ def equal_noise(batch: Batch, x_adv: Tensor, streams: Sequence[torch.Generator],
     """x + s n, clipped to the range and stored, with the s per sample for which ||change||_2 is that of
     x_adv.
 
-    Clipping and rounding change the norm, so s is found by iterating s <- s * wanted / found: found / s
+    Clipping and rounding change the norm, so s is determined by iterating s <- s * wanted / size: size / s
     decreases in s, and rounding steps are small in comparison. If the largest change that the range allows is
     too small, the result is the largest.
     """
@@ -29,16 +29,16 @@ def equal_noise(batch: Batch, x_adv: Tensor, streams: Sequence[torch.Generator],
     out, error, left = batch.x.clone(), wanted, wanted > 0
     for _ in range(TRIES):
         tried = quantise((batch.x + noise * expand(scale, noise).to(noise)).clamp(low, high), store)
-        found = _norm(tried - batch.x, mask)
-        nearer = left & ((found - wanted).abs() < error)
+        size = _norm(tried - batch.x, mask)
+        nearer = left & ((size - wanted).abs() < error)
         out, error = (
             torch.where(expand(nearer, tried), tried, out),
-            torch.where(nearer, (found - wanted).abs(), error),
+            torch.where(nearer, (size - wanted).abs(), error),
         )
         left = error > TOLERANCE * wanted  # converged samples stay fixed
         if not bool(left.any()):
             break
-        scale = torch.where(found > 0, scale * wanted / found.clamp_min(1e-12), scale)
+        scale = torch.where(size > 0, scale * wanted / size.clamp_min(1e-12), scale)
     return out
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import limen
 from limen.core.errors import UserError
 from limen.core.types import Batch
-from limen.models.base.first_answers import width
+from limen.models.base.output_check import logit_columns
 
 X = torch.linspace(0.1, 0.9, 6 * 64).view(6, 1, 8, 8)
 
@@ -136,7 +136,7 @@ def test_a_trial_leaves_modes_weights_and_random_streams_as_they_were():
         torch.get_rng_state(),
     )
     for one in (model, noisy):
-        assert width(one, Batch("picture", list("abcdef"), X, []), "a net") == len(one.classes)
+        assert logit_columns(one, Batch("picture", list("abcdef"), X, []), "a net") == len(one.classes)
     assert [m.training for m in net.modules()] == before[0]
     assert all(torch.equal(v, before[1][k]) for k, v in net.state_dict().items())
     assert torch.equal(torch.get_rng_state(), before[2])
@@ -156,7 +156,7 @@ def test_a_model_is_tried_once_and_again_when_its_weights_or_the_samples_change(
             with torch.no_grad():
                 net.linear.weight.mul_(factor)
         with nullcontext() if pictures is batch else pytest.raises(UserError, match="cannot take pictures"):
-            width(model, pictures, "a net")
+            logit_columns(model, pictures, "a net")
         seen.append(net.asked)
     assert seen == [2, 2, 4, 6]
 

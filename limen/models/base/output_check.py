@@ -1,10 +1,9 @@
-"""Every classifier answers two samples before anything relies on it: before the first cell of a run, before
-the first step of an attack.
+"""Check of a classifier's outputs for two samples, before the first cell of a run and before the first step
+of an attack.
 
-A module that takes other samples, answers with a tuple, with NaN or with a column too many would otherwise
-fail hours later, or not fail and give numbers. Recognisers are Limen's own and are not asked: a trial of
-theirs would cost as much as the first step.
-"""
+A module that takes other samples, or returns a tuple, NaN or too many columns, would otherwise fail hours
+later, or give wrong numbers without failing. Recognisers are Limen's own and are not checked: it would cost
+as much as the first step of a search."""
 
 from typing import Any
 
@@ -17,17 +16,17 @@ from limen.core.types import Batch, answers_of
 from limen.models.base.model import Model, check_fits, check_samples, check_takes, evaluating
 
 
-def check_answers(model: Model, batch: Batch, who: str = "This model") -> None:
-    """A UserError unless the model takes these samples and answers with finite logits, one column per
+def check_outputs(model: Model, batch: Batch, who: str = "This model") -> None:
+    """A UserError unless the model takes these samples and its logits are finite, with one column per
     class."""
     check_takes(model, batch, who)
     if model.output != "class" or model.classes is None:
         return
-    columns = width(model, batch, who)
+    columns = logit_columns(model, batch, who)
     if columns != len(model.classes):
         raise UserError(
             f"{who} is declared with {len(model.classes)} classes, but its logits have {columns} columns. "
-            f"Declare as many classes as it has (classes: {columns}), or take the module that was made for "
+            f"Declare as many classes as it has (classes: {columns}), or use a module with "
             f"{len(model.classes)}."
         )
 
@@ -35,8 +34,8 @@ def check_answers(model: Model, batch: Batch, who: str = "This model") -> None:
 def check_surrogate(
     model: Model, judged: Model, batch: Batch, rate_hz: int | None, who: str, net: str
 ) -> None:
-    """A UserError unless an attack on `judged`, called `net`, can be computed on this model: it takes the
-    same samples and gives answers of the same kind, of as many classes."""
+    """A UserError unless an attack on `judged`, named `net`, can be computed on this model: it takes the same
+    samples and has the same kind of output, with as many classes."""
     if model.rate_hz not in (None, rate_hz):
         raise UserError(
             f"{who} takes clips at {model.rate_hz} Hz, but the data has {rate_hz} Hz. Choose a surrogate of "
@@ -44,26 +43,25 @@ def check_surrogate(
         )
     if model.classes is not None and judged.classes is not None and len(model.classes) != len(judged.classes):
         raise UserError(
-            f"{who} tells {len(model.classes)} classes apart, but {net[0].lower()}{net[1:]} tells "
+            f"{who} has {len(model.classes)} classes, but {net[0].lower()}{net[1:]} has "
             f"{len(judged.classes)}. A surrogate must have the classes of the net that is judged."
         )
     check_fits(model, batch, who)
-    check_answers(model, batch, who)
+    check_outputs(model, batch, who)
 
 
-def width(model: Model, batch: Batch, who: str) -> int:
-    """Columns of the logits with which a classifier answers two of the samples; a model that has answered
-    such samples is not asked again until its weights change. Its mode and the random streams of the process
-    stay as they are."""
+def logit_columns(model: Model, batch: Batch, who: str) -> int:
+    """Columns of a classifier's logits for two of the samples. The result is kept until the weights or the
+    form of the samples change. The model's mode and the random streams of the process are not changed."""
     state = _state(model, batch)
-    if model.tried is None or model.tried[0] != state:
-        model.tried = (state, _asked(model, batch, who))
-    return model.tried[1]
+    if model.checked is None or model.checked[0] != state:
+        model.checked = (state, _computed(model, batch, who))
+    return model.checked[1]
 
 
-def _asked(model: Model, batch: Batch, who: str) -> int:
+def _computed(model: Model, batch: Batch, who: str) -> int:
     check_samples(batch.kind, batch.x[:2], None if batch.lengths is None else batch.lengths[:2], batch.ids)
-    index = [0, min(1, len(batch.x) - 1)]  # of a single sample both rows
+    index = [0, min(1, len(batch.x) - 1)]  # a single sample is used twice
     lengths = None if batch.lengths is None else batch.lengths[index]
     x = batch.x[index] if lengths is None else batch.x[index, : int(lengths.max())]
     x, before = x.clone(), x.clone()
@@ -73,7 +71,7 @@ def _asked(model: Model, batch: Batch, who: str) -> int:
             logits: Any = answers_of(model(x, lengths, seeds.generators(0, ["0", "1"], "trial")))
     except UserError:
         raise
-    except Exception as error:  # modules of the user's fail in their own ways
+    except Exception as error:  # a user's module may raise anything
         raise UserError(
             f"{who} cannot take {batch.kind}s of shape {tuple(x.shape[1:])}, {x.dtype} on {x.device}: "
             f"{_reason(error)}.{_other_weights(model, x)}"
@@ -94,19 +92,19 @@ def _asked(model: Model, batch: Batch, who: str) -> int:
             f"{tuple(logits.shape)}, {logits.dtype}" if isinstance(logits, Tensor) else type(logits).__name__
         )
         raise UserError(
-            f"{who} must answer with floating-point logits of shape (B, classes), got {got} for two samples. "
+            f"{who} must return floating-point logits of shape (B, classes), got {got} for two samples. "
             "Wrap it in a module that returns the logits."
         )
     if not bool(logits.isfinite().all()):
         raise UserError(
-            f"{who} must answer with finite logits, but they hold NaN or infinity for clean samples. Check "
-            "its weights and its normalisation (a std of 0?)."
+            f"{who} must return finite logits, but they hold NaN or infinity for clean samples. Check its "
+            "weights and its normalisation (a std of 0?)."
         )
     return logits.shape[1]
 
 
 def _state(model: nn.Module, batch: Batch) -> tuple[Any, ...]:
-    """What an answer depends on: the weights, by identity and number of changes, and the form of the
+    """What the check depends on: the weights, by identity and number of changes, and the form of the
     samples."""
     weights = [*model.parameters(), *model.buffers()]
     shape = tuple(batch.x.shape[1:]) if batch.kind == "picture" else ()
@@ -119,13 +117,13 @@ def _version(x: Tensor) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """The line of the message that says what is wrong; TorchScript puts its own traceback before it."""
+    """The line of the message with the reason; TorchScript puts its own traceback before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return lines[-1 if "TorchScript interpreter" in lines[0] else 0].rstrip(".")
 
 
 def _other_weights(model: nn.Module, x: Tensor) -> str:
-    """The way out if the weights are of another type or on another device than x."""
+    """The remedy if the weights have another type or device than x."""
     for weight in model.parameters():
         if weight.is_floating_point() and (weight.dtype, weight.device) != (x.dtype, x.device):
             ways = {torch.float32: "x.float()", torch.float64: "x.double()"}
