@@ -1,7 +1,7 @@
-"""Sounds that need no file: for setting the volume, and for telling headphones from loudspeakers.
+"""Generated sounds: for setting the volume, and for telling headphones from loudspeakers.
 
 The tones are those of Woods et al. 2017, https://doi.org/10.3758/s13414-017-1361-2: 200 Hz, one second. One
-of three is 6 dB quieter; another is in opposite phase on the two sides, which loudspeakers cancel in the air,
+of three is 6 dB quieter; another is in opposite phase on the two sides, which cancels over loudspeakers,
 so that it seems the quietest there.
 """
 
@@ -16,13 +16,13 @@ from limen.core.seeds import generator
 
 RATE_HZ = 48_000
 SOFT_DB = -24.0
-"""The soft sound of the level setting, against the loud one."""
+"""Level of the soft sound for setting the volume, relative to the loud one."""
 QUIET_DB = -6.0
 TONE_HZ = 200.0
 RAMP_S = 0.1
 
 
-def made(name: str, power_dbfs: float) -> Tensor:
+def generated_sound(name: str, power_dbfs: float) -> Tensor:
     """(channels, T) at RATE_HZ. The loud sound and the normal tone have the mean power of the study's
     sounds."""
     if name in ("limen:loud", "limen:soft"):
@@ -38,8 +38,8 @@ def made(name: str, power_dbfs: float) -> Tensor:
         left = x * 10 ** (QUIET_DB / 20) if kind == "quiet" else x
         return torch.stack([left, -left if kind == "antiphase" else left]).float()
     raise UserError(
-        f"There is no sound {name!r} that Limen makes. There are limen:loud, limen:soft and "
-        "limen:tone:normal, quiet, antiphase."
+        f"There is no generated sound {name!r}. There are limen:loud, limen:soft, limen:tone:normal, "
+        "limen:tone:quiet and limen:tone:antiphase."
     )
 
 

@@ -1,5 +1,5 @@
-"""Adversarial pairs made on the spot: embedded spoken commands at several loudness levels, attacked with the
-shipped model."""
+"""Adversarial pairs from the embedded spoken commands at several loudness levels, attacked with the shipped
+model."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,14 +14,15 @@ from limen.listening.from_run import NAMELESS, ClipPair, balanced
 from limen.models.base.load import load_model
 
 LEVEL_DB = {"low": 45.0, "medium": 60.0, "high": 70.5}
-"""Mean magnitude on the 16-bit scale, in dB, that clips of a loudness level are set to."""
+"""Mean magnitude of clips of each loudness level, in dB on the 16-bit scale."""
 ATTACK = {"name": "pgd", "steps": 10, "budget": {"name": "linf", "eps": 0.004}}
-"""The same bound for loud and quiet clips, as in the published study: in quiet ones it is heard."""
+"""The same bound for loud and quiet clips, as in the published study: in quiet clips the attack can be
+heard."""
 
 
 def demo_pairs(folder: Path, count: int, levels: Sequence[Loudness], seed: int = 0) -> list[ClipPair]:
-    """At least `count` pairs if the embedded data give as many, written into the folder, evenly over levels
-    and words."""
+    """`count` pairs, or as many as the embedded data give, written into the folder, balanced over levels and
+    words."""
     model, attack = load_model({"name": "res8"}), Attack.parse(ATTACK)
     component, options = parse(
         "data", {"name": "spoken_words", "split": "test", "limit": 24 + 4 * count // len(levels)}
@@ -33,10 +34,10 @@ def demo_pairs(folder: Path, count: int, levels: Sequence[Loudness], seed: int =
         batch = _at(clips, level)
         attacked = attack(model, batch, store="int16")
         samples = Samples(batch, attacked.x_adv)
-        said, heard = predictions(attacked.clean), predictions(attacked.adversarial)
+        clean_classes, adversarial_classes = predictions(attacked.clean), predictions(attacked.adversarial)
         for i, identity in enumerate(batch.ids):
-            word, as_word = classes[int(batch.y[i])], classes[int(heard[i])]
-            if classes[int(said[i])] != word or as_word == word or word in NAMELESS:
+            word, as_word = classes[int(batch.y[i])], classes[int(adversarial_classes[i])]
+            if classes[int(clean_classes[i])] != word or as_word == word or word in NAMELESS:
                 continue
             clean, adversarial = (
                 folder / f"{level}-{i:04d}-{which}.wav" for which in ("clean", "adversarial")
@@ -48,7 +49,7 @@ def demo_pairs(folder: Path, count: int, levels: Sequence[Loudness], seed: int =
 
 
 def _at(clips: Batch, level: str) -> Batch:
-    """Clips set to a loudness level, but for those that would clip there."""
+    """Clips set to a loudness level, without those that would clip."""
     magnitude = clips.x.abs().mean(1, keepdim=True).clamp(min=1e-6)
     scaled = clips.x * (10 ** (LEVEL_DB[level] / 20) / FULL_SCALE / magnitude)
     return replace(clips, x=scaled).rows((scaled.abs().amax(1) < 0.99).nonzero()[:, 0])

@@ -1,5 +1,5 @@
-"""Pairs for a study out of a run folder: clips that the model heard rightly and, attacked, wrongly, balanced
-over classes and loudness."""
+"""Pairs for a study from a run folder: clips that the model classified correctly and, attacked, wrongly,
+balanced over classes and loudness."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from limen.audio.loudness import Loudness, loudness, mean_db
 from limen.core.errors import UserError
 
 NAMELESS = ("silence", "unknown")
-"""Classes of clips in which no word of the list is said."""
+"""Classes of clips without a word of the list."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,15 @@ class ClipPair:
     clean: Path
     adversarial: Path
     answer: str
-    """What is said in it."""
+    """The spoken word."""
     heard_as: str
-    """What the model said of the adversarial clip."""
+    """The model's prediction for the adversarial clip."""
     attack: str
     loudness: Loudness
     data: str = ""
-    """The data set that it is from, as labelled in the run."""
+    """Label of its data set in the run."""
     value: str = "none"
-    """At which value of a sweep: "eps 0.05"."""
+    """Value of a sweep: "eps 0.05"."""
 
 
 def pairs(run: Path, attack: str | None = None, value: str | None = None) -> list[ClipPair]:
@@ -43,8 +43,8 @@ def pairs(run: Path, attack: str | None = None, value: str | None = None) -> lis
     wav`) hold every clip, examples a few of each cell."""
     if not any(run.glob("cells/*/cell.json")):
         raise UserError(
-            f"{run}: is no run folder (it has no cells). `limen run FILE` makes one; its path is printed at "
-            "the start."
+            f"{run}: is not a run folder (it has no cells). `limen run FILE` makes one and prints its "
+            "path at the start."
         )
     _known(run, attack, value)
     found: dict[tuple[str, str], ClipPair] = {}
@@ -53,10 +53,11 @@ def pairs(run: Path, attack: str | None = None, value: str | None = None) -> lis
             found.setdefault((pair.attack, pair.id), pair)
     if not found:
         raise UserError(
-            f"{run}: holds no clip that the model had right and the attack made wrong. Keep more of them: "
+            f"{run}: has no clip that the model classified correctly and the attack made wrong. "
+            "Store more clips: "
             "`export: wav` in the options of the task `samples` or `accuracy` writes every pair."
         )
-    # words of one list and sentences of another do not belong into one study
+    # words of one data set and sentences of another do not belong in one study
     most = Counter(data for data, _ in {(pair.data, pair.id) for pair in found.values()}).most_common(1)[0][0]
     return [pair for pair in found.values() if pair.data == most]
 
@@ -120,7 +121,7 @@ def _of_cell(cell: Path, attack: str, data: str, value: str) -> Iterable[ClipPai
         clean, adversarial = (cell / row[which] for which in ("clean", "adversarial"))
         if not clean.is_file() or not adversarial.is_file():
             raise UserError(
-                f"{clean if adversarial.is_file() else adversarial}: is named by the run, but is not there."
+                f"{clean if adversarial.is_file() else adversarial}: is named by the run, but does not exist."
             )
         level = loudness(float(mean_db(read_clip(clean, clip_header(clean)[0]))))
         yield ClipPair(
@@ -160,8 +161,8 @@ def _rows(cell: Path) -> list[dict[str, Any]]:
 
 
 def balanced(found: Sequence[ClipPair], count: int, seed: int = 0) -> list[ClipPair]:
-    """`count` pairs, as evenly as they come over loudness levels, within them over attacks, within these over
-    classes; each clip once."""
+    """`count` pairs, as balanced as possible over loudness levels, within them over attacks, within these
+    over classes; each clip once."""
     chance = random.Random(seed)
     cells: dict[tuple[str, ...], list[ClipPair]] = defaultdict(list)
     for pair in chance.sample(found, len(found)):
@@ -184,7 +185,7 @@ def balanced(found: Sequence[ClipPair], count: int, seed: int = 0) -> list[ClipP
 
 
 def different(found: Sequence[ClipPair]) -> int:
-    """How many clips there are that a word is said in; one that was attacked several times counts once."""
+    """Number of clips with a word; a clip attacked several times counts once."""
     return len({pair.id for pair in found if pair.answer not in NAMELESS})
 
 

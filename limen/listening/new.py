@@ -1,10 +1,9 @@
-"""A new study that can be served at once: a commented file from a template, a table of items, and their
-audio.
+"""A new study, ready to be served: a commented file from a template, a table of items, and their audio.
 
-Clips come from a run folder, or, without one, from the embedded spoken commands, attacked here with the
-shipped model. No listener meets a pair twice: a run with too few clips is refused. Every clip is there in
-both conditions, and items stand in an order in which those of one word, one attack and one loudness take
-turns, so that each is heard in either condition equally often.
+Clips are from a run folder or, without one, from the embedded spoken commands, attacked with the shipped
+model. No listener hears a pair twice: a run with too few clips is refused. Every clip is available in both
+conditions, and items are ordered so that those of one word, one attack and one loudness alternate and each is
+heard in either condition equally often.
 """
 
 import csv
@@ -27,16 +26,13 @@ from limen.listening.study import read_study
 HERE = Path(__file__).parent / "templates"
 LEVELS: tuple[Loudness, ...] = ("low", "medium", "high")
 EXPERIMENTS, CLIPS, TRIALS = 3, 12, 6
-"""Of the published study: experiments for each loudness level, clips of part 1 and trials of part 2 of
-each."""
-PAIRS = {"abx": 16, "mushra": 6, "same_different_jnd": 6}
-"""Different clips that a listener of a template needs; of abx 12 in trials, 2 to be taught with and 2 for
-catch trials."""
-USUAL = 12
+"""The published study: experiments for each loudness level, clips of part 1 and trials of part 2 of each."""
+CLIPS_NEEDED = re.compile(r"(?m)^# Clips: (\d+) ")
+"""The comment of a template with the number of different clips that each listener needs."""
 
 
 def templates() -> dict[str, str]:
-    """Name -> what it is for, the first line of the file."""
+    """Name -> purpose, the first line of the file."""
     return {
         p.stem: p.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
         for p in sorted(HERE.glob("*.yaml"))
@@ -51,13 +47,12 @@ def new_study(
     seed: int | None = None,
     value: str | None = None,
 ) -> Path:
-    """Write study.yaml, items.csv, sources.csv and audio/ into the folder; returns the study file. Nothing
-    that is there is overwritten. Without a `seed` it gets one that cannot be guessed: right answers follow
-    from it."""
+    """Write study.yaml, items.csv, sources.csv and audio/ into a new folder; returns the study file. Without
+    a `seed` the study gets one that cannot be guessed, because it determines the right answers."""
     if template not in templates():
         raise UserError(f'There is no template "{template}". There are: {", ".join(templates())}.')
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-        raise UserError(f"{folder}: is there already and not empty. Give another name, or remove it first.")
+        raise UserError(f"{folder}: already exists and is not empty. Give another name, or remove it first.")
     seed = secrets.randbelow(2**53) if seed is None else seed
     beside = folder.with_name(folder.name + ".part")
     shutil.rmtree(beside, ignore_errors=True)
@@ -65,7 +60,7 @@ def new_study(
     needed, of_all = (
         (CLIPS + TRIALS, EXPERIMENTS * (CLIPS + TRIALS))
         if template == "seed000"
-        else 2 * (PAIRS.get(template, USUAL),)
+        else 2 * (_clips_needed(template),)
     )
     try:
         if run is not None:
@@ -82,7 +77,7 @@ def new_study(
         if template == "seed000":
             rows = [row for level, mine in chosen.items() for row in _experiments(str(level), mine, seed)]
         else:
-            rows = [_row(pair) for pair in taking_turns(chosen[None], seed)]
+            rows = [_row(pair) for pair in alternating(chosen[None], seed)]
         _write(beside, template, folder.resolve().name, seed, rows)
         shutil.rmtree(beside / "made", ignore_errors=True)
         read_study(beside / "study.yaml")
@@ -93,6 +88,13 @@ def new_study(
     return folder / "study.yaml"
 
 
+def _clips_needed(template: str) -> int:
+    """Number of different clips that each listener needs."""
+    found = CLIPS_NEEDED.search((HERE / f"{template}.yaml").read_text(encoding="utf-8"))
+    assert found, f"the template {template} has no comment `# Clips: N`"
+    return int(found[1])
+
+
 def _refuse_few(
     template: str,
     by_level: Mapping[Loudness | None, Sequence[ClipPair]],
@@ -101,7 +103,7 @@ def _refuse_few(
     attack: str | None,
     value: str | None,
 ) -> None:
-    """A UserError if a listener would meet a clip twice."""
+    """Raise a UserError if a listener would hear a clip twice."""
     there = {level: different(mine) for level, mine in by_level.items()}
     if all(n >= needed for n in there.values()):
         return
@@ -116,33 +118,34 @@ def _refuse_few(
     )
 
 
-def taking_turns(chosen: Sequence[ClipPair], seed: int) -> list[ClipPair]:
-    """In an order in which pairs that are alike stand at odd and even places equally often: trials give every
-    second item the other condition. Words come first, since a listener who hears all clips of a word in one
-    condition is told it by the word; then loudness and attack. Apart from that the order is random."""
+def alternating(chosen: Sequence[ClipPair], seed: int) -> list[ClipPair]:
+    """Pairs in an order in which similar ones are at odd and even places equally often: trials give every
+    second item the other condition. Words have priority, because the word would reveal the condition to a
+    listener who hears all clips of a word in one condition; then loudness and attack. Otherwise the order is
+    random."""
     chance = random.Random(seed)
     alike = sorted(chance.sample(chosen, len(chosen)), key=lambda p: (p.answer, p.loudness, p.attack))
-    halves = _evened([alike[0::2], alike[1::2]])
+    halves = _balanced_halves([alike[0::2], alike[1::2]])
     odd, even = (chance.sample(half, len(half)) for half in halves)
     return [pair for two in zip_longest(odd, even) for pair in two if pair is not None]
 
 
-def _evened(halves: list[list[ClipPair]]) -> list[list[ClipPair]]:
-    """Swaps pairs between the halves as long as that makes them more alike."""
+def _balanced_halves(halves: list[list[ClipPair]]) -> list[list[ClipPair]]:
+    """Swap pairs between the halves as long as that makes them more similar."""
     odd, even = halves
-    best = _apart(odd, even)
+    best = _imbalance(odd, even)
     while True:
         swaps = [(i, k) for i in range(len(odd)) for k in range(len(even))]
         swapped = [
             ([*odd[:i], even[k], *odd[i + 1 :]], [*even[:k], odd[i], *even[k + 1 :]]) for i, k in swaps
         ]
-        least = min(swapped, key=lambda two: _apart(*two), default=(odd, even))
-        if _apart(*least) >= best:
+        least = min(swapped, key=lambda two: _imbalance(*two), default=(odd, even))
+        if _imbalance(*least) >= best:
             return [odd, even]
-        (odd, even), best = least, _apart(*least)
+        (odd, even), best = least, _imbalance(*least)
 
 
-def _apart(odd: Sequence[ClipPair], even: Sequence[ClipPair]) -> tuple[int, int]:
+def _imbalance(odd: Sequence[ClipPair], even: Sequence[ClipPair]) -> tuple[int, int]:
     """Squared differences between the halves: in words, then in loudness and attack."""
 
     def squared(of: Callable[[ClipPair], str]) -> int:
@@ -171,12 +174,12 @@ def _row(pair: ClipPair, **more: Any) -> dict[str, Any]:
 
 def _experiments(level: str, mine: Sequence[ClipPair], seed: int) -> list[dict[str, Any]]:
     """Items of three experiments of a loudness level: 12 clips of part 1, 6 pairs of part 2, all different. A
-    level with fewer than 54 pairs uses some in several experiments, the same in part 2 of one only; a
-    listener takes part in one, and the results count clips."""
+    level with fewer than 54 pairs uses some in several experiments; a listener takes part in one, and
+    intervals generalise over clips."""
     rows = []
     for k in range(EXPERIMENTS):
         turn = [mine[(k * (len(mine) // EXPERIMENTS) + i) % len(mine)] for i in range(CLIPS + TRIALS)]
-        ordered = [*taking_turns(turn[:CLIPS], seed + k), *taking_turns(turn[CLIPS:], seed + k)]
+        ordered = [*alternating(turn[:CLIPS], seed + k), *alternating(turn[CLIPS:], seed + k)]
         for i, pair in enumerate(ordered):
             row = _row(pair, group=f"{level} {k + 1}", part=1 if i < CLIPS else 2)
             rows.append({**row, "id": f"{level}-{k + 1}-{i + 1:02d}"})
@@ -193,8 +196,7 @@ def _write(folder: Path, template: str, name: str, seed: int, rows: list[dict[st
                 copies[source] = f"audio/{len(copies):04d}{source.suffix}"
                 shutil.copyfile(source, folder / copies[source])
             row[key] = copies[source]
-    # what the model heard is a result of the attack and no factor of the design, so it is kept apart from the
-    # items
+    # the model's prediction is a result of the attack and no factor of the design, so it is not in the items
     known = list(
         dict.fromkeys(
             ["id", "file:clean", "file:adversarial", "answer", "group", *(k for row in rows for k in row)]

@@ -1,5 +1,5 @@
-"""The sounds of a screen as WAV files that differ in their samples alone: same length, same rate, same
-header, same power.
+"""The sounds of a screen as WAV files of the same length, rate, header and power, which differ only in their
+samples.
 
 Each clip goes through its effects, is set to the study's mean power, and is padded with silence to the length
 of the longest. If a peak would clip, all sounds of the screen are turned down alike. If any of them begins or
@@ -28,27 +28,26 @@ from limen.audio.files import WAV_HEADER, clip_header, encoded, read_clip
 from limen.core.components import parse
 from limen.core.errors import UserError
 from limen.core.seeds import number
-from limen.listening.calibration_tones import RATE_HZ, made
+from limen.listening.calibration_tones import RATE_HZ, generated_sound
 from limen.listening.study import Study
 from limen.trials.base.screen import Screen, Stimulus
 
 LOWEST_HZ, HIGHEST_HZ = 8000, 48_000
-"""What every browser plays; files outside are resampled."""
+"""Sample rates that every browser plays; others are resampled."""
 LONGEST_S = 120.0
-"""A clip that lasts longer was not meant for a trial."""
+"""Longest clip of a trial."""
 USUAL_DBFS = -26.0
-"""Power of the sounds that we make, where the study leaves its own as they are."""
+"""Power of generated sounds if the study does not set the power of its clips."""
 FADE_S = 0.01
 ABRUPT = 0.01
 LEVEL_AXES = ("gain",)
-"""Axes about the level itself: they come after all sounds were set to the same power, or they would do
-nothing."""
+"""Axes that change the level: applied after all sounds were set to the same power, which would undo them."""
 VERSION = 1
-"""Part of every cache key: a change in how sounds are made gets a new number."""
+"""Part of every cache key; increased when the processing of sounds changes."""
 
 
 def digest(wav: bytes) -> str:
-    """sha256 of the samples: what a page that played them sends back."""
+    """sha256 of the samples, which the page sends back as proof of playback."""
     return hashlib.sha256(wav[WAV_HEADER:]).hexdigest()
 
 
@@ -58,7 +57,7 @@ def length_s(wav: bytes) -> float:
 
 
 def inside(folder: Path, file: str) -> Path:
-    """Where a file of the study lies; one outside the study's folder is refused, also behind a link."""
+    """Path of a file of the study; a file outside the folder of the study is refused, also through a link."""
     try:
         path = (folder / file).resolve()
         there = path.is_relative_to(folder.resolve()) and path.is_file()
@@ -73,13 +72,13 @@ def inside(folder: Path, file: str) -> Path:
 
 class Stimuli:
     def __init__(self, study: Study, folder: Path, cache: Path):
-        """`folder` holds the study file; nothing outside it is read. Made sounds are kept in `cache`."""
+        """`folder` contains the study file; no file outside it is read. Sounds are cached in `cache`."""
         self.study, self.folder, self.cache = study, Path(folder).resolve(), Path(cache)
 
     def sounds(self, screen: Screen, seed: int) -> list[bytes]:
         """A complete 16-bit WAV file of each sound of the screen, in order. If there are several, each gets
         noise of its own of one 16-bit step: X is A again, but not byte by byte. A program that compares
-        samples is not deceived (docs/listening.md)."""
+        samples can still identify X (docs/listening.md)."""
         recipes = list(dict.fromkeys(_key(sound.stimulus) for sound in screen.sounds))
         by_key = {_key(sound.stimulus): sound.stimulus for sound in screen.sounds}
         wavs = self._together([by_key[key] for key in sorted(recipes)], seed)
@@ -90,7 +89,7 @@ class Stimuli:
         return [_dithered(wav, number(seed, digest(wav), place)) for place, wav in enumerate(out)]
 
     def _together(self, stimuli: Sequence[Stimulus], seed: int) -> list[bytes]:
-        """Sounds that are heard on one screen, from the cache or made; the order does not matter."""
+        """Sounds of one screen, from the cache or newly made; independent of their order."""
         recipe = json.dumps(
             [
                 VERSION,
@@ -108,13 +107,13 @@ class Stimuli:
         made = self._make(stimuli, seed)
         with suppress(
             OSError
-        ):  # a full disk must not keep anybody from hearing; the sound is made again when it is wanted again
+        ):  # a full disk must not prevent playback; the sound is made again when it is needed
             for path, wav in zip(paths, made, strict=True):
                 _write(path, wav)
         return made
 
     def _content(self, stimulus: Stimulus) -> list[str]:
-        """Hashes of all files that a sound is made of."""
+        """Hashes of all files used for a sound."""
         files = [stimulus.file, *(v for e in stimulus.effects for v in _files(e.axis).values())]
         return ["" if f.startswith("limen:") else _hash(*_stamp(inside(self.folder, f))) for f in files]
 
@@ -137,7 +136,7 @@ class Stimuli:
         )
 
     def _short(self, file: str) -> Path:
-        """The path of a file that can be read and does not last too long."""
+        """Path of a file that is not too long."""
         path = inside(self.folder, file)
         if (seconds := _header(*_stamp(path))[1]) > LONGEST_S:
             raise UserError(
@@ -148,7 +147,9 @@ class Stimuli:
     def _degraded(self, stimulus: Stimulus, rate_hz: int, seed: int) -> Tensor:
         """(channels, T) before its power is set."""
         if stimulus.file.startswith("limen:"):
-            return made(stimulus.file, USUAL_DBFS if self.study.power_dbfs is None else self.study.power_dbfs)
+            return generated_sound(
+                stimulus.file, USUAL_DBFS if self.study.power_dbfs is None else self.study.power_dbfs
+            )
         x = _clip(*_stamp(self._short(stimulus.file)), rate_hz).double()
         return self._through(x, stimulus, rate_hz, seed, level=False)[None]
 
@@ -161,18 +162,18 @@ class Stimuli:
         return self._through(x[0], stimulus, rate_hz, seed, level=True)[None]
 
     def _through(self, x: Tensor, stimulus: Stimulus, rate_hz: int, seed: int, level: bool) -> Tensor:
-        """Through the effects about the level, or through all others."""
+        """Apply the effects that change the level, or all others."""
         for k, effect in enumerate(stimulus.effects):
             if effect.strength is None or not 0 <= effect.strength <= 100:
                 raise UserError(
-                    f"{stimulus.file}: the strength of {effect.axis['name']} must lie between 0 and 100, "
-                    f"not {effect.strength}."
+                    f"{stimulus.file}: the strength of {effect.axis['name']} must be between 0 and 100, "
+                    f"got {effect.strength}."
                 )
             if (effect.axis["name"] in LEVEL_AXES) != level:
                 continue
             files = {option: str(self._short(file)) for option, file in _files(effect.axis).items()}
             component, options = parse("degradations", {**effect.axis, **files})
-            # the strength is no part of the seed: the same noise, only louder
+            # the strength is not part of the seed, so a stronger noise is the same noise, louder
             chance = number(seed, stimulus.file, k, json.dumps(effect.axis, sort_keys=True))
             y = component.function(x, effect.strength, rate_hz, options, chance)
             if y.shape != x.shape or not bool(torch.isfinite(y).all()):
@@ -196,7 +197,7 @@ def _key(stimulus: Stimulus) -> str:
 
 
 def _stamp(path: Path) -> tuple[Path, int, int]:
-    """A file and what tells whether it has changed: what is read from it is kept under this."""
+    """Cache key of a file: path, time of change and size."""
     stat = path.stat()
     return path, stat.st_mtime_ns, stat.st_size
 
@@ -212,7 +213,7 @@ def _header(path: Path, changed: int, size: int) -> tuple[int, float]:
 
 @lru_cache(maxsize=32)
 def _clip(path: Path, changed: int, size: int, rate_hz: int) -> Tensor:
-    """An adaptive track degrades the same clip again and again."""
+    """Cached, because an adaptive track degrades the same clip repeatedly."""
     return read_clip(path, rate_hz)
 
 
@@ -223,7 +224,7 @@ def _hash(path: Path, changed: int, size: int) -> str:
 
 
 def _smooth(clips: Sequence[Tensor], rate_hz: int) -> list[Tensor]:
-    """All clips with a rise and a fall if one of them needs it."""
+    """All clips with a fade-in and fade-out if one of them needs it."""
     if not any(float(x[:, [0, -1]].abs().max()) > ABRUPT * float(x.abs().max()) for x in clips):
         return list(clips)
     return [_faded(x, min(round(FADE_S * rate_hz), x.shape[1] // 4)) for x in clips]
@@ -243,7 +244,7 @@ def _dithered(wav: bytes, seed: int) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all, also when two requests make the same sound at once."""
+    """Atomic write, also if two requests make the same sound at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:

@@ -33,11 +33,11 @@ class HuggingfaceSeq2seq(RecogniserOptions):
     """Folder with config.json, model.safetensors, the tokenizer's files and preprocessor_config.json, or a
     checkpoint downloaded before."""
     max_tokens: int = Field(default=200, ge=1)
-    """Decoding stops after so many tokens."""
+    """Decoding stops after this many tokens."""
 
 
 class TokenTranscripts:
-    """Implements `limen.core.types.Transcripts`. The decoder runs when it is asked, and once for the same
+    """Implements `limen.core.types.Transcripts`. The decoder runs when it is needed, and once for the same
     texts."""
 
     exact = False
@@ -109,14 +109,14 @@ class TokenTranscripts:
         return TokenTranscripts(self.model, self.hidden[i], self.frames[i], self.inside[i])
 
     def _covering(self, text: str, characters: int) -> int:
-        """How many of the text's tokens it takes to write so many of its characters."""
+        """Number of the text's tokens that write this many of its characters."""
         tokens = self.model.tokenizer(text, add_special_tokens=False).input_ids
         written = [len(self.model.tokenizer.decode(tokens[:n])) for n in range(len(tokens) + 1)]
         return next((n for n, length in enumerate(written) if length >= characters), len(tokens))
 
     def _teacher_forced(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """(B, L, K) logits and the (B, L) tokens they should give: the text, the end, and -1 where nothing is
-        asked."""
+        """(B, L, K) logits and the (B, L) tokens they should give: the text, the end, and -1 after
+        that."""
         if self._forced is None or self._forced[0] != list(texts):
             net, start = self.model.network, self.model.start
             rows = [self.model.tokens(text) for text in texts]

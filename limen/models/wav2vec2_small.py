@@ -21,7 +21,7 @@ from limen.models.speech.huggingface import conv_frames, fitting, reach, standar
 from limen.models.speech.self_supervised import Encoded, FeatureTranscripts, contextual, spans
 
 KERNELS, STRIDES = (80, 8, 8), (20, 4, 4)
-"""Of the convolutions: 320 samples, 20 ms at 16 kHz, from frame to frame."""
+"""Kernels and strides of the convolutions: 320 samples, 20 ms at 16 kHz, from frame to frame."""
 
 
 class Wav2vec2Small(RecogniserOptions):

@@ -30,7 +30,7 @@ def environment() -> Any:
     import jinja2
 
     found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([HERE / "templates", HERE / "study"]),
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

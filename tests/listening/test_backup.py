@@ -79,7 +79,7 @@ def test_a_backup_of_a_study_being_served_is_whole_and_holds_what_was_acknowledg
     last = tmp_path / "4.db"
     assert stat.S_IMODE(last.stat().st_mode) == 0o600
     url = f"sqlite:///{last}"
-    assert "listened" in listen("analyze", study, "--database", url, "--out", tmp_path / "results.html")
+    assert "took part" in listen("analyze", study, "--database", url, "--out", tmp_path / "results.html")
     listen("export", study, tmp_path / "answers.csv", "--database", url)
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == len(held) + 1
 

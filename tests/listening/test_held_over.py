@@ -15,11 +15,16 @@ from limen.listening.checks.check import check_study
 from limen.listening.statistics.crossed import Crossing
 from limen.listening.statistics.samples import sampled_mean, sampled_share
 from limen.listening.study import Study
+from limen.report.blocks import Table
 from limen.report.study.page import build_study, sentences
 from limen.report.study.section import section_of
 from limen.trials.base.screen import Screen
 
 RNG = np.random.default_rng(0)
+
+
+def tables(result: Any, found: Any) -> list[Table]:
+    return [block for block in section_of(result, found, []).blocks if isinstance(block, Table)]
 
 
 def results(
@@ -64,16 +69,16 @@ def test_a_table_of_one_item_does_not_speak_of_others(tmp_path):
     _, _, found = results(
         [{"name": "naturalness"}], lambda k, s: {"naturalness": str(int(RNG.integers(1, 6)))}, tmp_path, 6, 1
     )
-    for table in section_of(found.of("ratings")[0], found, []).tables:
-        assert "only over listeners: the design allows no more" in table["caption"]
+    for table in tables(found.of("ratings")[0], found):
+        assert "only over listeners: the design allows no more" in table.caption
 
 
 def test_a_cell_with_fewer_than_five_items_says_that_its_test_may_find_too_much(tmp_path):
     for n, said in ((4, True), (24, False)):
         (tmp_path / str(n)).mkdir()
         _, _, found = results([{"name": "abx", "trials": n}], guess, tmp_path / str(n), 8, n)
-        (shares, *_) = section_of(found.of("choices")[0], found, []).tables
-        assert ("fewer than five items" in shares["caption"]) == said
+        (shares, *_) = tables(found.of("choices")[0], found)
+        assert ("fewer than five items" in shares.caption) == said
     few = {"hypotheses": [{"name": "h", "trial": "abx", "effect": 0.9}]}
     notes = [f.text for f in check_study(study_file(tmp_path, few, items=4))]
     assert any("come from only 4 items: what items differ by is then hardly known" in text for text in notes)
@@ -106,10 +111,7 @@ def test_the_word_error_rate_is_judged_over_listeners_and_items_and_has_no_inter
     rate = found.of("transcriptions")[0].cells[0].wer
     assert (rate.value, rate.low, rate.high) == (0.0, None, None)
     assert "word error rate 0.0\u202f%" in " ".join(sentences(found, []))
-    assert (
-        "generalise over listeners and items"
-        in section_of(found.of("transcriptions")[0], found, []).tables[0]["caption"]
-    )
+    assert "generalise over listeners and items" in tables(found.of("transcriptions")[0], found)[0].caption
     assert "Transcription" in build_study(found, table, tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -131,8 +133,8 @@ def test_intervals_of_these_items_or_these_listeners_say_so_where_they_are_read(
         == "listeners"
     )
     assert found.of("choices")[0].agreement.over == "items"
-    assert "only for these items" in section_of(found.of("thresholds")[0], found, []).tables[0]["caption"]
-    assert "only for these items" in section_of(found.of("preference")[0], found, []).tables[1]["caption"]
+    assert "only for these items" in tables(found.of("thresholds")[0], found)[0].caption
+    assert "only for these items" in tables(found.of("preference")[0], found)[1].caption
 
 
 def test_a_preference_of_one_listener_has_no_test_and_says_why(tmp_path):

@@ -99,7 +99,7 @@ def test_simulating_again_replaces_the_simulated_answers_but_never_those_of_peop
         read_study(folder / "study.yaml"), "key", None, {}, lambda study, counts: "", lambda group, number: 0
     )
     store.close()
-    assert "answers of 1 people, which are not thrown away" in refused("simulate", folder)
+    assert "contains answers of people (1), so it is not deleted" in refused("simulate", folder)
 
 
 def test_answers_of_people_are_not_called_simulated(tmp_path):
@@ -108,7 +108,7 @@ def test_answers_of_people_are_not_called_simulated(tmp_path):
     answering.fill(
         plan, folder / "small.db", 2, lambda k, screen: {"answer": "A", "confidence": "low"}
     ).close()
-    assert "2 people listened" in listen("analyze", folder)
+    assert "2 people took part" in listen("analyze", folder)
     assert "imulated" not in (folder / "results.html").read_text().split("<h2", 1)[0].split("</style>")[1]
 
 

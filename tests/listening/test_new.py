@@ -22,7 +22,7 @@ from limen.listening.checks.check import check_study
 from limen.listening.demo_pairs import demo_pairs
 from limen.listening.design import screens
 from limen.listening.from_run import ClipPair, balanced, pairs
-from limen.listening.new import new_study, taking_turns, templates
+from limen.listening.new import alternating, new_study, templates
 from limen.listening.server.store import Store
 from limen.listening.simulation.simulate import simulate, simulated_database
 from limen.listening.study import Study, clips_of, read_study
@@ -190,7 +190,7 @@ def test_a_clip_attacked_twice_is_heard_once():
 
 
 def test_items_that_are_alike_stand_at_odd_and_even_places_in_turn(run):
-    ordered = taking_turns(balanced(pairs(run), 24), seed=3)
+    ordered = alternating(balanced(pairs(run), 24), seed=3)
     for key in ("answer", "loudness"):
         odd, even = (Counter(getattr(p, key) for p in ordered[k::2]) for k in (0, 1))
         assert all(abs(odd[v] - even[v]) <= 1 for v in odd | even)
@@ -213,7 +213,7 @@ def test_every_word_stands_at_odd_and_even_places_equally_often_whatever_else_is
             )
             for k in range(n)
         ]
-        ordered = taking_turns(mine, seed=3)
+        ordered = alternating(mine, seed=3)
         assert sorted(ordered, key=str) == sorted(mine, key=str)
         odd, even = (Counter(p.answer for p in ordered[k::2]) for k in (0, 1))
         assert all(abs(odd[w] - even[w]) <= 1 for w in odd | even)
@@ -312,7 +312,7 @@ def test_an_attack_that_the_run_does_not_have_is_named_with_those_it_has(run):
 
 
 def test_a_folder_that_is_no_run_says_so(tmp_path):
-    with pytest.raises(UserError, match="no run folder"):
+    with pytest.raises(UserError, match="not a run folder"):
         pairs(tmp_path)
 
 

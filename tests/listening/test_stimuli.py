@@ -15,7 +15,7 @@ import torch
 from limen.audio.files import write_clip
 from limen.core.errors import UserError
 from limen.core.options import parse_options
-from limen.listening.calibration_tones import made
+from limen.listening.calibration_tones import generated_sound
 from limen.listening.stimuli import Stimuli, digest, inside
 from limen.listening.study import Study
 from limen.trials.base.screen import Effect, Screen, Sound, Stimulus
@@ -264,7 +264,7 @@ def test_silence_and_the_shortest_of_clips_are_played(folder):
 
 def test_strengths_must_be_set_and_lie_between_0_and_100(folder):
     for strength in (None, -1.0, 101.0):
-        with pytest.raises(UserError, match="must lie between 0 and 100"):
+        with pytest.raises(UserError, match="must be between 0 and 100"):
             stimuli(folder).sounds(screen(noisy("a.wav", strength)), 0)
 
 
@@ -294,5 +294,5 @@ def test_the_loud_sound_has_the_power_of_the_study_and_the_soft_one_is_24_db_bel
 
 def test_an_unknown_made_sound_is_refused():
     for name in ("limen:", "limen:tone:", "limen:tone:loud", "limen:../../etc"):
-        with pytest.raises(UserError, match="There is no sound"):
-            made(name, -26.0)
+        with pytest.raises(UserError, match="There is no generated sound"):
+            generated_sound(name, -26.0)

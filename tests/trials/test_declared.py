@@ -11,6 +11,7 @@ from limen.listening.analysis.export import rows
 from limen.listening.design import StoredAnswer, next_screen, screens
 from limen.listening.simulation.simulate import respond
 from limen.listening.study import Item, Study
+from limen.report.blocks import Table
 from limen.report.study.page import build_study, sentences
 from limen.report.study.section import load_section, section_of
 from limen.trials.base.hearing import Hearing, SimulatedListener
@@ -148,8 +149,9 @@ def test_simulated_answers_are_exported_analysed_and_shown(name, tmp_path):
             sentence.startswith((title_of(name), "The", "By", "They", "Compared", "Answers"))
             for sentence in section.sentences
         )
-        assert section.tables
-        assert all(len(row) == len(t["headings"]) for t in section.tables for row in t["rows"])
+        tables = [block for block in section.blocks if isinstance(block, Table)]
+        assert tables
+        assert all(len(row.cells) == len(t.headings) for t in tables for g in t.groups for row in g.rows)
     text = build_study(results, table, tmp_path / "r.html").read_text(encoding="utf-8")
     assert f"<h2>{title_of(name)}</h2>" in text
     # every declared hypothesis has a test, but for a difference between conditions that one step does not have

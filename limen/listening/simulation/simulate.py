@@ -123,7 +123,7 @@ def remove_simulated(study_path: Path) -> None:
         people = [who["id"] for who in store.listeners() if not who["simulated"]]
     if people:
         raise UserError(
-            f"{where}: contains answers of {len(people)} real listeners, so it is not deleted. Move it, or "
+            f"{where}: contains answers of people ({len(people)}), so it is not deleted. Move it, or "
             "give another --database."
         )
     _remove(where)

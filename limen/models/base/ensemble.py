@@ -1,4 +1,4 @@
-"""Several models asked at once, for attacks that must fool all of them, with dropout left on if wanted.
+"""Several models evaluated together, for attacks that must fool all of them, optionally with dropout on.
 
 Section 6.3.1 of Olivier 2023: the losses of several proxies add up; a perturbation that withstands their
 dropout overfits them less.
@@ -17,7 +17,7 @@ from limen.models.base.model import Model
 
 
 class Ensemble(Model):
-    """Answers with the answers of its members, in their order."""
+    """The outputs of all members, in their order."""
 
     def __init__(self, members: Sequence[Model], dropout: bool = False):
         super().__init__()
@@ -56,8 +56,8 @@ class Ensemble(Model):
 
 @contextmanager
 def dropping(model: nn.Module, generators: Sequence[torch.Generator] | None) -> Iterator[None]:
-    """Dropout layers drop inside, each sample by its own stream; None: they do not. Dropout inside recurrent
-    layers stays off."""
+    """Inside, dropout layers are on, and each sample draws from its own stream; None: they are off. Dropout
+    inside recurrent layers stays off."""
     if generators is None:
         yield
         return
@@ -83,7 +83,7 @@ def _drop(drawn: list[int], number: int) -> Callable[..., Tensor]:
             )
         elif len(x) == len(drawn):
             kept = torch.stack([torch.rand(x.shape[1:], generator=g) for g in streams])
-        else:  # not one row per sample: nobody's stream
+        else:  # not one row per sample: it belongs to no stream
             return output
         return x * (kept.to(x) >= layer.p) / (1 - layer.p)
 

@@ -314,7 +314,7 @@ def _two_or_more(classes: int | list[str]) -> int | list[str]:
 
 
 Classes = Annotated[Annotated[int, Field(le=100_000)] | list[str], AfterValidator(_two_or_more)]
-"""How an option says how many classes there are, or what they are called."""
+"""An option that gives the number of classes, or their names."""
 
 
 def class_names(classes: int | Sequence[str]) -> list[str]:
@@ -324,7 +324,7 @@ def class_names(classes: int | Sequence[str]) -> list[str]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; every module leaves in the mode it came in."""
+    """Evaluation mode inside; afterwards every module has its former mode."""
     modes: list[tuple[Any, bool]] = [(m, m.training) for m in model.modules()]
     model.eval()
     try:

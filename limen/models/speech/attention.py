@@ -57,7 +57,7 @@ class TwoHeads(nn.Module):
 
 
 class AttentionTranscripts:
-    """Implements `limen.core.types.Transcripts`. The decoder runs when it is asked, and once for the same
+    """Implements `limen.core.types.Transcripts`. The decoder runs when it is needed, and once for the same
     texts."""
 
     def __init__(self, network: TwoHeads, hidden: Tensor, frames: Tensor, options: Seq2SeqOptions):
@@ -74,7 +74,7 @@ class AttentionTranscripts:
         losses, n = -likelihoods.masked_fill(tokens < 0, 0.0), (tokens >= 0).sum(1)
         total = losses.sum(1, dtype=torch.float64).to(
             losses.dtype
-        )  # the order of a sum hangs on its length, and that on the neighbours
+        )  # the order of a sum depends on its length, and that on the other clips
         return (total + first_weight * losses[:, 0]) * n / (n + first_weight)
 
     def texts(self) -> list[str]:
@@ -122,8 +122,8 @@ class AttentionTranscripts:
         return self._decoder.read(self.hidden, inside(self.hidden, self.frames))
 
     def _teacher_forced(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """(B, L, K) logits and the (B, L) tokens they should give: the text, END, and -1 where nothing is
-        asked."""
+        """(B, L, K) logits and the (B, L) tokens they should give: the text, END, and -1 after
+        that."""
         known = self._forced is not None and self._forced[0] == list(texts)
         if not known or (torch.is_grad_enabled() and not self._forced[1].requires_grad):  # type: ignore[index]
             limits = zip(texts, self.frames.tolist(), strict=True)
@@ -169,7 +169,7 @@ class SharedCtc(CtcTranscripts):
 
 
 class Seq2Seq(Model):
-    """`TwoHeads` as a model; the head that is not asked does no work."""
+    """`TwoHeads` as a model; the head that is not used is not computed."""
 
     output = "transcript"
     batch_invariant = True

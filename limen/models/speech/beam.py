@@ -17,7 +17,7 @@ Step = Callable[[Tensor, State], tuple[Tensor, State]]
 state."""
 
 END = 0
-"""The token that ends a text, and that stands before its first character."""
+"""The token that ends a text, and that precedes its first character."""
 
 
 def prefix_beam(log_probs: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
@@ -88,7 +88,7 @@ def beam_search(step: Step, state: State, limits: Sequence[int], width: int) -> 
             going = [g for g in going if g[2] > best[clip][1]]
             parents += [g[0] for g in going]
             tokens += [g[1] for g in going]
-        same = parents == list(range(len(texts)))  # nobody has left or branched off
+        same = parents == list(range(len(texts)))  # no beam has ended or branched off
         index = torch.tensor(parents, dtype=torch.long, device=device)
         texts = [[*texts[p], t] for p, t in zip(parents, tokens, strict=True)]
         scores = totals[index, torch.tensor(tokens, dtype=torch.long, device=device)]

@@ -92,8 +92,8 @@ class CtcTranscripts:
         return torch.tensor(said, dtype=torch.bool, device=self.log_probs.device)
 
     def align(self, texts: Sequence[str] | None = None) -> list[list[tuple[str, float, float]]]:
-        """When each word was said, (word, start in s, end in s): by the likeliest alignment of each text, or
-        of what was heard."""
+        """Start and end of each word, (word, start in s, end in s), by the likeliest alignment of each text,
+        or of the transcript."""
         clips = zip(
             self.texts() if texts is None else texts,
             self.log_probs.detach().double().cpu().numpy(),

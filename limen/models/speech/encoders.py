@@ -22,7 +22,7 @@ from limen.models.speech.recurrent import Order, both_ways
 
 
 class Dropout(nn.Dropout):
-    """Of clips that lie end to end: whoever leaves dropout on in an attack must know which rows are whose."""
+    """Dropout for clips end to end: an attack with dropout on must know which rows belong to which clip."""
 
     def forward(self, x: Tensor, frames: list[int] | None = None) -> Tensor:
         return super().forward(x) if self.training else x

@@ -1,7 +1,7 @@
 """Clips of different lengths laid end to end, so that no padding is computed: (N, D), all frames of the
 first, then those of the next.
 
-Where frames lie is the same at every step of a search, so it is worked out once for the same lengths
+The positions of frames are the same at every step of a search, so they are computed once for the same lengths
 (`lru_cache`).
 """
 
@@ -31,7 +31,7 @@ class Laid:
 
     def __init__(self, frames: list[int], room: list[int]):
         self.frames, self.room = frames, room
-        """Of each clip its own frames, and those until the next one begins."""
+        """Each clip's own frames, and the frames until the next clip begins."""
 
     @staticmethod
     def over(frames: list[int], stride: int, gap: int) -> "Laid":
@@ -72,7 +72,7 @@ class Laid:
 @lru_cache(maxsize=64)
 def _own(sizes: tuple[int, ...], device: torch.device) -> Tensor:
     """(F,) True on frames of clips."""
-    with torch.inference_mode(False):  # what is kept may have to serve where gradients are asked for
+    with torch.inference_mode(False):  # the cached tensor may be used later with gradients
         return (
             torch.tensor([True, False] * (len(sizes) // 2)).repeat_interleave(torch.tensor(sizes)).to(device)
         )

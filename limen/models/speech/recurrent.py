@@ -63,7 +63,7 @@ class Order:
         return steps.view(-1, steps.shape[-1]).index_select(0, self.written).view(-1, 2, steps.shape[-1])
 
     def slopes_of(self, rows: Tensor) -> Tensor:
-        """Gradients by rows (N, 2, D) -> by steps (steps, 2, clips, D): zero where nobody asks."""
+        """Gradients by rows (N, 2, D) -> by steps (steps, 2, clips, D): zero for steps without a row."""
         slopes = rows.new_zeros(self.steps * 2 * self.clips, rows.shape[-1])
         return slopes.index_copy_(0, self.written, rows.flatten(0, 1)).view(self.steps, 2, self.clips, -1)
 

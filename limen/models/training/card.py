@@ -1,5 +1,5 @@
-"""The card of trained weights: what they are, how they were made, and how well they do on clean samples they
-never saw."""
+"""The card of trained weights: what they are, how they were trained, and how well they do on clean samples of
+the test split."""
 
 import hashlib
 import json
@@ -45,6 +45,6 @@ def write_card(
 
 
 def read_card(name: str) -> dict[str, Any] | None:
-    """The card of the shipped weights of a model; None where none are shipped."""
+    """The card of a model's shipped weights; None if none are shipped."""
     path = ZOO / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None

@@ -1,31 +1,46 @@
 """The results page of a listening study: one file without links to others. First the findings, then the
 hypotheses, then the results of each trial type, excluded listeners, methods and data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from markupsafe import Markup
 
 from limen.listening.analysis.columns import ANSWERS
 from limen.listening.analysis.results import Results
+from limen.report.blocks import (
+    Block,
+    Cell,
+    Definitions,
+    Folded,
+    Group,
+    Html,
+    Page,
+    Prose,
+    Section,
+    Subheading,
+    Table,
+)
+from limen.report.blocks import Row as TableRow
 from limen.report.formatting import duration, fmt, many
-from limen.report.html import assets, environment, write_page
+from limen.report.html import render, write_page
 from limen.report.study import people
 from limen.report.study import sentences as words
 from limen.report.study.methods import OVER_LISTENERS_AND_ITEMS, SEVERAL_HYPOTHESES
 from limen.report.study.section import StudySection, section_of
+from limen.trials.base.findings import Row
 from limen.trials.base.trial import title_of
-
-Rows = Sequence[Mapping[str, Any]]
 
 SIMULATED = "SIMULATED ANSWERS"
 
 
-def build_study(results: Results, rows: Rows, path: str | Path) -> Path:
-    """Write the page of `analyse`'s results and return its path; `rows` are the answers they come from."""
-    return write_page(Path(path), environment().get_template("study.html.j2").render(_context(results, rows)))
+def build_study(results: Results, rows: Sequence[Row], path: str | Path) -> Path:
+    """Write the page of `analyse`'s results and return its path; `rows` are the answers they are computed
+    from."""
+    return write_page(Path(path), render(page_of(results, rows)))
 
 
-def sentences(results: Results, rows: Rows) -> list[str]:
+def sentences(results: Results, rows: Sequence[Row]) -> list[str]:
     """The findings, as the top of the page shows them."""
     warning = words.simulated(results)
     sections = [section_of(result, results, rows) for result in results.trials]
@@ -36,34 +51,86 @@ def sentences(results: Results, rows: Rows) -> list[str]:
     ]
 
 
-def _context(results: Results, rows: Rows) -> dict[str, Any]:
-    sections = [section_of(result, results, rows) for result in results.trials]
-    return {
-        "name": results.study,
-        "title": results.title,
-        **assets(),
-        "dates": " to ".join(dict.fromkeys(d[:10] for d in (results.first, results.last) if d)),
-        "participation": words.participation(results),
-        "alarm": _alarm(results),
-        "simulated": words.simulated(results),
-        "findings": [s.sentences for s in sections if s.sentences] or [["No answer is analysed yet."]],
-        "hypotheses": people.hypotheses(results),
-        "sections": [
-            (f"trial-{k}", title_of(result.trial), section)
-            for k, (result, section) in enumerate(zip(results.trials, sections, strict=True), 1)
+def page_of(results: Results, rows: Sequence[Row]) -> Page:
+    found = [(result, section_of(result, results, rows)) for result in results.trials]
+    dates = " to ".join(dict.fromkeys(d[:10] for d in (results.first, results.last) if d))
+    name = Markup('<span class="id">{}</span>').format(results.study)
+    trials = [
+        Section(title_of(result.trial), section.blocks, anchor=f"trial-{k}")
+        for k, (result, section) in enumerate(found, 1)
+    ]
+    hypotheses = [Prose(words.hypotheses(results.hypotheses)), people.hypotheses(results)]
+    return Page(
+        title=f"{'SIMULATED · ' if results.simulated else ''}{results.title} · Limen listening study",
+        eyebrow=Markup("Limen listening study · {}{}").format(name, f" · {dates}" if dates else ""),
+        heading=results.title,
+        footer=f"Every number on this page is computed from {fmt(len(rows), 'n')} rows of answers. "
+        "Intervals are 95\u202f% intervals over listeners and items unless a table says otherwise.",
+        header=_header(results, [section for _, section in found]),
+        sections=[
+            *([Section("Hypotheses", hypotheses, anchor="hypotheses")] if results.hypotheses else []),
+            *trials,
+            Section("Excluded listeners", people.excluded(results), anchor="excluded"),
+            Section("Listeners", _listeners(results), anchor="listeners"),
+            Section("Methods", _methods_and_notes(results, [s for _, s in found]), anchor="methods"),
+            Section("Data and citation", _data(results, rows), anchor="data"),
         ],
-        "excluded": people.excluded(results),
-        "playback": _playback(results),
-        "times": people.times(results),
-        "implausible": people.implausible(results),
-        "people": people.people(results),
-        "methods": list(_methods(results, sections).items()),
-        "notes": results.notes,
-        "facts": _facts(results, rows),
-        "cite": words.cite(results),
-        "columns": [(name, column.meaning) for name, column in ANSWERS.items()],
-        "count": fmt(len(rows), "n"),
-    }
+        style=Markup((Path(__file__).parent / "study.css").read_text(encoding="utf-8")),
+    )
+
+
+def _header(results: Results, sections: Sequence[StudySection]) -> list[Block]:
+    """A warning about simulated answers, participation, a warning about the study file, and the findings."""
+    out: list[Block] = []
+    if warning := words.simulated(results):
+        out.append(
+            Html(
+                Markup(
+                    '<aside class="alarm simulated" aria-label="Simulated answers">'
+                    "<p><strong>Simulated answers</strong></p><p>{}</p></aside>"
+                ).format(warning)
+            )
+        )
+    out.append(Prose(words.participation(results), "lede"))
+    if alarm := _alarm(results):
+        aside = '<aside class="alarm" aria-label="Warning"><p><strong>{}</strong> {}</p></aside>'
+        out.append(Html(Markup(aside).format(*alarm)))
+    findings = [" ".join(s.sentences) for s in sections if s.sentences] or ["No answer is analysed yet."]
+    lines = Markup("").join(
+        Markup("<li{}>{}</li>").format(Markup(' class="lead"') if k == 0 else "", text)
+        for k, text in enumerate(findings)
+    )
+    return [*out, Html(Markup('<ul class="found" aria-label="Findings">{}</ul>').format(lines))]
+
+
+def _listeners(results: Results) -> list[Block]:
+    every = people.people(results)
+    implausible = people.implausible(results)
+    return [
+        Prose(_playback(results)),
+        people.times(results),
+        *([implausible] if implausible.groups[0].rows else []),
+        Folded("Every listener", [every], note=str(len(every.groups[0].rows))),
+    ]
+
+
+def _methods_and_notes(results: Results, sections: Sequence[StudySection]) -> list[Block]:
+    methods = Definitions(list(_methods(results, sections).items()), style="methods")
+    notes = [Prose(note) for note in results.notes]
+    return [methods, *([Subheading("Not analysed"), *notes] if notes else [])]
+
+
+def _data(results: Results, rows: Sequence[Row]) -> list[Block]:
+    columns = [TableRow([Cell(name, style="id"), column.meaning]) for name, column in ANSWERS.items()]
+    table = Table("", [], [Group(columns)], label="Columns", style="text dense")
+    summary = Markup("Columns written by <code>limen listen export</code>")
+    return [
+        Definitions(_facts(results, rows)),
+        Subheading("Citation"),
+        Prose(words.cite(results)),
+        Subheading("Columns of the table of answers"),
+        Folded(summary, [table], note=f"{len(columns)} columns"),
+    ]
 
 
 def _methods(results: Results, sections: Sequence[StudySection]) -> dict[str, str]:
@@ -103,7 +170,7 @@ def _playback(results: Results) -> str:
     )
 
 
-def _facts(results: Results, rows: Rows) -> list[tuple[str, str]]:
+def _facts(results: Results, rows: Sequence[Row]) -> list[tuple[str, str | Markup]]:
     out = results.exclusions
     checked = {
         None: "was not recorded",

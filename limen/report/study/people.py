@@ -1,39 +1,57 @@
 """Tables of the results page about hypotheses and listeners."""
 
-from typing import Any
-
-from limen.listening.analysis.results import Results
+from limen.listening.analysis.results import HypothesisResult, Results
+from limen.report.blocks import Block, Cell, Group, Heading, Prose, Row, Table
 from limen.report.formatting import DASH, fmt, many
-from limen.report.study import sentences as words
-from limen.report.study.tables import Table, p_cell, table
+from limen.report.study.tables import p_cell, table
 from limen.trials.base.trial import title_of
 
-
-def hypotheses(results: Results) -> dict[str, Any]:
-    rows = []
-    for h in results.hypotheses:
-        kind, answer = (
-            "yes" if h.verdict == "yes" else "no",
-            h.estimate if h.verdict == "no answers" else h.verdict,
-        )
-        rows.append(
-            {
-                "name": h.name,
-                "where": f"{title_of(h.trial)}, {h.where}" if h.where.keys else title_of(h.trial),
-                "estimate": h.estimate if h.holds is not None else DASH,
-                "method": h.method or DASH,
-                "p": p_cell(h.p),
-                "corrected": p_cell(h.p_corrected),
-                "independent": p_cell(h.p_independent),
-                "power": fmt(h.power, "%") if h.power is not None else DASH,
-                "answer": answer,
-                "kind": kind,
-            }
-        )
-    return {"rows": rows, "caption": words.hypotheses(results.hypotheses)}
+HYPOTHESES_NOTE = (
+    "p and the intervals generalise over what the column Test names. The result is based on p corrected "
+    "by Holm’s method over all rows of this table. “p if answers were independent” is that of the exact "
+    "test; no result is based on it. Power is the probability that a study of this size, with answers as "
+    "alike as these, gives yes if the effect is the one in the study file (for equivalence: if no "
+    "listener hears anything), at the strictest corrected level: alpha divided by the number of "
+    "hypotheses with answers. “Not shown” does not mean “shown not to be”; “on average only” is "
+    "equivalence of the mean while more than a fifth of listeners may hear the difference."
+)
 
 
-def excluded(results: Results) -> dict[str, Any]:
+def hypotheses(results: Results) -> Table:
+    words_and_numbers = {
+        "Hypothesis": False,
+        "Answers": False,
+        "Estimate": False,
+        "Test": False,
+        "p": True,
+        "p corrected": True,
+        "p if answers were independent": True,
+        "Power": True,
+        "Result": False,
+    }
+    headings = [Heading(text, number=number) for text, number in words_and_numbers.items()]
+    rows = [Row(_hypothesis(h)) for h in results.hypotheses]
+    label = "Hypotheses and their results"
+    return Table("", headings, [Group(rows)], HYPOTHESES_NOTE, label=label, style="text")
+
+
+def _hypothesis(h: HypothesisResult) -> list[Cell | str]:
+    title = title_of(h.trial)
+    tested = h.holds is not None
+    return [
+        h.name,
+        f"{title}, {h.where}" if h.where.keys else title,
+        h.estimate if tested else DASH,
+        h.method or DASH,
+        p_cell(h.p),
+        p_cell(h.p_corrected),
+        p_cell(h.p_independent),
+        fmt(h.power, "%") if h.power is not None else DASH,
+        Cell(h.verdict if tested else h.estimate, style="yes" if h.verdict == "yes" else "no"),
+    ]
+
+
+def excluded(results: Results) -> list[Block]:
     out = results.exclusions
     rules = [[k + 1, rule, n] for k, (rule, n) in enumerate(zip(out.rules, out.hits, strict=True))]
     people = [[e.listener, e.group or DASH, e.reason, e.evidence] for e in out.excluded]
@@ -46,16 +64,12 @@ def excluded(results: Results) -> dict[str, Any]:
         f"{many(len(out.excluded), 'listener')} of {fmt(out.listeners, 'n')} excluded by the rules of the "
         f"study file, applied in order; the first that applies counts.{checked[out.same]}"
     )
-    return {
-        "caption": caption,
-        "rules": table("Rules", [("Order", ""), ("Rule", ""), ("Listeners excluded", "")], rules, names=2),
-        "people": table(
-            "Excluded listeners",
-            [("Listener", ""), ("Group", ""), ("Rule", ""), ("Evidence", "")],
-            people,
-            names=4,
-        ),
-    }
+    headings = [("Order", ""), ("Rule", ""), ("Listeners excluded", "")]
+    blocks: list[Block] = [Prose(caption), table("Rules", headings, rules, names=2)]
+    if people:
+        headings = [("Listener", ""), ("Group", ""), ("Rule", ""), ("Evidence", "")]
+        blocks.append(table("Excluded listeners", headings, people, names=4))
+    return blocks
 
 
 def times(results: Results) -> Table:

@@ -8,8 +8,7 @@ from typing import Any
 
 from limen.listening.analysis.result_types import TrialResult
 from limen.listening.analysis.results import Results
-from limen.report.blocks import Figure
-from limen.report.study.tables import Table
+from limen.report.blocks import Block
 from limen.trials.base.findings import Row
 from limen.trials.base.trial import title_of
 
@@ -29,10 +28,7 @@ class Context:
 class StudySection:
     sentences: Sequence[str]
     """What was found, for the top of the page and the command line."""
-    intro: Sequence[str] = ()
-    figures: Sequence[Figure] = ()
-    tables: Sequence[Table] = ()
-    notes: Sequence[str] = ()
+    blocks: Sequence[Block] = ()
     methods: Mapping[str, str] = field(default_factory=dict)
     """Name of each method it uses -> how it works."""
 

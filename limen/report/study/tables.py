@@ -1,14 +1,14 @@
-"""Tables of a listening study's results page, ready for the template."""
+"""Cells and captions that tables of the results page share."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from limen.listening.statistics.assumptions import FEW_ITEMS
+from limen.report.blocks import Table, plain_table
 from limen.report.formatting import DASH, listed
 from limen.report.study import sentences as words
 from limen.trials.base.findings import Estimate, Where
 
-Table = dict[str, Any]
 BOTH = "listeners and items"
 
 
@@ -16,7 +16,8 @@ def table(
     title: str, headings: list[tuple[str, str]], rows: list[list[Any]], caption: str = "", names: int = 1
 ) -> Table:
     """Headings are (heading, meaning); the first `names` columns contain text."""
-    return {"title": title, "headings": headings, "names": names, "rows": rows, "caption": caption}
+    texts = [[value if isinstance(value, str) else str(value) for value in row] for row in rows]
+    return plain_table(title, headings, texts, caption, names)
 
 
 def where_cells(where: Where) -> tuple[str, str]:

@@ -5,24 +5,21 @@ from typing import Any
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Own
-from limen.report.blocks import Figure
+from limen.report.blocks import Figure, Table
 from limen.report.formatting import fmt
 from limen.report.study.charts import point
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import number_interval, percent_interval
-from limen.report.study.tables import Table, scope, table
+from limen.report.study.tables import scope, table
 from limen.report.svg.bars import Points, interval_plot
 from limen.trials.base.findings import Estimate, FindingsChart, FindingsTable
 
 
 def own(result: Own, context: Context) -> StudySection:
     findings = result.findings
-    return StudySection(
-        [f"{context.title}: {sentence}" for sentence in findings.sentences],
-        figures=[_figure(chart, context.title) for chart in findings.charts],
-        tables=[_table(one) for one in findings.tables],
-        methods=findings.methods,
-    )
+    sentences = [f"{context.title}: {sentence}" for sentence in findings.sentences]
+    figures = [_figure(chart, context.title) for chart in findings.charts]
+    return StudySection(sentences, [*figures, *map(_table, findings.tables)], findings.methods)
 
 
 def _figure(chart: FindingsChart, title: str) -> Figure:

@@ -3,13 +3,13 @@
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Preference
-from limen.report.blocks import Figure
+from limen.report.blocks import Figure, Table
 from limen.report.formatting import fmt
 from limen.report.study.charts import point
 from limen.report.study.methods import INDEPENDENT
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import number_interval, p_text, percent_interval
-from limen.report.study.tables import Table, p_cell, scope, table
+from limen.report.study.tables import p_cell, scope, table
 from limen.report.svg.bars import Points, interval_plot
 
 METHODS = {
@@ -23,10 +23,8 @@ MOST_PAIRS = 3
 
 
 def preference(result: Preference, context: Context) -> StudySection:
-    figures = _scale(result, context.title)
-    return StudySection(
-        _sentences(result, context.title), figures=figures, tables=_tables(result), methods=METHODS
-    )
+    blocks = [*_scale(result, context.title), *_tables(result)]
+    return StudySection(_sentences(result, context.title), blocks, METHODS)
 
 
 def _sentences(result: Preference, title: str) -> list[str]:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Comparison, Rated
-from limen.report.blocks import Figure
+from limen.report.blocks import Figure, Prose, Table
 from limen.report.formatting import DASH, THIN, fmt, listed
 from limen.report.study.charts import keys_of
 from limen.report.study.methods import AGREEMENT, INDEPENDENT
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import agreement, number_interval, p_text, percent_interval
-from limen.report.study.tables import Table, p_cell, scope, table, where_cells
+from limen.report.study.tables import p_cell, scope, table, where_cells
 from limen.report.svg.bars import stacked_bars, tones
 from limen.trials.base.findings import Estimate
 
@@ -24,17 +24,16 @@ METHODS = {
 
 
 def ratings(result: Rated, context: Context) -> StudySection:
-    return StudySection(
-        _sentences(result, context.title),
-        figures=[_distributions(result, context.title)],
-        tables=rating_tables(result),
-        notes=agreement_notes(result.agreement),
-        methods=METHODS,
-    )
+    blocks = [
+        _distributions(result, context.title),
+        *rating_tables(result),
+        *agreement_notes(result.agreement),
+    ]
+    return StudySection(_sentences(result, context.title), blocks, METHODS)
 
 
-def agreement_notes(e: Estimate) -> list[str]:
-    return [] if e.value is None else [agreement(e)]
+def agreement_notes(e: Estimate) -> list[Prose]:
+    return [] if e.value is None else [Prose(agreement(e))]
 
 
 def _sentences(result: Rated, title: str) -> list[str]:

@@ -24,13 +24,13 @@ SCALE = (0.0, 100.0)
 
 
 def sliders(result: Sliders, context: Context) -> StudySection:
-    return StudySection(
-        _sentences(result, context.title),
-        figures=[*_boxes(result, context), *_means(result, context.title)],
-        tables=rating_tables(result),
-        notes=agreement_notes(result.agreement),
-        methods=METHODS,
-    )
+    blocks = [
+        *_boxes(result, context),
+        *_means(result, context.title),
+        *rating_tables(result),
+        *agreement_notes(result.agreement),
+    ]
+    return StudySection(_sentences(result, context.title), blocks, METHODS)
 
 
 def _sentences(result: Sliders, title: str) -> list[str]:

@@ -4,12 +4,12 @@ from markupsafe import Markup
 
 from limen.listening.analysis.result_types import Axis, Threshold, Thresholds
 from limen.perception.psychometric import probability
-from limen.report.blocks import Figure
+from limen.report.blocks import Figure, Table
 from limen.report.formatting import fmt, many
 from limen.report.study.charts import point
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import number_interval, percent_interval
-from limen.report.study.tables import Table, scope, table
+from limen.report.study.tables import scope, table
 from limen.report.svg.bars import Points, interval_plot
 from limen.report.svg.lines import Series, line_chart
 
@@ -27,8 +27,8 @@ METHODS = {
 
 def thresholds(result: Thresholds, context: Context) -> StudySection:
     title = context.title
-    figures = [*_curves(result, title), *_listeners(result, title)]
-    return StudySection(_sentences(result, title), figures=figures, tables=[_table(result)], methods=METHODS)
+    blocks = [*_curves(result, title), *_listeners(result, title), _table(result)]
+    return StudySection(_sentences(result, title), blocks, METHODS)
 
 
 def _sentences(result: Thresholds, title: str) -> list[str]:

@@ -1,10 +1,11 @@
 """Transcripts: word error rates and the most frequent mistakes."""
 
 from limen.listening.analysis.result_types import Transcriptions
+from limen.report.blocks import Table
 from limen.report.formatting import listed, many
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sentences import percent_interval
-from limen.report.study.tables import Table, scope, table, where_cells
+from limen.report.study.tables import scope, table, where_cells
 
 METHODS = {
     "Transcription": "Share of answers that are right word for word, and all word errors divided by all "
@@ -13,7 +14,7 @@ METHODS = {
 
 
 def transcriptions(result: Transcriptions, context: Context) -> StudySection:
-    return StudySection(_sentences(result, context.title), tables=_tables(result), methods=METHODS)
+    return StudySection(_sentences(result, context.title), _tables(result), METHODS)
 
 
 def _sentences(result: Transcriptions, title: str) -> list[str]:

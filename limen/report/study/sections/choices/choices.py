@@ -3,11 +3,13 @@
 from limen.listening.analysis.result_types import Choices, Share
 from limen.listening.analysis.results import Results
 from limen.listening.statistics.hearers import FEW, Hearers
+from limen.report.blocks import Prose
 from limen.report.formatting import THIN, fmt, listed, many
 from limen.report.study.methods import AGREEMENT, INDEPENDENT
 from limen.report.study.section import Context, StudySection
 from limen.report.study.sections.choices import figures, tables
-from limen.report.study.sentences import agreement, p_text, percent_interval
+from limen.report.study.sections.ratings import agreement_notes
+from limen.report.study.sentences import p_text, percent_interval
 
 METHODS = {
     "Against chance": "One-sided (better than guessing) and two-sided, over listeners and items.",
@@ -39,17 +41,16 @@ def choices(result: Choices, context: Context) -> StudySection:
         f"{many(overall.n, 'answer')} of {many(overall.listeners, 'listener')} to "
         f"{many(overall.items, 'item')}."
     )
+    blocks = [
+        Prose(counts),
+        *figures.shares(result, title),
+        *figures.confidence(result, title, key),
+        *figures.confusions(result, title),
+        *tables.tables(result),
+        *agreement_notes(result.agreement),
+    ]
     return StudySection(
-        _sentences(result, title, key),
-        intro=[counts],
-        figures=[
-            *figures.shares(result, title),
-            *figures.confidence(result, title, key),
-            *figures.confusions(result, title),
-        ],
-        tables=tables.tables(result),
-        notes=[agreement(result.agreement)] if result.agreement.value is not None else [],
-        methods=METHODS | AGREEMENT | (MIXED if result.mixed else {}),
+        _sentences(result, title, key), blocks, METHODS | AGREEMENT | (MIXED if result.mixed else {})
     )
 
 

@@ -3,9 +3,10 @@
 from typing import Any
 
 from limen.listening.analysis.result_types import Choices, Mixed, Share
+from limen.report.blocks import Table
 from limen.report.formatting import DASH, fmt
 from limen.report.study.sentences import number_interval
-from limen.report.study.tables import Table, p_cell, range_cell, scope, table, where_cells
+from limen.report.study.tables import p_cell, range_cell, scope, table, where_cells
 
 
 def tables(result: Choices) -> list[Table]:
