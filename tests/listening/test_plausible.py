@@ -15,6 +15,7 @@ import pytest
 import studies
 from test_simulate import running
 
+from limen.audio.files import WAV_HEADER
 from limen.listening.analysis.analyse import analyse
 from limen.listening.analysis.exclusions import by_listener, exclusions
 from limen.listening.analysis.export import rows
@@ -22,7 +23,7 @@ from limen.listening.server.app import app
 from limen.listening.server.limits import Limits
 from limen.listening.server.store import Store
 from limen.listening.statistics.plausibility import at_least, implausible
-from limen.listening.stimuli import HEADER, digest
+from limen.listening.stimuli import digest
 from limen.listening.study import Study, read_study
 from limen.report.study.page import build_study
 from limen.trials.base.screen import Screen
@@ -35,7 +36,7 @@ STEPS: list[Any] = ["consent", {"name": "abx", "trials": TRIALS}]
 
 
 def samples(wav: bytes) -> np.ndarray:
-    return np.frombuffer(wav[HEADER:], "<i2").astype(float)
+    return np.frombuffer(wav[WAV_HEADER:], "<i2").astype(float)
 
 
 def compared(wavs: dict[str, bytes]) -> dict[str, str]:
@@ -55,7 +56,7 @@ async def take(url: str, who: str, program: bool, wait_s: float = 0.0) -> None:
         wavs = {s["label"]: (await client.get(s["url"])).content for s in screen["sounds"]}
         guess = {"answer": chance.choice("AB"), "confidence": "low"}
         answer = (compared(wavs) if program else guess) if wavs else studies.replies(screen)
-        length_s = sum((len(wav) - HEADER) / 2 / studies.RATE_HZ for wav in wavs.values())
+        length_s = sum((len(wav) - WAV_HEADER) / 2 / studies.RATE_HZ for wav in wavs.values())
         await asyncio.sleep(wait_s * length_s)
         playback = [
             {"label": k, "digest": digest(wav), "rate_hz": 48_000, "plays": 1, "played_s": length_s / 3}
