@@ -227,3 +227,16 @@ def test_arrays_of_double_precision_reach_a_model_of_double_precision():
     )
     assert result.x_adv.dtype == torch.float64
     assert result.success.tolist() == [True, False, False]
+
+
+def test_an_attack_computed_on_a_surrogate_is_judged_on_the_model_itself():
+    batch = next(limen.load_data("digits", limit=4))
+    spec = {"budget": "linf:0.2", "steps": 3, "early_stop": False, "random_start": False}
+    own = limen.attack("pgd", "mlp", batch, **spec)
+    transferred = limen.attack("pgd", "mlp", batch, surrogate={"models": [{"name": "cnn"}]}, **spec)
+    on_cnn = limen.attack("pgd", "cnn", batch, **spec)
+    assert not torch.equal(transferred.x_adv, own.x_adv)
+    torch.testing.assert_close(transferred.x_adv, on_cnn.x_adv)
+    with torch.no_grad():
+        fresh = limen.load_model("mlp")(transferred.x_adv).argmax(1)
+    assert torch.equal(transferred.reached, fresh != batch.y)
