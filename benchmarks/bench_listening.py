@@ -1,12 +1,12 @@
-"""The server of listening studies under load, and killed: how long an answer takes, and whether one is ever
-lost or stored twice.
+"""Latency of the listening-study server under load, and whether answers are lost or stored twice when it is
+killed.
 
-    python benchmarks/bench_listening.py [--listeners 200,500] [--kills 3] [--arrive 10] [--think 1,3] [--no-write]
+    python benchmarks/bench_listening.py [--listeners 200,500] [--kills 3] [--ramp-up 10] [--think 1,3]
 
-The real server (uvicorn, SQLite) runs in a process of its own; simulated listeners visit it over HTTP from
-another, all at once, fetch every sound, think, answer, and send again what was not acknowledged. `kill -9`
-hits the server three times during the first run. Then what listeners were told is compared with what the
-database holds. The table goes to the terminal and to docs/benchmarks_listening.md.
+The real server (uvicorn, SQLite) runs in a process of its own; simulated listeners in another process take
+the study over HTTP at the same time: they fetch every sound, wait, answer, and repeat requests that were not
+acknowledged. During the first run the server is killed three times with `kill -9`. Then the acknowledged
+answers are compared with the database. The table is printed and written to docs/benchmarks_listening.md.
 """
 
 import argparse
@@ -32,11 +32,9 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 RATE_HZ = 16_000
 SERVER = """
-import sys
-from limen.listening.server.limits import Limits
-from limen.listening.server.app import serve
-limits = Limits(address_per_s=1e6, address_burst=10**6, begin_per_s=1e6, begin_burst=10**6)  # all come from one address
-serve(sys.argv[1], port=int(sys.argv[2]), limits=limits)
+import sys from limen.listening.server.limits import Limits from limen.listening.server.app import serve
+limits = Limits(address_per_s=1e6, address_burst=10**6, begin_per_s=1e6, begin_burst=10**6)  # all listeners
+have one address serve(sys.argv[1], port=int(sys.argv[2]), limits=limits)
 """
 
 
@@ -47,16 +45,19 @@ def main() -> None:
     parser.add_argument(
         "--listeners",
         default="200,500",
-        help="how many at once, run after run; the first run is the one with the kills",
+        help="simultaneous listeners of each run; the server is killed in the first run",
     )
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument(
-        "--arrive", type=float, default=10, help="seconds within which all come, evenly (default 10)"
+        "--ramp-up",
+        type=float,
+        default=10,
+        help="seconds within which all listeners begin, uniformly distributed (default 10)",
     )
     parser.add_argument(
         "--think",
         default="1,3",
-        help="seconds between hearing a screen and answering it, drawn evenly (default 1,3)",
+        help="range of seconds between fetching a screen and answering it, drawn uniformly (default 1,3)",
     )
     parser.add_argument("--no-write", action="store_true", help="do not write docs/benchmarks_listening.md")
     arguments = parser.parse_args()
@@ -65,10 +66,10 @@ def main() -> None:
     runs = [(counts[0], arguments.kills), *((n, 0) for n in counts)]
     rows = []
     for listeners, kills in runs:
-        rows.append(measured(listeners, kills, arguments.arrive, (low, high)))
+        rows.append(measured(listeners, kills, arguments.ramp_up, (low, high)))
         print(line(rows[-1]), flush=True)
     if not arguments.no_write:
-        (ROOT / "docs" / "benchmarks_listening.md").write_text(page(rows, arguments.arrive, (low, high)))
+        (ROOT / "docs" / "benchmarks_listening.md").write_text(page(rows, arguments.ramp_up, (low, high)))
 
 
 def measured(listeners: int, kills: int, ramp_up_s: float, think_s: tuple[float, float]) -> dict[str, Any]:
@@ -80,15 +81,16 @@ def measured(listeners: int, kills: int, ramp_up_s: float, think_s: tuple[float,
         server = started(study, port)
         context = multiprocessing.get_context("spawn")
         try:
-            with context.Pool(1) as pool:  # visitors must not wait for this process, nor it for them
-                visits = pool.apply_async(
-                    visitors, (str(study), listeners, f"http://127.0.0.1:{port}", ramp_up_s, think_s)
+            with context.Pool(1) as pool:  # listeners and this process must not wait for each other
+                result = pool.apply_async(
+                    simulated_listeners,
+                    (str(study), listeners, f"http://127.0.0.1:{port}", ramp_up_s, think_s),
                 )
                 for _ in range(kills):
                     time.sleep(12)
                     kill(server)
                     server = started(study, port)
-                told = visits.get()
+                participations = result.get()
                 seconds, cpu_s = time.perf_counter() - begun, cpu_of(server.pid)
                 pool.close()
                 pool.join()
@@ -101,12 +103,12 @@ def measured(listeners: int, kills: int, ramp_up_s: float, think_s: tuple[float,
             "seconds": seconds,
             "cpu": cpu_s / seconds,
             "others": max(0.0, others_s / (time.perf_counter() - begun)),
-            **compared(study, told),
-            **times(told),
+            **compared(study, participations),
+            **times(participations),
         }
 
 
-def visitors(
+def simulated_listeners(
     study: str, listeners: int, url: str, ramp_up_s: float, think_s: tuple[float, float]
 ) -> list[dict[str, Any]]:
     from limen.listening.simulation.simulate import simulate
@@ -115,8 +117,8 @@ def visitors(
     return [vars(person.participation) for person in people]
 
 
-def compared(study: Path, told: list[dict[str, Any]]) -> dict[str, int]:
-    """What listeners were told against what the database holds."""
+def compared(study: Path, participations: list[dict[str, Any]]) -> dict[str, int]:
+    """Compare the acknowledged answers with the database."""
     from limen.listening.server.store import Store
 
     store = Store(study.parent / "bench.db")
@@ -124,27 +126,27 @@ def compared(study: Path, told: list[dict[str, Any]]) -> dict[str, int]:
     places = [(a["listener"], a["position"]) for a in store.answers()]
     finished = store.progress()["finished"]
     store.close()
-    known = [(a["attempt"], a["position"]) for visit in told for a in visit["acknowledged"]]
+    known = [(a["attempt"], a["position"]) for p in participations for a in p["acknowledged"]]
     return {
         "answers": len(known),
         "lost": len(set(known) - set(stored)),
         "doubled": len(places) - len(set(places)) + len(stored) - len(set(stored)),
-        "unasked": len(set(stored) - set(known)),
-        "finished": min(finished, sum(visit["code"] is not None for visit in told)),
-        "retries": sum(visit["retries"] for visit in told),
+        "unacknowledged": len(set(stored) - set(known)),
+        "finished": min(finished, sum(p["code"] is not None for p in participations)),
+        "retries": sum(p["retries"] for p in participations),
     }
 
 
-def times(told: list[dict[str, Any]]) -> dict[str, Any]:
+def times(participations: list[dict[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name in ("latency_s", "audio_s"):
-        points = statistics.quantiles([s for visit in told for s in visit[name]], n=1000)
+        points = statistics.quantiles([s for p in participations for s in p[name]], n=1000)
         out[name] = [points[k - 1] * 1000 for k in (500, 950, 990, 999)]
     return out
 
 
 def write_study(folder: Path, listeners: int) -> Path:
-    """As in the study of spoken commands, 12 clips to rate, 6 ABX trials and a catch trial, and then a
+    """Write a study like that of spoken commands: 12 clips to rate, 6 ABX trials and a catch trial, then a
     threshold in 8 trials."""
     chance = np.random.default_rng(0)
     items = []
@@ -194,19 +196,19 @@ def free_port() -> int:
 
 
 def cpu_of(pid: int) -> float:
-    """Seconds of processor time a process has used."""
+    """Processor time of a process, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def machine_s() -> float:
-    """Seconds that the cores of this machine have worked, all programs together."""
+    """Processor time of all programs on this machine, in seconds."""
     user, nice, system, _, _, irq, softirq = (int(v) for v in Path("/proc/stat").read_text().split()[1:8])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
 def own_cpu_s() -> float:
-    """Seconds that this process and those it has started and seen end have worked."""
+    """Processor time of this process and its finished child processes, in seconds."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
 
@@ -233,16 +235,19 @@ def page(rows: list[dict[str, Any]], ramp_up_s: float, think_s: tuple[float, flo
     parts = ("fastapi", "uvicorn", "sqlalchemy", "httptools", "uvloop")
     return f"""# Listening studies under load
 
-Written by `python benchmarks/bench_listening.py` on {os.cpu_count()} cores, which the server shares with its visitors; Python
-{platform.python_version()}, {", ".join(f"{name} {version(name)}" for name in parts)}.
+Written by `python benchmarks/bench_listening.py` on {os.cpu_count()} cores, which the server shares with the
+simulated listeners; Python {platform.python_version()}, {
+        ", ".join(f"{name} {version(name)}" for name in parts)
+    }.
 
-Every listener goes through consent, 12 clips to rate, 7 ABX trials, 8 trials of an adaptive threshold (sounds made on demand) and a page
-about the person: 29 screens. All come within {ramp_up_s:g} s. Each sound is fetched and its hash sent back; between hearing a screen and
-answering it a listener thinks for {think_s[0]:g} to {think_s[1]:g} s, several times faster than people do. The database is SQLite with
-synchronous=FULL: an answer is acknowledged when it is on the disk. Time is measured by the listener, from sending an answer to its
-acknowledgement, which comes with the next screen; answers that had to be sent again because the server was dead are not among the times.
-Kills are `kill -9` of the server, 12 s apart. Lost: acknowledged but not in the database. Doubled: twice in the database. Other work: how
-many cores programs that have nothing to do with it kept busy meanwhile.
+Every listener answers 29 screens: consent, 12 clips to rate, 7 ABX trials, 8 trials of an adaptive threshold
+(sounds rendered on demand) and a page about the person. All begin within {ramp_up_s:g} s. Each sound is
+fetched and its hash sent back; a listener waits {think_s[0]:g} to {think_s[1]:g} s before answering a screen,
+several times less than people do. The database is SQLite with synchronous=FULL: an answer is acknowledged
+when it is on the disk. Latency is measured by the listener, from sending an answer to its acknowledgement,
+which contains the next screen; answers that had to be sent again because the server was dead are excluded.
+Kills are `kill -9` of the server, 12 s apart. Lost: acknowledged but not in the database. Doubled: twice in
+the database. Other work: number of cores that unrelated programs kept busy meanwhile.
 
 {head}
 {chr(10).join(map(line, rows))}

@@ -1,11 +1,10 @@
-"""Do the tests of a listening study keep their level, and its intervals their word? Simulated studies:
+"""Level of the tests and coverage of the intervals of a listening study, measured on simulated studies:
 docs/benchmarks_statistics.md.
 
     python benchmarks/bench_study_statistics.py [--studies 10000] [--no-write]
 
 Listeners and items differ by Gaussian draws of their log odds (the answers are those of
-tests/listening/simulated_answers.py). Every study is judged as `limen listen analyze` judges it. The words of
-the page stand in study_statistics.md beside this file.
+tests/listening/simulated_answers.py). Every study is analysed as by `limen listen analyze`. The text of the page is in benchmarks/study_statistics.md.
 """
 
 import argparse
@@ -47,7 +46,7 @@ SAME = ((36, 6), (20, 12), (8, 12))
 DRAWN = ((20, 12, 60), (8, 12, 24))
 """Listeners, the items each hears, and those they are drawn from."""
 OTHER_SAME, OTHER_DRAWN = ((24, 8), (15, 10), (12, 20), (50, 4), (10, 6)), ((30, 8, 40), (14, 10, 30))
-"""Designs that were not looked at when the method was chosen."""
+"""Designs that were not used when the method was chosen."""
 
 
 def designs(
@@ -321,7 +320,7 @@ def power(all_designs: dict[str, Design], studies: int, rng: np.random.Generator
 
 
 def few_hear(right: np.ndarray, trials: int) -> bool:
-    """Whether the bound lets it be called inaudible; equal counts of passing listeners are asked for once."""
+    """Whether the bound permits the verdict inaudible; computed once for equal counts of passing listeners."""
     return _few(tuple(np.bincount(right, minlength=trials + 1).tolist()), trials)
 
 

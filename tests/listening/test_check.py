@@ -103,7 +103,7 @@ def test_many_items_whose_conditions_differ_in_loudness_are_one_finding(tmp_path
 def test_different_rates_within_an_item_are_an_error(tmp_path):
     path = study(tmp_path)
     write_clip(tmp_path / "adversarial1.wav", noise(), 8000)
-    assert "item1: conditions have different rates (clean 16000 Hz, adversarial 8000 Hz)" in found(
+    assert "item1: conditions have different sample rates (clean 16000 Hz, adversarial 8000 Hz)" in found(
         path, "error"
     )
 
@@ -131,7 +131,8 @@ def test_a_rule_whose_limit_no_listener_can_exceed_is_an_error(rule, steps, most
 
 
 @pytest.mark.parametrize(
-    ("scale", "words"), [(["low", "sure"], "answered with low, sure"), ([], "nothing: no trial asks for it")]
+    ("scale", "words"),
+    [(["low", "sure"], "possible answers are low, sure"), ([], "none, since no trial asks for confidence")],
 )
 def test_a_confidence_that_the_scale_lacks_is_an_error(scale, words, tmp_path):
     steps = ["consent", "level", {"name": "abx", "catch": 1, "confidence": scale}]
@@ -147,7 +148,7 @@ def test_a_question_by_a_factor_that_no_item_has_is_an_error(tmp_path):
     asked = {"name": "Is it heard?", "trial": "abx", "kind": "above_chance"}
     text = found(study(tmp_path, {"hypotheses": [asked | {"by": "nonsense"}]}), "error")
     assert (
-        text == 'hypothesis "Is it heard?": asks by nonsense, but no item has such a factor. There are: '
+        text == 'hypothesis "Is it heard?": is split by nonsense, but no item has such a factor. Factors: '
         "condition, group."
     )
     assert found(study(tmp_path, {"hypotheses": [asked | {"by": "condition"}]}), "error") == ""
@@ -182,18 +183,16 @@ def test_an_abx_of_a_condition_with_itself_is_refused(tmp_path):
 
 def test_a_headphone_test_that_no_rule_uses_is_warned_of(tmp_path):
     steps = ["consent", "level", "headphones", "abx"]
-    words = (
-        "the step headphones has no consequence: no rule of exclude uses it. Add {name: headphones, most: 1}"
-    )
+    words = "the step headphones has no effect: no rule of exclude uses it. Add {name: headphones, most: 1}"
     assert words in found(study(tmp_path, {"steps": steps}), "warning")
     for rule in ("headphones", "checks"):
-        assert "no consequence" not in found(
+        assert "no effect" not in found(
             study(tmp_path, {"steps": steps, "exclude": [{"name": rule}]}), "warning"
         )
     attention = {"name": "attention", "file": "clean0.wav", "word": "a", "others": ["b"]}
     both = {"steps": [*steps, attention], "exclude": [{"name": "headphones"}]}
-    assert "the step attention has no consequence" in found(study(tmp_path, both), "warning")
-    assert "headphones has no consequence" not in found(study(tmp_path, both), "warning")
+    assert "the step attention has no effect" in found(study(tmp_path, both), "warning")
+    assert "headphones has no effect" not in found(study(tmp_path, both), "warning")
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in TEMPLATES.glob("*.yaml")))
@@ -211,8 +210,8 @@ def test_versions_that_are_shifted_in_time_are_warned_of_where_one_can_switch(sh
     other = 0.02 * torch.randn(len(x) - 800, generator=torch.Generator().manual_seed(1))
     clean, late = x[400:-400], x[400 - shift : len(x) - 400 - shift] + other
     words = (
-        f"adversarial0.wav lags {warned} behind clean0.wav: who switches between them while they play "
-        "hears the jump."
+        f"adversarial0.wav lags {warned} behind clean0.wav: a listener who switches between them during "
+        "playback hears a jump."
     )
     assert (words in found(study(tmp_path, clean=clean, adversarial=late), "warning")) == bool(warned)
     apart = {"steps": ["consent", "level", {"name": "abx", "switch": False}]}
@@ -268,7 +267,7 @@ def test_too_few_listeners_for_the_effect_asked_for_are_warned_of_with_the_numbe
     # 4 trials each, intraclass correlation 0.05: L listeners are worth 4 L / 1.15 answers
     asked = [{"name": "h", "trial": "abx", "effect": 0.65}]
     few, many = ({"hypotheses": asked, "listeners": n} for n in (5, 60))
-    assert "5 are planned, too few" in found(study(tmp_path, few), "warning")
+    assert "5 are planned, which is too few" in found(study(tmp_path, few), "warning")
     assert "60 are planned." in found(study(tmp_path, many), "note")
 
 
@@ -277,7 +276,7 @@ def test_equivalence_is_planned_with_the_bound_of_listeners_who_may_hear_it(tmp_
     few = {"hypotheses": asked, "listeners": 13, "steps": ["consent", "level", {"name": "abx", "trials": 12}]}
     said = found(study(tmp_path, few, items=12), "warning")
     assert "at most 20 % of listeners who may hear it" in said
-    assert "13 are planned, too few" in said
+    assert "13 are planned, which is too few" in said
 
 
 def test_questions_are_planned_with_holms_worst_case_of_all_that_are_corrected_together(tmp_path):
@@ -291,7 +290,7 @@ def test_questions_are_planned_with_holms_worst_case_of_all_that_are_corrected_t
         assert ("Holm" in said) == (len(asked) > 1)
     assert listeners[0] < listeners[1] < listeners[2]
     # the last is asked once for the two conditions that every trial has
-    assert "alpha 0.05 / 3: Holm's correction over 3 tests at its worst" in said
+    assert "alpha 0.05 / 3: Holm's correction over 3 tests, worst case" in said
 
 
 @pytest.mark.parametrize(
@@ -301,7 +300,7 @@ def test_a_template_asks_for_as_many_listeners_as_its_questions_take(name, tmp_p
     """Not seed000, which has the listeners of the published study."""
     path = new_study(tmp_path / name, name)
     assert "too few" not in found(path, "warning")
-    assert "same_different" in name or "listeners find it with" in found(path, "note")
+    assert "same_different" in name or "listeners reach" in found(path, "note")
 
 
 def test_consent_level_and_completion_code_are_missed_when_they_are_missing(tmp_path):

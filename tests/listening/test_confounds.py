@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from limen.audio.files import write_clip
-from limen.listening.checks.check import Finding, Heard, check_study
+from limen.listening.checks.check import ClipStats, Finding, check_study
 from limen.listening.checks.confounds import confounds
 from limen.listening.design import screens
 from limen.listening.new import new_study, templates
@@ -41,7 +41,7 @@ def study(items: list[Clip], step: Any = "naturalness", **more: Any) -> Study:
     return Study.model_validate({"name": "s", "items": items, "steps": [step], "listeners": 20} | more)
 
 
-def sounds(plan: Study, **change: Any) -> dict[str, Heard]:
+def sounds(plan: Study, **change: Any) -> dict[str, ClipStats]:
     """Files of different contents that sound alike; `change` gives power or seconds by condition."""
     out = {}
     for item in plan.items:
@@ -51,7 +51,7 @@ def sounds(plan: Study, **change: Any) -> dict[str, Heard]:
                 for what, usual in (("power", -26.0), ("seconds", 1.0))
             )
             spread = random.Random(file).uniform(-0.1, 0.1)
-            out[file] = Heard(16000, 1, seconds * (1 + spread / 100), power + spread, 0, file)
+            out[file] = ClipStats(16000, 1, seconds * (1 + spread / 100), power + spread, 0, file)
     return out
 
 
@@ -88,7 +88,10 @@ def test_a_word_that_is_heard_in_one_condition_only_is_an_error() -> None:
     items = [clip(k, ("clean",) if k % 2 else ("adversarial",)) for k in range(24)]
     findings = found(study(items))
     assert (
-        one(findings, "the condition can be told from the word (`answer`): the best guess is right in 100 %")
+        one(
+            findings,
+            "the condition can be guessed from the word (`answer`): the best guess is correct in 100 %",
+        )
         == "error"
     )
     assert not [text for _, text in findings if "factor speaker" in text]
@@ -120,7 +123,7 @@ def test_a_word_that_leans_to_a_condition_is_a_warning_that_says_how_much() -> N
     # 40 clips of each condition; four of five of "yes" and "no" are clean, one of five of the others
     items = [clip(k, ("clean",) if (k % 5 == 0) == (k % 4 >= 2) else ("adversarial",)) for k in range(80)]
     findings = found(study(items))
-    assert one(findings, "the word (`answer`): the best guess is right in 80 %") == "warning"
+    assert one(findings, "the word (`answer`): the best guess is correct in 80 %") == "warning"
     assert not [text for _, text in findings if "factor speaker" in text]
 
 
@@ -133,7 +136,7 @@ def test_clips_dealt_to_conditions_at_random_raise_no_alarm() -> None:
             clip(k, (c,), answer=chance.choice(WORDS), factors={"speaker": chance.choice(SPEAKERS)})
             for k, c in enumerate(conditions)
         ]
-        alarms += any("can be told" in text for _, text in found(study(items, seed=seed)))
+        alarms += any("can be guessed" in text for _, text in found(study(items, seed=seed)))
     assert alarms <= 1
 
 
@@ -149,7 +152,7 @@ def test_a_word_or_speaker_that_takes_turns_with_the_condition_tells_each_listen
     ((level, text),) = found(study(items, {"name": "naturalness", "each": "one"}))
     assert level == "error"
     assert (
-        f"within a listener, the condition can be told from {factor}: the best guess is right in 100 %"
+        f"within a listener, the condition can be guessed from {factor}: the best guess is correct in 100 %"
         in text
     )
     assert "odd and even places" in text
@@ -168,7 +171,7 @@ def test_a_word_or_speaker_tied_in_one_group_and_reversed_in_the_next_is_an_erro
         return clip(k, tied, group="g1" if first else "g2", **said)
 
     findings = found(study([told(k) for k in range(24)]))
-    assert one(findings, "within a listener, the condition can be told from") == "error"
+    assert one(findings, "within a listener, the condition can be guessed from") == "error"
 
 
 def test_what_tells_each_listener_all_is_an_error_although_it_only_leans_over_all_of_them() -> None:
@@ -182,7 +185,7 @@ def test_a_factor_that_takes_turns_with_the_condition_is_warned_of() -> None:
     items = [turning(k, factors={"room": ("hall", "hut")[k % 2]}) for k in range(12)]
     ((level, text),) = found(study(items, {"name": "naturalness", "each": "one"}))
     assert level == "warning"
-    assert "within a listener, the condition can be told from the factor room" in text
+    assert "within a listener, the condition can be guessed from the factor room" in text
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -200,7 +203,7 @@ def test_steps_of_one_trial_type_with_a_condition_each_are_an_error() -> None:
     ((level, text),) = found(study([clip(k) for k in range(12)], steps=steps))
     assert level == "error"
     assert text.startswith(
-        "steps 1, 2 (naturalness): the condition can be told from the step: the best guess is right in 100 %"
+        "steps 1, 2 (naturalness): the condition can be guessed from the step: the best guess is correct in 100 %"
     )
 
 
@@ -210,10 +213,10 @@ def test_steps_are_taken_together_in_what_words_tell_and_in_what_a_single_clip_s
         for part, c in ((1, "clean"), (2, "adversarial"))
     ]
     tied = [clip(k, answer=WORDS[2 * (k // 12) + k % 2], factors={"part": 1 + k // 12}) for k in range(24)]
-    assert one(found(study(tied, steps=steps)), "the condition can be told from the word") == "error"
+    assert one(found(study(tied, steps=steps)), "the condition can be guessed from the word") == "error"
     single = [clip(k, factors={"part": 1 if k < 6 else 2}) for k in range(7)]
     findings = found(study(single, steps=[steps[0], steps[1] | {"trials": 6}]))
-    assert one(findings, "condition adversarial is heard on a single clip") == "error"
+    assert one(findings, "condition adversarial has a single clip") == "error"
 
 
 def test_steps_that_hold_all_conditions_raise_no_alarm() -> None:
@@ -224,7 +227,7 @@ def test_steps_that_hold_all_conditions_raise_no_alarm() -> None:
 def test_comparisons_of_other_conditions_in_steps_of_their_own_are_warned_of() -> None:
     steps = [{"name": "abx", "conditions": ["clean", c]} for c in ("adversarial", "noise")]
     findings = found(study([clip(k, ("clean", "adversarial", "noise")) for k in range(8)], steps=steps))
-    assert one(findings, "the condition can be told from the step") == "warning"
+    assert one(findings, "the condition can be guessed from the step") == "warning"
 
 
 @pytest.mark.parametrize("name", ["answer", "speaker_id"])
@@ -238,12 +241,12 @@ def test_words_and_speakers_that_are_numbers_are_names(name: str) -> None:
         )
         return clip(k, ("clean",) if k % 2 else ("adversarial",), **said)
 
-    assert one(found(study([named(k) for k in range(40)])), "the condition can be told from") == "error"
+    assert one(found(study([named(k) for k in range(40)])), "the condition can be guessed from") == "error"
 
 
 def test_a_number_whose_values_tell_and_whose_quarters_do_not_is_warned_of() -> None:
     items = [clip(k, split(k), factors={"take": (2 * k + k // 12 % 2) % 24}) for k in range(48)]
-    assert one(found(study(items)), "the condition can be told from the factor take") == "warning"
+    assert one(found(study(items)), "the condition can be guessed from the factor take") == "warning"
     # a number of its own for every clip says nothing
     assert not [
         text
@@ -265,7 +268,7 @@ def test_a_condition_that_is_heard_with_a_single_word_or_speaker_is_warned_of() 
 def test_the_same_pairs_in_abx_and_in_preference_are_warned_of() -> None:
     ((level, text),) = found(study([clip(k) for k in range(7)], steps=["abx", "preference"]))
     assert level == "warning"
-    assert text.startswith("abx and preference: the same sounds are compared in both")
+    assert text.startswith("abx and preference: the same listener compares the same sounds in both")
     assert "for 20 of 20 listeners" in text
     assert found(study([clip(k) for k in range(7)], steps=["abx", "naturalness"])) == []
 
@@ -312,8 +315,8 @@ def test_conditions_in_blocks_are_found() -> None:
     items = [clip(k, split(k)) for k in range(24)]
     step = {"name": "naturalness", "order": "file"}
     findings = found(study(items, step))
-    assert one(findings, "from the place of the trial: the best guess is right in 100 %") == "error"
-    assert not [text for _, text in found(study(items)) if "can be told" in text]
+    assert one(findings, "from the position of the trial: the best guess is correct in 100 %") == "error"
+    assert not [text for _, text in found(study(items)) if "can be guessed" in text]
 
 
 def test_conditions_in_turn_are_found_although_places_are_balanced_over_listeners() -> None:
@@ -334,7 +337,7 @@ def test_a_latin_order_gives_no_condition_away_and_leaves_clips_balanced(
     plan = study(
         items, {"name": "naturalness", "each": "one", "order": "latin"}, listeners=4 * len(conditions) ** 2
     )
-    assert [text for _, text in found(plan) if "can be told" in text] == []
+    assert [text for _, text in found(plan) if "can be guessed" in text] == []
     times = Counter(
         (s.facts["item"], s.facts["condition"]) for k in range(plan.listeners) for s in screens(plan, "", k)
     )
@@ -350,7 +353,7 @@ def test_a_condition_that_a_single_clip_stands_for_is_an_error_that_names_it() -
     items = [clip(0, ("adversarial",)), *(clip(k, ("clean",)) for k in range(1, 9))]
     findings = found(study(items))
     assert (
-        one(findings, "condition adversarial is heard on a single clip, other conditions on other clips")
+        one(findings, "condition adversarial has a single clip and other conditions have other clips")
         == "error"
     )
 
@@ -360,13 +363,13 @@ def test_copies_of_a_clip_are_the_same_clip() -> None:
     items = [clip(k, ("clean",) if k % 2 else ("adversarial",)) for k in range(12)]
     plan = study(items, groups=[])
     heard = {
-        file: Heard(16000, 1, 1.0, -26.0, 0, f"{condition}")
+        file: ClipStats(16000, 1, 1.0, -26.0, 0, f"{condition}")
         for i in plan.items
         for condition, file in i.files.items()
     }
     findings = [(f.level, f.text) for f in confounds(plan, heard)]
-    assert one(findings, "condition clean is heard on a single clip") == "error"
-    assert one(findings, "the same sounds come again for the same listener") == "warning"
+    assert one(findings, "condition clean has a single clip") == "error"
+    assert one(findings, "the same listener gets the same sounds more than once") == "warning"
 
 
 def test_a_group_that_hears_one_pair_in_all_its_trials_is_named() -> None:
@@ -375,7 +378,7 @@ def test_a_group_that_hears_one_pair_in_all_its_trials_is_named() -> None:
     assert (
         one(
             findings,
-            "abx: the same sounds come again for the same listener, who then answers from memory: for 10 of "
+            "abx: the same listener gets the same sounds more than once and may answer from memory: for 10 of "
             "20",
         )
         == "warning"
@@ -385,7 +388,7 @@ def test_a_group_that_hears_one_pair_in_all_its_trials_is_named() -> None:
 
 def test_a_pair_that_one_was_taught_with_is_no_trial() -> None:
     again = {"name": "abx", "teaching": 2}
-    assert one(found(study([clip(k) for k in range(6)], again)), "come again") == "warning"
+    assert one(found(study([clip(k) for k in range(6)], again)), "more than once") == "warning"
     assert found(study([clip(k) for k in range(8)], again | {"trials": 6})) == []
 
 
@@ -402,7 +405,7 @@ def test_an_x_that_follows_from_the_word_is_found() -> None:
     assert (
         one(
             findings,
-            "the right answer can be told from the word (`answer`): the best guess is right in 100 %",
+            "the correct answer can be guessed from the word (`answer`): the best guess is correct in 100 %",
         )
         == "error"
     )
@@ -411,12 +414,12 @@ def test_an_x_that_follows_from_the_word_is_found() -> None:
 def test_conditions_that_are_the_same_samples_are_warned_of() -> None:
     plan = study([clip(k) for k in range(4)])
     heard = {
-        file: Heard(16000, 1, 1.0, -26.0, 0, file.removeprefix("adversarial").removeprefix("clean"))
+        file: ClipStats(16000, 1, 1.0, -26.0, 0, file.removeprefix("adversarial").removeprefix("clean"))
         for file in sounds(plan)
     }
     texts = [f.text for f in confounds(plan, heard)]
     assert any(
-        "4 items (clip 0, clip 1, clip 2 and 1 more): two conditions are the very same samples" in text
+        "4 items (clip 0, clip 1, clip 2 and 1 more): two conditions have the same samples" in text
         for text in texts
     )
 
@@ -435,7 +438,7 @@ def test_guessing_is_as_good_as_counted_by_hand() -> None:
 def test_no_template_raises_a_false_alarm_with_the_embedded_speech(template: str, tmp_path: Any) -> None:
     findings = check_study(new_study(tmp_path / "s", template, seed=0))
     assert [f for f in findings if f.level == "error"] == []
-    alarming = ("can be told", "come again", "clip", "very same")
+    alarming = ("can be guessed", "more than once", "clip", "the same samples")
     assert [f for f in findings if f.level == "warning" and any(words in f.text for words in alarming)] == []
 
 

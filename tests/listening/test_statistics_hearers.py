@@ -61,5 +61,5 @@ def test_two_sides_count_those_who_are_always_wrong_and_unequal_trials_are_fine(
 
 
 def test_more_right_than_asked_are_refused():
-    with pytest.raises(UserError, match=r"got \[5\] right of \[4\]"):
+    with pytest.raises(UserError, match=r"got \[5\] correct answers of \[4\] trials"):
         hearers([5], [4])

@@ -135,7 +135,7 @@ def test_one_look_at_the_end_is_the_plain_exact_test():
 
 
 def test_looks_out_of_order_are_refused():
-    with pytest.raises(UserError, match="rising"):
+    with pytest.raises(UserError, match="increasing"):
         boundaries([0.5, 0.4])
 
 

@@ -113,7 +113,7 @@ def test_alpha_is_that_of_krippendorffs_own_example_with_gaps(scale, alpha):
 def test_alpha_of_perfect_agreement_is_one_and_of_equal_ratings_nothing():
     assert krippendorff_alpha([[1, 2, 3], [1, 2, 3]], "interval").value == 1
     assert krippendorff_alpha([[1, 1], [1, 1]]).value is None
-    with pytest.raises(UserError, match="at least twice"):
+    with pytest.raises(UserError, match="at least two ratings"):
         krippendorff_alpha([[1, None], [None, 2]])
 
 

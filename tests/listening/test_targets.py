@@ -79,7 +79,7 @@ def test_no_two_files_of_an_export_are_one(
     folder = tmp_path / "out"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    with pytest.raises(UserError, match="expected a file for each"):
+    with pytest.raises(UserError, match="expected a separate file for"):
         listen("export", study, to, *more)
     assert list(folder.iterdir()) == []
 

@@ -1,5 +1,5 @@
-"""Versions of a clip that are shifted in time against each other: whoever switches between them hears the
-jump, whatever else differs."""
+"""Versions of a clip that are shifted in time: a listener who switches between them hears a jump, whatever
+else differs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +11,15 @@ from limen.core.errors import UserError
 from limen.listening.study import Study
 
 SHIFT_S = 0.001
-"""A shift below this only colours the 8 ms of the crossfade."""
+"""A smaller shift only affects the 8 ms of the crossfade."""
 MOST_S = 0.1
-"""Codecs and resamplers delay by less; what fits best beyond is another place of the sound."""
+"""Codecs and resamplers delay by less; a best match beyond this is another position in the sound."""
 ALIKE = 0.5
 """Correlation at the best shift from which two clips are versions of the same sound."""
 
 
 def shifted(study: Study, folder: Path) -> Iterator[str]:
-    """What can be said against each version of an item, compared with its first one."""
+    """Messages about versions of an item that are shifted against its first version."""
     from limen.audio.files import clip_header, read_clip
     from limen.listening.stimuli import inside
 
@@ -38,20 +38,20 @@ def shifted(study: Study, folder: Path) -> Iterator[str]:
         try:
             (x, rate_hz), (y, other_hz) = clip(one), clip(other)
         except UserError:
-            continue  # said already
+            continue  # reported already
         if rate_hz != other_hz:
             continue
         shift, alike = best_shift(x, y, round(MOST_S * rate_hz))
         if alike >= ALIKE and abs(shift) >= SHIFT_S * rate_hz:
             yield (
-                f"{other} lags {1000 * shift / rate_hz:+.1f} ms behind {one}: who switches between them "
-                "while they play hears the jump. Align the files, or set `switch: false`."
+                f"{other} lags {1000 * shift / rate_hz:+.1f} ms behind {one}: a listener who switches "
+                "between them during playback hears a jump. Align the files, or set `switch: false`."
             )
 
 
 def best_shift(x: Tensor, y: Tensor, most: int) -> tuple[int, float]:
-    """By how many samples y lags behind x where they correlate best, at most so many either way, and how much
-    they do there."""
+    """The lag of y behind x, in samples, at which they correlate best, within `most` samples either way, and
+    their correlation at that lag."""
     n = 1 << (len(x) + len(y) - 1).bit_length()
     product = torch.fft.rfft(y.double(), n) * torch.fft.rfft(x.double(), n).conj()
     correlation = torch.fft.irfft(product, n).roll(most)[: 2 * most + 1]

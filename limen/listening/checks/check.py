@@ -1,5 +1,5 @@
-"""What would spoil a study, found before the first listener: files, rates, loudness, clipping, balance,
-conditions that are given away (`_confounds.py`), length, number of listeners."""
+"""Problems of a study, found before the first listener: files, rates, loudness, clipping, balance, conditions
+that can be guessed (confounds.py), duration, number of listeners."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -17,9 +17,9 @@ from limen.trials.base.screen import Screen
 from limen.trials.base.trial import trial_type
 
 READING_S, ANSWERING_S = 4.0, 4.0
-"""What a screen takes besides its sounds: reading and deciding."""
+"""Seconds that a screen takes in addition to its sounds, for reading and for each answer."""
 LONGEST_MIN = 30.0
-"""Longer than this, listeners tire: ITU-R BS.1534-3 asks for breaks, and crowd workers leave."""
+"""In longer studies listeners get tired: ITU-R BS.1534-3 requires breaks, and crowd workers leave."""
 QUIET_DBFS = -60.0
 
 
@@ -30,8 +30,8 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What a file sounds like."""
+class ClipStats:
+    """Properties of an audio file."""
 
     rate_hz: int
     channels: int
@@ -40,13 +40,13 @@ class Heard:
     clipped: int
     """Longest run of samples at full scale."""
     content: str = ""
-    """Hash of the samples: two files of the same audio have the same."""
+    """Hash of the samples: the same for two files with the same audio."""
 
 
 def check_study(path: Path, icc: float = ICC, item_sd: float = ITEM_SD) -> list[Finding]:
-    """Errors first, then warnings, then notes; a study file that cannot be read is a UserError. `icc` and
-    `item_sd` are what the number of listeners is planned with: how much answers of one listener, and items,
-    are taken to resemble each other and to differ."""
+    """Errors, then warnings, then notes; a UserError if the study file cannot be read. `icc` and `item_sd`
+    are assumptions for the number of listeners: the correlation of two answers of one listener, and the
+    standard deviation between items."""
     from limen.listening.checks.rules import conditions
 
     study = read_study(path)
@@ -63,10 +63,10 @@ def check_study(path: Path, icc: float = ICC, item_sd: float = ITEM_SD) -> list[
     return sorted(findings, key=lambda f: order.index(f.level))
 
 
-def _files(study: Study, folder: Path) -> tuple[dict[str, Heard], list[Finding]]:
+def _files(study: Study, folder: Path) -> tuple[dict[str, ClipStats], list[Finding]]:
     from limen.listening.stimuli import inside
 
-    heard: dict[str, Heard] = {}
+    heard: dict[str, ClipStats] = {}
     findings = []
     for name in dict.fromkeys(file for item in study.items for file in item.files.values()):
         try:
@@ -76,7 +76,7 @@ def _files(study: Study, folder: Path) -> tuple[dict[str, Heard], list[Finding]]
     return heard, findings
 
 
-def _listen(path: Path) -> Heard:
+def _listen(path: Path) -> ClipStats:
     from limen.audio.files import clip_header, read_clip
 
     rate_hz, channels = clip_header(path)
@@ -84,7 +84,7 @@ def _listen(path: Path) -> Heard:
     below = (x.abs() < 32767 / 32768).nonzero()[:, 0]
     between = torch.cat([below.new_tensor([-1]), below, below.new_tensor([len(x)])])
     power = float(x.square().mean().clamp(min=1e-12))
-    return Heard(
+    return ClipStats(
         rate_hz,
         channels,
         len(x) / rate_hz,
@@ -94,7 +94,7 @@ def _listen(path: Path) -> Heard:
     )
 
 
-def _item(study: Study, item: Item, heard: dict[str, Heard]) -> Iterator[Finding]:
+def _item(study: Study, item: Item, heard: dict[str, ClipStats]) -> Iterator[Finding]:
     there = {condition: heard[file] for condition, file in item.files.items() if file in heard}
     for condition, sound in there.items():
         who = f"{item.files[condition]} (item {item.id}, {condition})"
@@ -108,16 +108,18 @@ def _item(study: Study, item: Item, heard: dict[str, Heard]) -> Iterator[Finding
         rates = ", ".join(f"{c} {s.rate_hz} Hz" for c, s in there.items())
         yield Finding(
             "error",
-            f"item {item.id}: conditions have different rates ({rates}), which can be heard. Resample them "
-            "to one rate.",
+            f"item {item.id}: conditions have different sample rates ({rates}), which can be heard. Resample "
+            "them to one rate.",
         )
 
 
-def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
+def _whole(study: Study, heard: dict[str, ClipStats]) -> Iterator[Finding]:
     rates = Counter(s.rate_hz for s in heard.values())
     if len(rates) > 1:
         each = ", ".join(f"{n} at {rate} Hz" for rate, n in sorted(rates.items()))
-        yield Finding("warning", f"files have different rates ({each}): bandwidth differs between items.")
+        yield Finding(
+            "warning", f"files have different sample rates ({each}): the bandwidth differs between items."
+        )
     names = [step["name"] for step in study.steps]
     consent = next((k for k, name in enumerate(names) if trial_type(name).asks_consent), None)
     if consent is None:
@@ -125,7 +127,7 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
     elif asked := [name for name in names[:consent] if not trial_type(name).text_only]:
         yield Finding(
             "warning",
-            f"consent comes after {', '.join(asked)}: answers given before it stay when somebody does not "
+            f"consent comes after {', '.join(asked)}: answers given before it stay if a listener does not "
             "agree.",
         )
     if not any(trial_type(name).sets_level for name in names):
@@ -133,22 +135,22 @@ def _whole(study: Study, heard: dict[str, Heard]) -> Iterator[Finding]:
     if study.seed == 0:
         yield Finding(
             "note",
-            "seed is 0, the default: with Limen anybody can compute the right answers. Write a number of "
-            "your own.",
+            "seed is 0, the default: anyone with Limen can compute the correct answers. Choose another "
+            "number.",
         )
     redirect = study.recruitment.redirect
     if redirect and "{code}" not in redirect and (study.recruitment.code or "{code}") not in redirect:
         yield Finding(
             "warning",
-            "recruitment.redirect does not hold {code}: the recruitment site cannot tell who finished.",
+            "recruitment.redirect does not contain {code}: the recruitment site cannot know who finished.",
         )
     if not study.contact:
-        yield Finding("note", "contact is empty: listeners do not learn whom to write to.")
+        yield Finding("note", "contact is empty: listeners do not know whom to ask.")
 
 
-def _design(study: Study, heard: dict[str, Heard], icc: float, item_sd: float) -> Iterator[Finding]:
+def _design(study: Study, heard: dict[str, ClipStats], icc: float, item_sd: float) -> Iterator[Finding]:
     from limen.listening.checks.confounds import confounds
-    from limen.listening.checks.planning import said
+    from limen.listening.checks.planning import plan_findings
     from limen.listening.checks.rules import questions, rules
     from limen.listening.design import screens
 
@@ -159,20 +161,20 @@ def _design(study: Study, heard: dict[str, Heard], icc: float, item_sd: float) -
         minutes = sum(_seconds(s, heard) for s in found) / 60
         yield Finding(
             "warning" if minutes > LONGEST_MIN else "note",
-            f"{of}{len(trials[group])} trials in {len(found)} screens, about {minutes:.0f} minutes a "
+            f"{of}{len(trials[group])} trials in {len(found)} screens, about {minutes:.0f} minutes per "
             "listener.",
         )
         if not trials[group]:
-            yield Finding("error", f"{of}no trial is left to answer: no item belongs to it.")
+            yield Finding("error", f"{of}there are no trials, because no item belongs to it.")
     yield from _balance(planned)
     yield from confounds(study, heard)
     yield from rules(study, planned)
     yield from questions(study)
-    yield from (Finding(*found) for found in said(study, planned, icc, item_sd))
+    yield from (Finding(*found) for found in plan_findings(study, planned, icc, item_sd))
 
 
 def _shifts(study: Study, folder: Path) -> Iterator[Finding]:
-    """Versions that switching tells apart by their place in time."""
+    """Versions of a clip that switching reveals by a time shift."""
     from limen.listening.checks.alignment import shifted
     from limen.listening.design import screens
 
@@ -180,13 +182,13 @@ def _shifts(study: Study, folder: Path) -> Iterator[Finding]:
         yield from (Finding("warning", text) for text in shifted(study, folder))
 
 
-def _seconds(screen: Screen, heard: dict[str, Heard]) -> float:
+def _seconds(screen: Screen, heard: dict[str, ClipStats]) -> float:
     lengths = [heard[s.stimulus.file].seconds if s.stimulus.file in heard else 2.0 for s in screen.sounds]
     return READING_S + 1.5 * sum(lengths) + ANSWERING_S * len(screen.widgets)
 
 
 def _balance(planned: dict[str, list[Screen]]) -> Iterator[Finding]:
-    """Conditions as often as each other, for every type of trial of every group."""
+    """Unequal numbers of trials per condition, for every trial type of every group."""
     for group, found in planned.items():
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for screen in found:
@@ -195,7 +197,5 @@ def _balance(planned: dict[str, list[Screen]]) -> Iterator[Finding]:
         for kind, count in counts.items():
             if max(count.values()) > min(count.values()) + 1:
                 each = ", ".join(f"{n} {condition}" for condition, n in sorted(count.items()))
-                yield Finding(
-                    "warning",
-                    f"{f'group {group}, ' if group else ''}{kind}: conditions come unequally often ({each}).",
-                )
+                where = f"group {group}, {kind}" if group else kind
+                yield Finding("warning", f"{where}: conditions occur unequally often ({each}).")

@@ -1,38 +1,39 @@
-"""Conditions that something else gives away: word, speaker, loudness, length, place, step, the trial before,
-or a single clip.
+"""Conditions that can be guessed from another property: word, speaker, loudness, length, position, step, the
+previous trial, or a single clip.
 
-The screens of all listeners are made as the server makes them. Then: how well can the condition of a trial,
-its right answer, or which sound comes first be guessed from each of these alone, over all listeners and
-within each one? Steps of one trial type are taken together, as their results are. A condition that is fully
-tied is an error, one that is told more often than chance explains, a warning. So is a pair that comes back
-for the same listener."""
+The screens of all listeners are computed as the server computes them. Then the best guess of the condition of
+a trial, of its correct answer and of its first sound is evaluated from each of these properties alone, over
+all listeners and within each one. Steps of one trial type are combined, as in the results. A condition that
+is fully determined is an error, one that is guessed better than chance explains is a warning, and so is a
+pair that the same listener gets again.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from limen.listening.checks.audible import apart, measured, same_audio
-from limen.listening.checks.check import Finding, Heard
-from limen.listening.checks.observed import Met, Trial, everybody, listed
-from limen.listening.checks.telling import by_step, one_value, told
+from limen.listening.checks.all_trials import Encounters, Trial, all_trials, listed
+from limen.listening.checks.check import ClipStats, Finding
+from limen.listening.checks.item_properties import by_step, from_properties, single_value
+from limen.listening.checks.sound_differences import apart, measured, same_audio
 from limen.listening.statistics.guessing import Ints, coded, from_places
 from limen.listening.study import Study
 
 _ASKED = {
     "condition": "the condition",
-    "right answer": "the right answer",
+    "right answer": "the correct answer",
     "axis": "the axis",
     "first sound": "which sound comes first",
 }
 
 
-def confounds(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
-    """Findings about the whole design; `heard` are the files of the study."""
+def confounds(study: Study, heard: Mapping[str, ClipStats]) -> Iterator[Finding]:
+    """Findings about the design; `heard` are the properties of each file of the study."""
     yield from same_audio(study, heard)
     yield from apart(study, heard)
-    trials, meetings = everybody(study, heard)
-    yield from _repeated(meetings)
+    trials, encounters = all_trials(study, heard)
+    yield from _repeated(encounters)
     for kind in dict.fromkeys(t.kind for t in sorted(trials, key=lambda t: t.step)):
         mine = [t for t in trials if t.kind == kind]
         steps = sorted({t.step for t in mine})
@@ -42,11 +43,11 @@ def confounds(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
             about = [t for t in mine if asked in t.asked]
             if len({t.asked[asked] for t in about}) == 1:
                 continue
-            said = f"{_ASKED[asked]} can be told from"
-            yield from told(about, asked, where, said)
+            said = f"{_ASKED[asked]} can be guessed from"
+            yield from from_properties(about, asked, where, said)
             if asked == "condition":
                 yield from _between(about, where)
-                yield from one_value(about, where)
+                yield from single_value(about, where)
                 yield from by_step(about, where, said)
                 yield from measured(about, f"{where}: {said}", levelled=study.power_dbfs is not None)
             if asked != "axis":
@@ -60,29 +61,29 @@ def confounds(study: Study, heard: Mapping[str, Heard]) -> Iterator[Finding]:
                     )
 
 
-def _repeated(meetings: Sequence[Met]) -> Iterator[Finding]:
-    for kind in dict.fromkeys(k for met in meetings for k, _, _ in met):
-        again = [{clip: n for (k, _, clip), n in met.items() if k == kind and n > 1} for met in meetings]
+def _repeated(encounters: Sequence[Encounters]) -> Iterator[Finding]:
+    for kind in dict.fromkeys(k for met in encounters for k, _, _ in met):
+        again = [{clip: n for (k, _, clip), n in met.items() if k == kind and n > 1} for met in encounters]
         hit = [repeats for repeats in again if repeats]
         if hit:
             clip, most = max((pair for repeats in hit for pair in repeats.items()), key=lambda pair: pair[1])
             yield Finding(
                 "warning",
-                f"{kind}: the same sounds come again for the same listener, who then answers from memory: "
-                f"for {len(hit)} of {len(meetings)} listeners, up to {most} times (item {clip}). Take more "
+                f"{kind}: the same listener gets the same sounds more than once and may answer from memory: "
+                f"for {len(hit)} of {len(encounters)} listeners, up to {most} times (item {clip}). Take more "
                 "items, or fewer `trials`.",
             )
-    both = Counter(kinds for met in meetings for kinds in _shared(met))
+    both = Counter(kinds for met in encounters for kinds in _shared(met))
     for kinds, n in both.items():
         yield Finding(
             "warning",
-            f"{' and '.join(kinds)}: the same sounds are compared in both by the same listener, who then "
-            f"answers from memory: for {n} of {len(meetings)} listeners. Give the steps items of their own, "
-            "by `where`.",
+            f"{' and '.join(kinds)}: the same listener compares the same sounds in both and may "
+            f"answer from memory: for {n} of {len(encounters)} listeners. Give each step its own items "
+            "with `where`.",
         )
 
 
-def _shared(met: Met) -> set[tuple[str, ...]]:
+def _shared(met: Encounters) -> set[tuple[str, ...]]:
     """Trial types that compare the same sounds."""
     kinds: dict[frozenset[str], list[str]] = defaultdict(list)
     for kind, sounds, _ in met:
@@ -92,7 +93,7 @@ def _shared(met: Met) -> set[tuple[str, ...]]:
 
 
 def _single(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
-    """One clip that stands for a whole condition, in the study or for the listeners of a group."""
+    """A single clip in a condition, in the study or for the listeners of a group."""
     groups: dict[str, list[Trial]] = {"": list(trials)}
     for trial in trials:
         if trial.group:
@@ -109,7 +110,7 @@ def _single(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
         if len(clips) == 1 and each > 1:
             alone[next(iter(clips))].append(group)
         for condition, heard in by.items():
-            # for one group, a clip that comes once is only one of its trials
+            # within one group, a clip that occurs once is only one of its trials
             once = group and sum(t.asked.get("condition") == condition for t in mine) <= len(
                 {t.listener for t in mine}
             )
@@ -118,15 +119,15 @@ def _single(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
     for condition, found in tied.items():
         yield Finding(
             "error",
-            f"{where}: condition {condition} is heard on a single clip{_of(found)}, other conditions on "
-            "other clips: nothing tells the clip from the condition. Take more clips, each in every "
+            f"{where}: condition {condition} has a single clip{_of(found)} and other conditions have "
+            "other clips: clip and condition cannot be separated. Use more clips, each in every "
             "condition.",
         )
     for clip, found in alone.items():
         yield Finding(
             "warning",
-            f"{where}: every trial is about one clip ({clip}){_of(found)}: the results hold for no other. "
-            "Take more items.",
+            f"{where}: every trial is about one clip ({clip}){_of(found)}: the results apply to no other. "
+            "Use more items.",
         )
 
 
@@ -136,14 +137,14 @@ def _of(groups: Sequence[str]) -> str:
 
 
 def _between(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
-    """Conditions on other clips, or for other listeners: what differs between these counts as a difference
-    between conditions."""
+    """Conditions with different clips, or for different listeners, whose differences then count as
+    differences between conditions."""
     pairs = {(t.clip, t.asked["condition"]) for t in trials}
     clips, conditions = Counter(clip for clip, _ in pairs), Counter(condition for _, condition in pairs)
     if max(clips.values()) == 1 and min(conditions.values()) > 1:
         yield Finding(
             "warning",
-            f"{where}: every clip is heard in one condition only, so what differs between clips counts "
+            f"{where}: every clip is heard in one condition only, so differences between clips count "
             "as a difference between conditions. Give items files of all conditions, and `each: one` or "
             "`all`.",
         )
@@ -154,13 +155,13 @@ def _between(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
     if len(heard) > 1 and all(len(conditions) == 1 for conditions in heard.values()):
         yield Finding(
             "warning",
-            f"{where}: every group of listeners hears one condition only, so what differs between groups "
-            "counts as a difference between conditions.",
+            f"{where}: every group of listeners hears one condition only, so differences between groups "
+            "count as a difference between conditions.",
         )
 
 
 def _ordered(trials: Sequence[Trial], asked: str, said: str, order: str) -> Iterator[Finding]:
-    """By the place in the step, exactly or by halves, and by the trial before."""
+    """Whether the position in the step, exactly or by halves, or the previous trial reveals what is asked."""
     if len({t.asked[asked] for t in trials}) < 2:
         return
     answers, listeners = coded([t.asked[asked] for t in trials]), np.array([t.listener for t in trials])
@@ -175,16 +176,16 @@ def _ordered(trials: Sequence[Trial], asked: str, said: str, order: str) -> Iter
 
     do = "Give the step `order: random`" if order != "random" else "Give the study another `seed`"
     for what, known in (
-        ("place of the trial", lambda _: place),
+        ("position of the trial", lambda _: place),
         ("half of the step", lambda _: half),
         ("trial before it", before),
     ):
         guessed = from_places(known, answers, listeners)
-        tied = guessed.whole and guessed.p <= 0.01
+        tied = guessed.certain and guessed.p <= 0.01
         if tied or guessed.more_than_chance:
             error = tied and asked in ("condition", "right answer")
             yield Finding(
                 "error" if error else "warning",
-                f"{said} the {what}: {guessed.said(len(trials), 'trial')}. {do}.",
+                f"{said} the {what}: {guessed.describe(len(trials), 'trial')}. {do}.",
             )
             return

@@ -1,9 +1,9 @@
-"""How many listeners the questions of a study file take: the power of the verdicts that its analysis will
-give, for its own design.
+"""The number of listeners that the hypotheses of a study file need: the power of the verdicts of its
+analysis, for its own design.
 
-The analysis corrects all questions together by Holm. Its worst case, alpha divided by their number, is what
-is planned with: it holds whatever the answers to the other questions are. Each value of a question's key is a
-question of its own.
+The analysis corrects all hypotheses together by Holm. Planning uses its worst case, alpha divided by their
+number, which is valid whatever the results for the other hypotheses are. Each value of a hypothesis' key `by`
+counts as a hypothesis.
 """
 
 from collections import Counter, defaultdict
@@ -26,9 +26,9 @@ from limen.trials.base.screen import Screen
 from limen.trials.base.trial import trial_type
 
 SHIFT_SD = 0.5
-"""Difference between conditions that should be found, in standard deviations of a single rating."""
+"""Difference between conditions that should be detected, in standard deviations of a single rating."""
 LOOKED_AT = 12
-"""Listeners of each group whose screens are made, to see which items are heard at all."""
+"""Listeners of each group whose screens are computed, to find which items are heard."""
 
 Level = Literal["error", "warning", "note"]
 
@@ -38,24 +38,24 @@ class Needed:
     listeners: int
     plan: Plan
     value: str
-    """The value of the hypothesis' key that takes most listeners."""
+    """The value of the hypothesis' key that needs most listeners."""
     tests: int
     """Tests that are corrected together."""
 
 
-Heard = dict[str, dict[str, set[str]]]
-"""Value of a hypothesis' key -> condition -> items that are heard."""
+ItemsHeard = dict[str, dict[str, set[str]]]
+"""Items that are heard, by value of a hypothesis' key and by condition."""
 
 
-def said(
+def plan_findings(
     study: Study, planned: Mapping[str, Sequence[Screen]], icc: float, item_sd: float
 ) -> list[tuple[Level, str]]:
-    """Level and text of what `limen listen check` says about the hypotheses. `planned` are the first
-    listener's screens of every group."""
+    """Level and text of the findings about the hypotheses. `planned`: screens of the first listener of every
+    group."""
     heard = [_items(study, h) for h in study.hypotheses]
     together = sum(len(values) for values in heard)
     out = [
-        _said(study, h, planned, values, together, icc, item_sd)
+        _finding(study, h, planned, values, together, icc, item_sd)
         for h, values in zip(study.hypotheses, heard, strict=True)
     ]
     return [
@@ -68,31 +68,31 @@ def said(
     ]
 
 
-def _few_items(h: Hypothesis, heard: Heard) -> list[tuple[Level, str]]:
+def _few_items(h: Hypothesis, heard: ItemsHeard) -> list[tuple[Level, str]]:
     fewest = min(
         (len(ids) for by_condition in heard.values() for ids in by_condition.values()), default=FEW_ITEMS
     )
     if fewest >= FEW_ITEMS:
         return []
     of = (
-        "one item, which it cannot be told from"
+        "one item, whose effect cannot be separated from that of the condition"
         if fewest == 1
-        else f"{fewest} items: what items differ by is then hardly known"
+        else f"{fewest} items, so the variance between items is poorly known"
     )
     return [
         (
             "note",
-            f'hypothesis "{h.name}": some answers to it come from only {of}. Five or more keep the test at '
-            "its level.",
+            f'hypothesis "{h.name}": some of its answers are about only {of}. With five or more items '
+            "the test keeps its level.",
         )
     ]
 
 
-def _said(
+def _finding(
     study: Study,
     h: Hypothesis,
     planned: Mapping[str, Sequence[Screen]],
-    heard: Heard,
+    heard: ItemsHeard,
     together: int,
     icc: float,
     item_sd: float,
@@ -107,13 +107,12 @@ def _said(
     of = f" for {h.by} {found.value}" if found.value else ""
     enough = study.listeners >= found.listeners
     level = f"alpha {h.alpha:g}" + (
-        f" / {found.tests}: Holm's correction over {found.tests} tests at its worst"
-        if found.tests > 1
-        else ""
+        f" / {found.tests}: Holm's correction over {found.tests} tests, worst case" if found.tests > 1 else ""
     )
     return "note" if enough else "warning", (
-        f"{asked}: {found.listeners} listeners find it with {found.plan.power:.0%} power{of} "
-        f"({found.plan.assumes}; {level}); {study.listeners} are planned{'' if enough else ', too few'}."
+        f"{asked}: {found.listeners} listeners reach {found.plan.power:.0%} power{of} "
+        f"({found.plan.assumes}; {level}); {study.listeners} are "
+        f"planned{'' if enough else ', which is too few'}."
     )
 
 
@@ -121,7 +120,7 @@ def needed(
     study: Study,
     h: Hypothesis,
     planned: Mapping[str, Sequence[Screen]],
-    heard: Heard,
+    heard: ItemsHeard,
     together: int,
     icc: float,
     item_sd: float,
@@ -138,7 +137,7 @@ def needed(
         chance = _chance(next(s for group in planned.values() for s in _about(h, group)))
         tests = together * _pairs(study, h, heard[value])
         plan = _plan(h, trials, heard[value], chance, h.alpha / tests, icc, item_sd)
-        # only some groups hear it: the others are needed besides
+        # only some groups hear it: listeners of the others are needed in addition
         found.append(
             Needed(plan.listeners if part == 1 else -int(-plan.listeners // part), plan, value, tests)
         )
@@ -173,7 +172,7 @@ def _plan(
             alpha,
             sides if h.kind == "different" else 1,
         )
-    # a screen that plays all conditions has none of its own
+    # a screen that plays all conditions belongs to none of them
     nested = len(items) > 1 and several == sum(len(ids) for ids in items.values())
     fewest = min(len(ids) for ids in items.values())
     return listeners_for_shift(
@@ -182,8 +181,8 @@ def _plan(
 
 
 def _pairs(study: Study, h: Hypothesis, items: Mapping[str, set[str]]) -> int:
-    """Comparisons of conditions of which the smallest corrected p decides. Sliders are compared with the
-    reference; anchors are not counted, as they are made to be heard."""
+    """Number of comparisons of conditions, of which the smallest corrected p decides. Sliders are compared
+    with the reference; anchors do not count, because they are intended to be heard."""
     trial = trial_type(h.trial)
     if h.kind != "different" or trial.two_sided:
         return 1
@@ -192,10 +191,10 @@ def _pairs(study: Study, h: Hypothesis, items: Mapping[str, set[str]]) -> int:
     return max(1, len(items) * (len(items) - 1) // 2)
 
 
-def _items(study: Study, h: Hypothesis) -> Heard:
-    """Value -> condition -> clips that are heard."""
+def _items(study: Study, h: Hypothesis) -> ItemsHeard:
+    """Clips that are heard, by value and condition."""
     by, clips = key_of(h), clips_of(study.items)
-    out: Heard = defaultdict(lambda: defaultdict(set))
+    out: ItemsHeard = defaultdict(lambda: defaultdict(set))
     for group in study.cells:
         for number in range(min(LOOKED_AT, study.listeners)):
             for screen in _about(h, screens(study, group, number)):
@@ -214,6 +213,6 @@ def _about(hypothesis: Hypothesis, found: Sequence[Screen]) -> list[Screen]:
 
 
 def _chance(screen: Screen) -> float:
-    """Of guessing right: one in so many choices."""
+    """Probability of a correct guess: one over the number of choices."""
     asked = [w for w in screen.widgets if w.name in screen.truth] or [w for w in screen.widgets if w.choices]
     return 1 / max(2, len(asked[0].choices)) if asked else 0.5

@@ -1,5 +1,5 @@
-"""What a study file asks for and can never get: rules that exclude no listener, questions by factors that no
-item has, conditions without files. After the first answer none of it can be mended."""
+"""Requests of a study file that can never be fulfilled: rules that exclude no listener, hypotheses by factors
+that no item has, conditions without files. None of them can be corrected after the first answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,15 +11,15 @@ from limen.trials.base.screen import Screen
 from limen.trials.base.trial import trial_type, trial_types
 
 ROLES = {"catch_confidence": "catch", "sentinels": "sentinel", "checks": "check", "unheard": "trial"}
-"""Rule -> role of the screens that it counts."""
+"""Role of the screens that a rule counts."""
 ANCHORED = ("hidden_reference", "mid_anchor")
 """Rules that count the screens of trial types with a hidden reference."""
 COUNTING = ("sentinels", "checks", "headphones", "unheard")
-"""Rules that leave out a listener with more than `most` such screens."""
+"""Rules that exclude a listener with more than `most` such screens."""
 
 
 def conditions(study: Study) -> Iterator[Finding]:
-    """Conditions that a step names and no item has a file of."""
+    """Conditions that a step names but of which no item has a file."""
     there = list(dict.fromkeys(c for item in study.items for c in item.files))
     for k, step in enumerate(study.steps):
         named = [*(step.get("conditions") or []), step.get("reference"), step.get("condition")]
@@ -35,8 +35,8 @@ def conditions(study: Study) -> Iterator[Finding]:
 
 
 def rules(study: Study, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Finding]:
-    """Rules that can leave out no listener, and checks that no rule uses. `planned` are the screens of a
-    listener of each group."""
+    """Rules that can exclude no listener, and checks that no rule uses. `planned`: screens of one listener of
+    each group."""
     screens = [s for found in planned.values() for s in found]
     for rule in study.exclude:
         yield from _never(rule, planned)
@@ -56,8 +56,7 @@ def rules(study: Study, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Fin
             way = trial_type(kind).exclusion
             yield Finding(
                 "warning",
-                f"the step {kind} has no consequence: no rule of exclude uses it. Add {way}, or leave the "
-                "step out.",
+                f"the step {kind} has no effect: no rule of exclude uses it. Add {way}, or remove the step.",
             )
 
 
@@ -88,7 +87,7 @@ def _never(rule: Rule, planned: Mapping[str, Sequence[Screen]]) -> Iterator[Find
     elif rule.name in COUNTING and rule.most >= most:
         text = (
             f"exclude has {{name: {rule.name}, most: {rule.most}}}, "
-            f"but a listener meets only {most} such screens"
+            f"but a listener gets only {most} such screens"
         )
         yield Finding("error", f"{text}: no listener could be excluded by it. `most` has to be below {most}.")
 
@@ -100,21 +99,22 @@ def _confidence(rule: Rule, screens: Sequence[Screen]) -> Iterator[Finding]:
     )
     if catch and (lacking := [v for v in rule.values if v not in scale]):
         text = (
-            f"exclude has the rule catch_confidence with the values {', '.join(lacking)}, but how sure a "
-            "listener is can be answered with"
+            f"exclude has the rule catch_confidence with the values {', '.join(lacking)}, but the "
+            "possible answers are"
         )
         yield Finding(
-            "error", f"{text} {', '.join(scale) or 'nothing: no trial asks for it'}. Set its `values`."
+            "error",
+            f"{text} {', '.join(scale) or 'none, since no trial asks for confidence'}. Set its `values`.",
         )
 
 
 def questions(study: Study) -> Iterator[Finding]:
-    """Hypotheses by something that answers are not sorted by."""
+    """Hypotheses that are split by an unknown key."""
     known = keys(study)
     for h in study.hypotheses:
         if h.by is not None and h.by not in known:
             yield Finding(
                 "error",
-                f'hypothesis "{h.name}": asks by {h.by}, but no item has such a factor. There are: '
+                f'hypothesis "{h.name}": is split by {h.by}, but no item has such a factor. Factors: '
                 f"{', '.join(known)}.",
             )

@@ -1,5 +1,5 @@
-"""Files that a command is about to write: no two of them are one, and none is what the study itself is made
-of."""
+"""Checks of the files that a command is about to write: all different, and none of them a file of the
+study."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,11 +12,11 @@ from limen.listening.simulation.simulate import simulated_database
 from limen.listening.study import read_study
 
 Target = tuple[Path, str]
-"""A file, and what it holds."""
+"""A file, and its content."""
 
 
 def with_codebooks(tables: Iterable[Target]) -> list[Target]:
-    """The tables and the codebook beside each."""
+    """The tables, each with its codebook."""
     return [
         target
         for path, what in tables
@@ -25,25 +25,24 @@ def with_codebooks(tables: Iterable[Target]) -> list[Target]:
 
 
 def refuse_clashes(targets: Iterable[Target], file: Path, database: str | Path) -> None:
-    """A UserError if one of the files would be written twice, or is a file of the study: its study file is
-    `file`."""
+    """A UserError if a file would be written twice, or belongs to the study with the study file `file`."""
     own = {_identity(path): what for path, what in _own(file, database)}
     written: dict[object, str] = {}
     for path, what in targets:
         who = _identity(path)
         if who in own:
-            raise UserError(f"{path}: is {own[who]} and would be overwritten by {what}. Give another name.")
+            raise UserError(f"{path}: is {own[who]} and would be overwritten by {what}. Choose another name.")
         if who in written:
             raise UserError(
-                f"{path}: got this file for {written[who]} and for {what}, expected a file for each. A "
-                "codebook is called like its table, with .codebook.csv in place of the ending: give tables "
+                f"{path}: expected a separate file for {written[who]} and for {what}. A "
+                "codebook is named after its table, with .codebook.csv instead of the ending: give tables "
                 "in one folder names that differ in more than the ending."
             )
         written[who] = what
 
 
 def _identity(path: Path) -> object:
-    """The same for two names of one file."""
+    """Equal for two names of the same file."""
     try:
         found = path.stat()
     except OSError:

@@ -108,8 +108,8 @@ class Enrolment:
                 raise UnknownListener
             if r.enrolled_as is not None and (row is None or r.enrolled_as != (row.group_, row.number)):
                 raise NumberReassigned(
-                    "You were away for too long and somebody else has taken your turn. The study begins "
-                    "again here."
+                    "You were away for too long, and your place in the order was given to another "
+                    "listener. The study begins again here."
                 )
         new = {
             r.listener: r.places

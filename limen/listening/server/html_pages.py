@@ -1,4 +1,4 @@
-"""HTML pages that the server renders itself, from the templates beside it."""
+"""HTML pages that the server renders itself, from the folder templates/."""
 
 from functools import cache
 from pathlib import Path

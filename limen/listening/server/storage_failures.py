@@ -1,5 +1,4 @@
-"""Answers that cannot be stored: what the operator is told in the log, by `limen listen monitor` and on
-/admin.
+"""Failures to store answers, and their messages in the log, in `limen listen monitor` and on /admin.
 
 No answer is lost meanwhile: an answer is acknowledged only after its commit, and the page keeps it and sends
 it again.
@@ -25,7 +24,7 @@ REPEAT_S = 60.0
 """Seconds between two log lines about the same failure."""
 FULL_BYTES, LOW_BYTES = 2**20, 200 * 2**20
 """Free space below which a disk counts as full, and as nearly full."""
-KEPT = "Listeners are told that their answer is not stored yet; their pages keep it and send it again."
+KEPT = "Listeners see that their answer is not stored yet; their pages keep it and send it again."
 
 
 class StorageFailures:

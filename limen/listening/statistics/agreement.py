@@ -1,4 +1,4 @@
-r"""Whether listeners agree with each other: Fleiss' kappa, Krippendorff's alpha, intraclass correlations.
+r"""Agreement between listeners: Fleiss' kappa, Krippendorff's alpha, intraclass correlations.
 
     kappa = (P - P_e) / (1 - P_e)
         Fleiss 1971, https://doi.org/10.1037/h0031619: P agreeing pairs of raters, P_e expected by chance
@@ -7,8 +7,7 @@ r"""Whether listeners agree with each other: Fleiss' kappa, Krippendorff's alpha
     ICC(2,1), ICC(2,k)                Shrout & Fleiss 1979,
         https://doi.org/10.1037/0033-2909.86.2.420: raters drawn at random, one or k
 
-Intervals of kappa and alpha come from drawing units with replacement; those of the ICC are Shrout and
-Fleiss's.
+Intervals of kappa and alpha are bootstrap intervals over units; those of the ICC are Shrout and Fleiss's.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ Scale = Literal["nominal", "ordinal", "interval"]
 
 @dataclass(frozen=True)
 class Agreement:
-    """`value` is none where every rating is the same: there is nothing to agree on."""
+    """`value` is None if all ratings are equal, because agreement is then undefined."""
 
     measure: str
     value: float | None
@@ -38,7 +37,8 @@ class Agreement:
 def fleiss_kappa(
     counts: Sequence[Sequence[int]] | np.ndarray, level: float = LEVEL, seed: int = 0
 ) -> Agreement:
-    """(units, categories) numbers of raters who chose each category; every unit rated equally often."""
+    """Kappa of (units, categories) counts of raters who chose each category; every unit rated equally
+    often."""
     table = np.asarray(counts, float)
     raters = table.sum(1)
     if table.ndim != 2 or not len(table) or (raters != raters[0]).any() or raters[0] < 2:
@@ -61,15 +61,16 @@ def fleiss_kappa(
 def krippendorff_alpha(
     ratings: Sequence[Sequence[float | None]], scale: Scale = "nominal", level: float = LEVEL, seed: int = 0
 ) -> Agreement:
-    """(raters, units), none where a rater did not rate. Categories are numbers (for "nominal" they are only
-    names)."""
+    """Alpha of (raters, units) ratings, None for a missing rating. Categories are numbers (for "nominal" they
+    are only names)."""
     values = np.asarray([[np.nan if v is None else v for v in row] for row in ratings], float)
     categories = np.unique(values[~np.isnan(values)])
     table = (values.T[:, :, None] == categories).sum(1).astype(float)  # (units, categories)
     table = table[table.sum(1) >= 2]  # a unit rated once has no pair
     if not len(table):
         raise UserError(
-            f"krippendorff_alpha: {values.shape[1]} units came, none of them rated at least twice."
+            f"krippendorff_alpha: expected units with at least two ratings, got none in "
+            f"{values.shape[1]} units."
         )
     low, high = _over_units(
         lambda rows: np.asarray([_alpha(table[r], categories, scale) for r in rows]), len(table), level, seed
@@ -104,14 +105,14 @@ def _alpha(table: np.ndarray, categories: np.ndarray, scale: Scale) -> float:
 def icc(
     ratings: Sequence[Sequence[float]] | np.ndarray, average: bool = False, level: float = LEVEL
 ) -> Agreement:
-    """(units, raters), no gaps. ICC(2,1), absolute agreement of single raters; of the mean of all raters,
-    ICC(2,k), for `average`."""
+    """ICC(2,1) of (units, raters) ratings without gaps: absolute agreement of single raters; with `average`
+    ICC(2,k), that of the mean of all raters."""
     from scipy.stats import f
 
     x = np.asarray(ratings, float)
     if x.ndim != 2 or min(x.shape) < 2 or np.isnan(x).any():
         raise UserError(
-            f"icc: ratings of shape {x.shape} came; expected at least two units by two raters, without gaps."
+            f"icc: expected at least two units by two raters, without gaps, got the shape {x.shape}."
         )
     n, k = x.shape
     grand = x.mean()

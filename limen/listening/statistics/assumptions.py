@@ -1,10 +1,10 @@
-"""What a study is planned with before any answer is known, and how few items are too few."""
+"""Assumptions for planning a study before any answer is known, and the smallest adequate number of items."""
 
 ICC = 0.05
-"""How much answers of one listener are taken to resemble each other: the correlation of two of them."""
+"""Assumed intraclass correlation: the correlation of two answers of one listener."""
 ITEM_SD = 0.2
-"""How much items are taken to differ: standard deviations of log odds of right answers, or of single
-ratings."""
+"""Assumed standard deviation between items, in log odds of a correct answer or in standard deviations of a
+single rating."""
 FEW_ITEMS = 5
-"""Items in a condition below which what items differ by is hardly known: a test at 5 % then finds what is not
-there in up to 11 %."""
+"""Number of items in a condition below which the variance between items is poorly known: a test at 5 % then
+has a false alarm rate of up to 11 %."""

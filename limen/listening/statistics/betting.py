@@ -1,15 +1,15 @@
-r"""Looking at a study after every listener: tests and intervals that hold at all times at once, however much
-answers of a listener resemble each other.
+r"""Anytime-valid tests and intervals of a mean by betting: a study may be evaluated after every listener,
+however correlated the answers of a listener are.
 
-A listener's share of right answers X is one number from 0 to 1; listeners are drawn independently. Somebody
-who bets against a mean m, never staking more than they have,
+The share of correct answers X of a listener is one number from 0 to 1; listeners are drawn independently. The
+capital of a gambler who bets against a mean m without ever staking more than they have,
 
     K+_t = prod (1 + l_t (X_t - m)),     K-_t = prod (1 - l_t (X_t - m)),     l_t known before X_t
 
-wins 1/alpha with probability at most alpha, ever, if the mean is m (or, with K+, below). The confidence
-sequence is all m against which half the money on either side has not won that. Stakes: Waudby-Smith & Ramdas
-2023, https://doi.org/10.1093/jrsssb/qkad009, equation 26. Nothing is said about other clips than those of the
-study: all listeners hear the same, so clips are not drawn anew as listeners are.
+ever reaches 1/alpha with probability at most alpha if the mean is m (or, for K+, below). The confidence
+sequence contains all m against which betting half of the capital on either side has not reached that. Stakes:
+Waudby-Smith & Ramdas 2023, https://doi.org/10.1093/jrsssb/qkad009, equation 26. Results apply to the clips of
+the study only: all listeners hear the same clips, so clips are not sampled as listeners are.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ import numpy as np
 from limen.core.errors import UserError
 
 MEANS = 1001
-"""Points at which the mean is tried."""
+"""Number of means that are tested."""
 STAKED = 0.75
-"""Most of the money that one listener may cost."""
+"""Largest share of the capital that one listener may cost."""
 
 
 @dataclass(frozen=True)
 class Bets:
-    """`detected`: more right than chance. `equivalent`: within `bound` of chance."""
+    """`detected`: the mean is above chance. `equivalent`: it is within `bound` of chance."""
 
     listeners: int
     e_value: float
@@ -40,15 +40,15 @@ class Bets:
 def bets(
     shares: Sequence[float], chance: float = 0.5, alpha: float = 0.05, bound: float | None = None
 ) -> Bets:
-    """`shares` of right answers, one per listener, in the order in which they finished. No listeners yet are
-    fine."""
+    """`shares`: shares of correct answers, one per listener, in the order in which they finished; may be
+    empty."""
     x = np.asarray(shares, float)
     if ((x < 0) | (x > 1)).any():
         raise UserError(f"bets: got shares from {x.min():g} to {x.max():g}; expected numbers from 0 to 1.")
     means = np.linspace(0, 1, MEANS)
     tried = np.append(means, chance)
     t = np.arange(1, len(x) + 1)
-    # what is known before each listener: as if one had been right half the time, with a spread of 1/2
+    # estimates before each listener, with a prior listener of mean 1/2 and standard deviation 1/2
     squares = np.cumsum((x - (0.5 + np.cumsum(x)) / (t + 1)) ** 2)
     spread = (0.25 + np.concatenate([[0.0], squares])[: len(x)]) / t
     stake = np.sqrt(2 * np.log(2 / alpha) / (np.maximum(spread, 1e-6) * t * np.log(t + 1)))[:, None]

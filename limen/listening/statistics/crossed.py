@@ -1,29 +1,28 @@
-r"""The mean of answers of a sample of listeners to a sample of items: its variance, and how well that is
-known.
+r"""The mean of the answers of a sample of listeners to a sample of items: its variance and degrees of
+freedom.
 
-Answers of one listener resemble each other, and so do answers to one item, so n answers are worth fewer than
-n. With a_k the weight of answer k in the estimate (1/n in a mean, -+1/n_c in a difference of conditions), r_k
-what it departs from the mean of its condition, and variances tau of single answers, of listeners and of
-items,
+Answers of one listener, and answers to one item, are correlated, so n answers are worth fewer than n. With
+a_k the weight of answer k in the estimate (1/n in a mean, -+1/n_c in a difference of conditions), r_k its
+deviation from the mean of its condition, and variances tau of single answers, of listeners and of items,
 
     Q_L = sum over listeners (sum of a r)^2,     Q_I = sum over items (sum of a r)^2,
-        MS_E = what listeners and items leave unexplained
+        MS_E = residual mean square after listeners and items
 
 each have an expectation that is linear in the tau; so has the variance V of the estimate. Solving for it
-gives V without bias in every design (the method of moments, Henderson 1953, https://doi.org/10.2307/3001853).
-Where every listener hears every item once it is the analysis of variance, V = (MS_L + MS_I - MS_E) / n, the
+gives an unbiased V in every design (the method of moments, Henderson 1953, https://doi.org/10.2307/3001853).
+If every listener hears every item once, it is the analysis of variance, V = (MS_L + MS_I - MS_E) / n, the
 quasi-F of Clark 1973, https://doi.org/10.1016/S0022-5371(73)80014-3. Its degrees of freedom are
 Satterthwaite's, 2 V^2 / var V (https://doi.org/10.2307/3002019), with var V that of Gaussian answers.
 
-Between two conditions these tau are those of listeners and items within a condition. What a listener, or an
-item, adds to both alike cancels in the difference where both are heard equally often, but if different
-listeners hear a clip in the one and in the other (a Latin square) it does not cancel in Q_L. It is therefore
-fitted and taken out of r, and what is left of it in an unbalanced design has tau of its own, told from the
-others by sums with |a| in place of a.
+Between two conditions these tau are those of listeners and items within a condition. An effect of a listener
+or an item that is common to both conditions cancels in the difference if both are heard equally often, but if
+different listeners hear a clip in the two conditions (a Latin square) it does not cancel in Q_L. It is
+therefore fitted and removed from r, and the remainder in an unbalanced design has a tau of its own, estimated
+from sums with |a| instead of a.
 
-Two departures, without which tests are too careful where nothing clusters: V is never below 0.45 of what
-independent answers would give, and the degrees of freedom never below what listeners alone or items alone
-would have.
+Two modifications, without which tests are conservative if answers are not correlated: V is at least 0.45 of
+the variance of independent answers, and the degrees of freedom are at least those of listeners alone or items
+alone.
 """
 
 import math
@@ -38,36 +37,37 @@ from limen.listening.statistics.moments import Fit, Moments, Way, moments, sums
 
 Names = Sequence[Any] | np.ndarray
 LEAST_EFFECT = 0.45
-"""Smallest design effect that is believed."""
+"""Smallest design effect that is used."""
 WAYS = "listeners", "items"
-"""In which answers cluster."""
+"""The ways in which answers are clustered."""
 NONE = 1e-12
-"""Below this, what clusters add to the variance of an estimate is a rounding error."""
+"""Smaller contributions of clusters to the variance of an estimate are rounding errors."""
 ENOUGH = 10
-"""Degrees of freedom from which on the spread of single answers is known well enough to stand for independent
+"""Degrees of freedom from which the variance of single answers is known well enough to represent independent
 answers."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """An estimate with what is known of its variance; arrays where several studies of one design are judged
-    at once."""
+    """An estimate with its variance and degrees of freedom; arrays if several studies of one design are
+    evaluated together."""
 
     value: Any
     variance: Any
     df: Any
     design_effect: Any
-    """Variance over that of as many independent answers."""
+    """Variance divided by that of the same number of independent answers."""
 
 
 class Crossing:
-    """Who answered to what: everything about a design that does not depend on the answers. `second` marks the
-    answers of the second of two conditions: the estimate is then its mean less that of the first."""
+    """A design, that is which listener answered to which item, and everything that does not depend on the
+    answers. `second` marks the answers of the second of two conditions: the estimate is then its mean minus
+    that of the first."""
 
     def __init__(self, listeners: Names, items: Names, second: Names | None = None) -> None:
         people, things = _codes(listeners), _codes(items)
         side = np.zeros(len(people), int) if second is None else np.asarray(second, int)
-        # a listener who hears one thing several times: the mean of these answers is one
+        # repeated answers of a listener to an item are averaged
         cells, self._cell = np.unique(np.stack([people, things, side]), axis=1, return_inverse=True)
         self._cell = self._cell.reshape(-1)
         self.n, self.listeners, self.items = len(people), int(people.max()) + 1, int(things.max()) + 1
@@ -90,7 +90,7 @@ class Crossing:
             q.append((explained.left(cells) ** 2).sum(-1) / max(df, 1))
         quadratics = np.stack(q, -1)
         tau = quadratics @ s.inverse.T
-        # what items or listeners add to every condition alike is no part of a difference between conditions
+        # effects of items or listeners common to all conditions are no part of a difference
         single = np.maximum(tau[..., -1], 0.0) * (self._signed**2).sum() if s.enough >= ENOUGH else alone
         variance = np.maximum(quadratics @ s.weights, LEAST_EFFECT * np.minimum(alone, single))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -98,15 +98,15 @@ class Crossing:
         return Spread(value, variance, self._freedom(variance, tau), effect)
 
     def expected(self, of_listeners: float, of_items: float, of_answers: float) -> Spread:
-        """The variance and degrees of freedom that a study of this design has if the tau are these; its value
-        is not known."""
+        """The variance and degrees of freedom that a study of this design has for the given tau; the value is
+        unknown."""
         known = {"listeners": of_listeners, "items": of_items}
         s = self._system
-        # what cannot be told from single answers here varies with them
+        # variances that cannot be separated from that of single answers are added to it
         tau = np.array(
             [
-                *(known[name] for name in s.told),
-                of_answers + sum(v for name, v in known.items() if name not in s.told),
+                *(known[name] for name in s.separable),
+                of_answers + sum(v for name, v in known.items() if name not in s.separable),
             ]
         )
         variance = float(s.expected @ tau @ s.weights)
@@ -114,8 +114,8 @@ class Crossing:
         return Spread(None, variance, float(self._freedom(np.array(variance), tau)), variance / alone)
 
     def sign_p(self) -> float:
-        """Two-sided p where all listeners find the same difference: a sign test of those who heard both
-        conditions; if none did, a permutation test of who heard which."""
+        """Two-sided p if all listeners show the same difference: a sign test of those who heard both
+        conditions; if none did, a permutation test of the assignment of listeners to conditions."""
         of = [set(self._people[self._side == side].tolist()) for side in (0, 1)]
         both = len(of[0] & of[1])
         return min(1.0, 2 * 0.5**both if both else 2 / math.comb(self.listeners, len(of[0])))
@@ -133,8 +133,9 @@ class Crossing:
 
     @property
     def over(self) -> str:
-        """What the estimate may be generalised to: ways that cluster, and those of which every answer (to
-        each condition) is another one, so that their variance is part of that of single answers."""
+        """What the estimate generalises to: ways in which answers cluster, and those in which every answer
+        (to each condition) is from another listener or item, so that their variance is part of that of single
+        answers."""
         return (
             " and ".join(name for name in WAYS if name in self._named or self._all_different(name))
             or "answers"
@@ -142,7 +143,7 @@ class Crossing:
 
     @property
     def fewest_items(self) -> int:
-        """Different items in the condition that has fewer."""
+        """Number of different items in the condition with fewer."""
         return min(len(np.unique(self._things[self._side == side])) for side in range(len(self._sizes)))
 
     def _all_different(self, name: str) -> bool:
@@ -151,11 +152,11 @@ class Crossing:
 
     @cached_property
     def _named(self) -> tuple[str, ...]:
-        """The ways in which answers cluster here and that can be told from each other."""
+        """The ways in which answers cluster in this design and that can be separated from each other."""
         found = [name for name in WAYS if self._clusters(name)]
         if self._paired:
             return ("listeners", *(name for name in found if name == "items"))
-        for drop in reversed(WAYS):  # nothing is left to compare them with: items go first
+        for drop in reversed(WAYS):  # no residual degrees of freedom: drop items first
             if drop in found and self._left_over(tuple(found), ())[1] < 1:
                 found.remove(drop)
         return tuple(found)
@@ -173,7 +174,7 @@ class Crossing:
     def _clusters(self, name: str) -> bool:
         way = self._way(name)
         within = np.unique(way * 2 + self._side)
-        # one item for a whole condition cannot be told from the condition
+        # a single item of a condition cannot be separated from the condition
         return len(within) < len(way) and len(np.unique(way)) > 1 and len(within) > len(self._sizes)
 
     def _by_side(self, name: str) -> np.ndarray:
@@ -194,7 +195,8 @@ class Crossing:
         return self._left_over(self._named, tuple(name for name in self._spanning if name not in self._named))
 
     def _left_over(self, within: tuple[str, ...], alike: tuple[str, ...]) -> tuple[Fit, int]:
-        """By ways within each condition, and by ways that add the same to both."""
+        """Residual fit for ways within each condition, and for ways with the same effect in both; and its
+        degrees of freedom."""
         if (within, alike) not in self._fits:
             blocks = [
                 *(self._by_side(name) for name in within),
@@ -209,8 +211,8 @@ class Crossing:
         codes = {name: _compact(self._way(name)) for name in WAYS}
         conditions = Fit([self._side], self._weight)
         signed = [Way(name, codes[name], self._signed, conditions) for name in self._named]
-        # what a cluster adds to both conditions alike: where it mostly cancels in the estimate, but not in
-        # the sums of squares, it is taken out of the answers before they are summed
+        # effects common to both conditions that mostly cancel in the estimate, but not in the sums of
+        # squares, are removed from the answers before these are summed
         out = [
             name
             for name in self._spanning
@@ -225,15 +227,15 @@ class Crossing:
             for name in self._spanning
             if self._uncancelled(codes[name]) > NONE
         ]
-        told = [
+        separable = [
             (name, self._by_side(name)) for name in self._named if not (self._paired and name == "listeners")
         ]
         return moments(
-            signed, shared, told, self._signed, None if self._paired else float(self._unexplained[1])
+            signed, shared, separable, self._signed, None if self._paired else float(self._unexplained[1])
         )
 
     def _uncancelled(self, clusters: np.ndarray) -> float:
-        """What clusters with a variance of 1 add to that of the estimate."""
+        """Contribution of clusters with a variance of 1 to the variance of the estimate."""
         return float((np.bincount(clusters, self._signed) ** 2).sum())
 
     def _independent(self, y: np.ndarray) -> np.ndarray:

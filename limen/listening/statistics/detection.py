@@ -2,7 +2,7 @@ r"""Sensitivity d' and bias c from hits and false alarms. Macmillan & Creelman 2
 chapters 1, 2 and 9.
 
 With H and F the shares of hits and false alarms, z the inverse of the Gaussian distribution function Phi, and
-p = Phi((z(H) - z(F)) / 2) the share an unbiased listener would get right:
+p = Phi((z(H) - z(F)) / 2) the share of correct answers of an unbiased listener:
 
     yes-no                        d' = z(H) - z(F)
     abx, differencing             p = Phi(d'/sqrt 2) Phi(d'/sqrt 6) + Phi(-d'/sqrt 2) Phi(-d'/sqrt 6)
@@ -11,19 +11,19 @@ p = Phi((z(H) - z(F)) / 2) the share an unbiased listener would get right:
     same-different, independent   d' = 2 z( (1 + sqrt(2p - 1)) / 2 )
     bias, in all of them          c = -(z(H) + z(F)) / 2
 
-The differencing model is the default: it is what a listener can do when every trial brings another clip (a
-roving design), as in a study of adversarial examples. In ABX a hit is "A" for X = A and a false alarm "A" for
-X = B; in same-different both are "different", for different and for equal pairs. A listener cannot do worse
-than guess, so d' is taken from 0 up; but of a sample that did worse by chance it must be negative, or the
-mean over studies in which nothing is heard would be above 0 (0.24 for 36 listeners with 6 ABX trials). Below
-chance d' is that of the mirrored shares, with a minus sign; the truncated d', max(d', 0), stands beside it.
-Shares are (hits + 1/2) / (trials + 1): the log-linear correction, which keeps 0 and 1 finite. Hautus 1995,
-https://doi.org/10.3758/BF03203619.
+The differencing model is the default: it applies if every trial has another clip (a roving design), as in a
+study of adversarial examples. In ABX a hit is "A" for X = A and a false alarm "A" for X = B; in
+same-different both are "different", for different and for equal pairs. A listener cannot perform worse than
+guessing, so d' is often truncated at 0; but if a sample performs worse by chance it must be negative,
+otherwise the mean over studies in which nothing is heard would be above 0 (0.24 for 36 listeners with 6 ABX
+trials). Below chance d' is that of the mirrored shares, with a minus sign; the truncated d', max(d', 0), is
+given as well. Shares are (hits + 1/2) / (trials + 1): the log-linear correction, which keeps d' finite for 0
+and 1. Hautus 1995, https://doi.org/10.3758/BF03203619.
 
-The interval of d' is that of the share of right answers (`sampled_share`, over listeners and items), taken
-through the same curve with the bias c as it was: with z(H) = e/2 - c and z(F) = -e/2 - c the share is
-(Phi(e/2 - c) + Phi(e/2 + c)) / 2. It rises with e and is 1/2 where d' is 0, so the interval of d' is without
-0 exactly where that of the share is without 1/2.
+The interval of d' is that of the share of correct answers (`sampled_share`, over listeners and items),
+transformed by the same curve with the bias c held fixed: with z(H) = e/2 - c and z(F) = -e/2 - c the share is
+(Phi(e/2 - c) + Phi(e/2 + c)) / 2. It increases with e and is 1/2 if d' is 0, so the interval of d' excludes 0
+exactly if that of the share excludes 1/2.
 """
 
 import math
@@ -37,7 +37,7 @@ from limen.core.errors import UserError
 Design = Literal["abx", "same-different", "yes-no"]
 Model = Literal["differencing", "independent"]
 LARGEST = 12.0
-"""d' beyond this is not told apart."""
+"""Larger d' are not distinguished."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Sensitivity:
     hit_rate: float
     false_alarm_rate: float
     share_correct: float
-    """Of an unbiased listener."""
+    """The share of an unbiased listener."""
     dprime: float
-    """Negative below chance: its mean is 0 where nothing is heard."""
+    """Negative below chance: its mean is 0 if nothing is heard."""
     truncated: float
     """0 below chance."""
     low: float | None
-    """Lower end of the interval of `dprime`; none without one of the share."""
+    """Lower end of the interval of `dprime`; None without an interval of the share."""
     high: float | None
     bias: float
 
@@ -65,7 +65,7 @@ def dprime(
     design: Design = "abx",
     model: Model = "differencing",
 ) -> np.ndarray:
-    """d' of shares strictly between 0 and 1, negative below chance; arrays welcome."""
+    """d' for shares strictly between 0 and 1, negative below chance; also for arrays."""
     from scipy.special import ndtri
 
     h, f = np.broadcast_arrays(np.asarray(hit_rate, float), np.asarray(false_alarm_rate, float))
@@ -76,7 +76,7 @@ def dprime(
 
 
 def _above(h: np.ndarray, f: np.ndarray, design: Design, model: Model) -> np.ndarray:
-    """d' of no fewer hits than false alarms."""
+    """d' if there are at least as many hits as false alarms."""
     from scipy.special import ndtr, ndtri
 
     share = np.maximum(ndtr((ndtri(h) - ndtri(f)) / 2), 0.5)
@@ -89,7 +89,7 @@ def _above(h: np.ndarray, f: np.ndarray, design: Design, model: Model) -> np.nda
 
 
 def abx_share(d: float | np.ndarray, model: Model = "differencing") -> np.ndarray:
-    """Share of right ABX answers of an unbiased listener."""
+    """Share of correct ABX answers of an unbiased listener."""
     from scipy.special import ndtr
 
     d = np.asarray(d, float)
@@ -98,7 +98,7 @@ def abx_share(d: float | np.ndarray, model: Model = "differencing") -> np.ndarra
 
 
 def inverse(rising, values: np.ndarray) -> np.ndarray:
-    """Where a rising function takes these values, by halving [0, LARGEST]."""
+    """The inverse of an increasing function at these values, by bisection of [0, LARGEST]."""
     low, high = np.zeros(np.shape(values)), np.full(np.shape(values), LARGEST)
     for _ in range(60):
         middle = (low + high) / 2
@@ -116,7 +116,7 @@ def sensitivity(
     model: Model = "differencing",
     interval: tuple[float, float] | None = None,
 ) -> Sensitivity:
-    """d' and c of all answers together. `interval` is that of the share of right answers."""
+    """d' and c of all answers together. `interval`: interval of the share of correct answers."""
     if min(hits, false_alarms) < 0 or hits > signals or false_alarms > noises or not signals or not noises:
         raise UserError(
             f"sensitivity: got hits {hits} of {signals} and false alarms {false_alarms} of {noises}; "
@@ -127,7 +127,7 @@ def sensitivity(
     trials, low, high = signals + noises, None, None
     if interval is not None:
         ends = dprime(*_rates((np.asarray(interval) * trials + 1) / (trials + 2), c), design, model)
-        # of unequal numbers of signals and noises the share may lie a little beside that of the rates
+        # with unequal numbers of signals and noises the share may differ a little from that of the rates
         low, high = min(d, float(ends[0])), max(d, float(ends[1]))
     return Sensitivity(
         design, None if design == "yes-no" else model, trials, hit, alarm, share, d, max(d, 0.0), low, high, c
@@ -135,7 +135,7 @@ def sensitivity(
 
 
 def _rates(share: np.ndarray, c: float) -> tuple[np.ndarray, np.ndarray]:
-    """Hit and false alarm rates of this bias with which a share of answers is right, of as many signals as
+    """Hit and false alarm rates with this bias and share of correct answers, for equal numbers of signals and
     noises."""
     from scipy.special import ndtr
 

@@ -1,8 +1,8 @@
-r"""How well one thing about a trial can be guessed from another: balanced accuracy of the best guess,
+r"""How well one property of a trial can be guessed from another: balanced accuracy of the best guess,
     A = 1/C sum_v max_c n(v, c) / n(c)
-over the values v that are known and the C values c that are guessed, which chance alone makes 1/C with
-endless trials. With few items more is told by chance: `chance` is the mean of A, and `p` the share of draws
-that reach it, where what is known is dealt out at random."""
+over the known values v and the C values c that are guessed. Its chance level is 1/C with infinitely many
+trials and higher with few items: `chance` is the mean of A over random assignments of the known values, and
+`p` the share of assignments that reach the observed A."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 DRAWS = 999
 UNIMPORTANT = 0.1
-"""What is told beyond 1/C that no listener and no analysis would profit from: draws are spared then."""
+"""Excess over 1/C that is unimportant for listeners and analysis: no random assignments are evaluated."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -21,48 +21,48 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True)
 class Guessed:
     accuracy: float
-    """1: always right."""
+    """1: always correct."""
     chance: float
     p: float
 
     @property
-    def whole(self) -> bool:
-        """Whether nothing is left to guess."""
+    def certain(self) -> bool:
+        """Whether the guess is always correct."""
         return self.accuracy > 1 - 1e-9
 
     @property
     def more_than_chance(self) -> bool:
         return self.p <= 0.002 and self.accuracy >= self.chance + UNIMPORTANT
 
-    def said(self, n: int, what: str) -> str:
+    def describe(self, n: int, what: str) -> str:
         by_chance = f"{100 * self.chance:.0f} % by chance with {n} {what}s"
-        return f"the best guess is right in {100 * self.accuracy:.0f} % ({by_chance})"
+        return f"the best guess is correct in {100 * self.accuracy:.0f} % ({by_chance})"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What listeners hear of the items."""
+    """Which listener hears which item."""
 
     items: Ints
     """Item of each row."""
     listeners: Ints
     """Listener of each row."""
     blocks: Ints
-    """Block of each item; items of a block are heard by the same groups."""
+    """Block of each item; items of a block are heard by the same groups of listeners."""
 
 
 def coded(values: Sequence[str]) -> Ints:
-    """Each value as its number."""
+    """Integer codes of the values."""
     return np.unique(np.asarray(values, dtype=str), return_inverse=True)[1].astype(np.int64)
 
 
 def from_items(known: Sequence[str], counts: Floats, rows: Rows | None = None) -> Guessed:
-    """`known` of each item; `counts` (items, C): trials of each item by what is guessed. The draws deal
-    `known` out to other items.
+    """Guess from a property of the items. `known`: its value for each item; `counts` (items, C): trials of
+    each item by what is guessed. The random assignments permute `known` over items.
 
-    With `rows`, within listeners: `counts` (rows, C) are those of one item for one listener each, and the
-    accuracy is the mean over listeners of the best guess of each. `known` is then dealt out among the items
-    of a block."""
+    With `rows`, within listeners: `counts` (rows, C) are those of one item for one listener each, the
+    accuracy is the mean over listeners of the best guess of each, and `known` is permuted among the items of
+    a block."""
     codes = coded(known)
     one = np.zeros(len(codes), np.int64)
     rows = rows or Rows(np.arange(len(codes)), one, one)
@@ -70,7 +70,7 @@ def from_items(known: Sequence[str], counts: Floats, rows: Rows | None = None) -
     totals = np.stack([np.bincount(rows.listeners, column, listeners) for column in counts.T])
     guessable = (totals > 0).sum(0)
     several = guessable > 1
-    if not several.any():  # each listener has one answer only
+    if not several.any():  # each listener has only one answer
         return Guessed(1 / classes, 1 / classes, 1.0)
 
     def accuracy(codes: Ints) -> float:
@@ -92,8 +92,9 @@ def from_items(known: Sequence[str], counts: Floats, rows: Rows | None = None) -
 
 
 def from_places(known: Callable[[Ints], Ints], asked: Ints, listeners: Ints) -> Guessed:
-    """`asked` of each trial, trials of a listener one after another; `known` gives what tells it, for trials
-    in an order, and -1 where nothing does. The draws shuffle the trials of each listener."""
+    """Guess from the position of a trial. `asked`: what is guessed, for each trial, listener by listener;
+    `known` computes the property for trials in a given order, -1 if it is unknown. The random assignments
+    shuffle the trials of each listener."""
     classes = int(asked.max()) + 1
 
     def accuracy(values: Ints) -> float:

@@ -1,16 +1,16 @@
-r"""How large a share of listeners may still hear it, whatever the mean over all of them says.
+r"""Upper bound of the share of listeners who can hear a change, independently of the mean over all listeners.
 
-A listener who hears it is right with probability h or more in every trial, one who hears nothing with
-probability c (chance) or more. With `alpha` and `beta` the chances that either is right in at least k trials,
-and theta that of a listener drawn at random,
+A listener who hears it answers correctly with probability h or more in every trial, one who hears nothing
+with probability c (chance) or more. A listener passes with at least k correct answers. With `alpha` and
+`beta` the probabilities that a guesser and a listener who hears it pass, and theta that of a random listener,
 
     theta >= (1 - pi) alpha + pi beta,     so that     pi <= (U - alpha) / (beta - alpha)
 
-where U is the upper Clopper-Pearson bound of theta: at most U of all listeners pass, however their abilities
-are spread. k is chosen from the design alone, so that the bound is small if no listener hears anything. If
-even fewer pass than guessing makes, the bound is that of a study in which a listener who hears it is sure to
-pass and none did, 1 - 0.05^(1 / listeners). Listeners may have answered to different numbers of trials: alpha
-and beta are then means, equal chances being the worst case (Hoeffding 1956,
+where pi is the share of listeners who hear it and U the upper Clopper-Pearson bound of theta, whatever the
+distribution of abilities is. k is chosen from the design alone, to make the bound small if no listener hears
+anything. If fewer listeners pass than expected from guessing, the bound is that of a study in which a
+listener who hears it always passes and none did, 1 - 0.05^(1 / listeners). If listeners have different
+numbers of trials, alpha and beta are means, because equal probabilities are the worst case (Hoeffding 1956,
 https://doi.org/10.1214/aoms/1177728178).
 """
 
@@ -26,19 +26,19 @@ from limen.core.statistics import LEVEL, clopper_pearson
 from limen.listening.statistics.betting import bets
 
 DETECTED = 0.8
-"""Share of trials in which a listener who hears it detects it; in the others they guess: 90 % right of
-two."""
+"""Share of trials in which a listener who hears it detects it; in the others they guess: 90 % correct with
+two choices."""
 FEW = 0.2
-"""Share of listeners who may hear it beyond which nothing is called inaudible."""
+"""Largest share of listeners who may hear a change that is called inaudible."""
 
 
 @dataclass(frozen=True)
 class Hearers:
     listeners: int
     passed: int
-    """Listeners who were right as often as one who hears it would be."""
+    """Listeners with as many correct answers as one who hears it would have."""
     at_least: float
-    """Share of right answers of a listener who hears it."""
+    """Share of correct answers of a listener who hears it."""
     high: float
     """Upper 95 % bound of the share of listeners who hear it."""
 
@@ -46,13 +46,13 @@ class Hearers:
 def hearers(
     right: Sequence[int], asked: Sequence[int], chance: float = 0.5, sides: int = 1, level: float = LEVEL
 ) -> Hearers:
-    """One entry per listener: right answers, and trials. Two sides: those who are wrong as often count too (a
-    preference for either)."""
+    """One entry per listener: number of correct answers, and of trials. With two sides listeners with as many
+    wrong answers pass, too (a preference for either)."""
     k, m = np.asarray(right, int), np.asarray(asked, int)
     if not len(k) or (m < 1).any() or (k < 0).any() or (k > m).any():
         raise UserError(
-            f"hearers: got {list(right)} right of {list(asked)}; expected listeners with at least one "
-            "trial, none more right."
+            f"hearers: got {list(right)} correct answers of {list(asked)} trials; expected at least one "
+            "trial for each listener, and no more correct answers than trials."
         )
     reached = np.maximum(k, m - k) if sides == 2 else k
     least, alpha, beta = _least(m, chance, sides, level)
@@ -63,9 +63,9 @@ def hearers(
 def hearers_at_all_times(
     right: Sequence[int], asked: Sequence[int], planned: int, chance: float, alpha: float
 ) -> float:
-    """Upper bound of the share of listeners who hear it that may be looked at after every listener (`bets`).
-    Listeners come in the order in which they finished; what makes one pass is chosen for the number
-    `planned`, before any answer is known."""
+    """Upper bound of the share of listeners who hear it, valid after every listener (`bets`). Listeners are
+    in the order in which they finished; the number of correct answers to pass is chosen for the `planned`
+    number of listeners, before any answer is known."""
     m = np.asarray(asked, int)
     least, guess, hear = _least(m, chance, 1, LEVEL, planned)
     top = bets((np.asarray(right, int) >= least).astype(float).tolist(), alpha=alpha).high
@@ -75,8 +75,8 @@ def hearers_at_all_times(
 def power_few(
     asked: Sequence[int], share: float, chance: float, icc: float, sides: int = 1, level: float = LEVEL
 ) -> float:
-    """Chance that the bound is at most FEW if all listeners have the same share of right answers, and two
-    answers of one the correlation icc (beta-binomial). `asked` are the trials of each listener."""
+    """Probability that the bound is at most FEW if all listeners have the same share of correct answers and
+    two answers of a listener have the correlation icc (beta-binomial). `asked`: trials of each listener."""
     from scipy.stats import betabinom, binom
 
     m = np.asarray(asked, int)
@@ -92,14 +92,15 @@ def power_few(
 
 
 def _right(chance: float) -> float:
-    """Share of right answers of a listener who hears it."""
+    """Share of correct answers of a listener who hears it."""
     return chance + DETECTED * (1 - chance)
 
 
 def _least(
     m: np.ndarray, chance: float, sides: int, level: float, listeners: int | None = None
 ) -> tuple[np.ndarray, float, float]:
-    """Right answers that each listener needs to pass, and the mean chances that guessers and hearers do."""
+    """Correct answers that each listener needs to pass, and the mean probabilities that guessers and
+    listeners who hear it pass."""
     from scipy.stats import binom
 
     need = {
@@ -116,7 +117,7 @@ def _bound(passed: int, listeners: int, alpha: float, beta: float, level: float)
 
 
 def _corrected(passed: int, listeners: int, alpha: float, beta: float, level: float) -> float:
-    """Less what guessers, and plus what unlucky hearers make up."""
+    """The bound, corrected for guessers who pass and for listeners who hear it but do not pass."""
     return (
         1.0
         if beta <= alpha
@@ -125,14 +126,13 @@ def _corrected(passed: int, listeners: int, alpha: float, beta: float, level: fl
 
 
 def _top(passed: int, listeners: int, level: float) -> float:
-    """One-sided at this level."""
+    """One-sided upper bound at this level."""
     return clopper_pearson(passed, listeners, 2 * level - 1)[1]
 
 
 @cache
 def _threshold(trials: int, listeners: int, chance: float, h: float, sides: int, level: float) -> int:
-    """Right answers that make a listener pass, for which the bound is expected to be smallest if no listener
-    hears anything."""
+    """Number of correct answers to pass that minimises the expected bound if no listener hears anything."""
     from scipy.stats import binom
 
     best, found = np.inf, trials

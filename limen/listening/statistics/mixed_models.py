@@ -1,7 +1,7 @@
-r"""Right or wrong, explained: mixed-effects logistic regression.
+r"""Mixed-effects logistic regression of correct answers.
 
     logit P(y = 1) = x' beta + sum_g u_g,
-        u_g ~ N(0, sd_g^2), one for each listener and each item (crossed, or listeners alone)
+        u_g ~ N(0, sd_g^2), one for each listener and each item (crossed, or listeners only)
 
 Fitted by maximising the Laplace approximation of the likelihood with the u's integrated out (Breslow &
 Clayton 1993, https://doi.org/10.1080/01621459.1993.10594284; what lme4's glmer does). With v = u / sd and v^
@@ -9,11 +9,11 @@ the most probable v:
 
     l(beta, sd) = sum log P(y | beta, v^) - |v^|^2 / 2 - log det(I + sd Z' W Z sd) / 2,     W = diag P (1 - P)
 
-Departs from it: a Gaussian prior of standard deviation PRIOR_SD on every coefficient keeps them finite where
-all answers are right; and intervals take Student's t with one degree of freedom less than the smaller of the
-groups has members, because a standard deviation of a few items is not known any better. Effects are taken to
-be the same for every listener and item, so the model describes: whether something is so for other listeners
-and items is judged by `sampled_share` and `sampled_mean`.
+Departs from it: a Gaussian prior of standard deviation PRIOR_SD on every coefficient keeps them finite if all
+answers are correct; and intervals use Student's t with one degree of freedom less than the size of the
+smaller group, because a standard deviation of a few items is not known any better. Effects are assumed to be
+the same for every listener and item, so the model is descriptive: `sampled_share` and `sampled_mean` test
+whether results generalise to other listeners and items.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,16 +57,16 @@ def mixed_logistic(
     groups: Sequence[str] = ("listener", "item"),
     level: float = LEVEL,
 ) -> MixedModel:
-    """One row per answer. `fixed` names columns of numbers (code a condition as 0 and 1); an intercept is
-    always there."""
+    """Fit the model to one row per answer. `fixed`: numeric columns (code a condition as 0 and 1); an
+    intercept is always included."""
     from scipy.optimize import minimize
     from scipy.sparse import csr_matrix, hstack
     from scipy.stats import t
 
     if not rows or any(name not in row for row in rows for name in (outcome, *fixed, *groups)):
         raise UserError(
-            f"mixed_logistic: {len(rows)} rows came; expected at least one, each with "
-            f"{', '.join((outcome, *fixed, *groups))}."
+            f"mixed_logistic: expected at least one row, each with {', '.join((outcome, *fixed, *groups))}; "
+            f"got {len(rows)} rows."
         )
     y = np.asarray([bool(row[outcome]) for row in rows], float)
     x = np.asarray([[1.0, *(float(row[name]) for name in fixed)] for row in rows])
@@ -77,9 +77,7 @@ def mixed_logistic(
         parts.append(csr_matrix((np.ones(len(y)), (np.arange(len(y)), which)), (len(y), len(labels))))
     z, owner, p = hstack(parts).tocsr(), np.repeat(np.arange(len(sizes)), sizes), x.shape[1]
     start = np.concatenate([np.zeros(p), np.full(len(sizes), 0.5)])
-    mode = np.zeros(
-        z.shape[1]
-    )  # found for the last point asked about: a good start for the next, which is near
+    mode = np.zeros(z.shape[1])  # the mode of the previous evaluation is a good start for the next
 
     def loss(theta: np.ndarray) -> float:
         nonlocal mode
@@ -93,7 +91,7 @@ def mixed_logistic(
         bounds=[(None, None)] * p + [(0, 20)] * len(sizes),
         options={"ftol": 1e-12},
     )
-    # a spread at its bound of 0 has no curvature; the others are judged without it
+    # a standard deviation at its bound of 0 has no curvature and is left out
     free = [i for i in range(len(start)) if i < p or found.x[i] > 1e-3]
     covariance = np.linalg.inv(_curvature(loss, found.x, free))
     df = max(1, min(sizes, default=2) - 1)
@@ -137,7 +135,7 @@ def _laplace(
         )
         step = np.linalg.solve(curvature, slope)
         new, eta_new = joint(v + step)
-        while new < value - 1e-12:  # concave: a shorter step always climbs
+        while new < value - 1e-12:  # the function is concave: a shorter step always increases it
             step = step / 2
             new, eta_new = joint(v + step)
         v, value, eta = v + step, new, eta_new

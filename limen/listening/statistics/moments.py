@@ -1,9 +1,9 @@
-r"""The equations of the method of moments for `limen.listening.statistics.crossed`: what each variance adds
-to each sum of squares, and what the sums of squares then add to the variance of the estimate.
+r"""The equations of the method of moments for `limen.listening.statistics.crossed`: the contribution of each
+variance to each sum of squares, and of the sums of squares to the variance of the estimate.
 
-Every sum of squares is |C' M y|^2: C' adds up the answers of each cluster with weights, M = I - X (X' W X)^-
-X' W takes their fit on indicators out. tau_f, whose clusters have the indicators Z_f, adds the trace of C' M
-Z_f Z_f' M' C to its expectation.
+Every sum of squares is |C' M y|^2: C' sums the weighted answers of each cluster, and M = I - X (X' W X)^- X'
+W removes their fit on indicators. tau_f, whose clusters have the indicators Z_f, adds the trace of C' M Z_f
+Z_f' M' C to its expectation.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Way:
-    """A way in which answers cluster, and what is taken out of them before they are summed."""
+    """A way in which answers cluster, and the fit that is removed before they are summed."""
 
     name: str
     clusters: np.ndarray
@@ -78,8 +78,8 @@ class Way:
         )
         return table(self.clusters, clusters, self.weights) - fitted
 
-    def beside(self, other: "Way") -> np.ndarray:
-        """C' M M' C of two ways: what single answers add."""
+    def cross_product(self, other: "Way") -> np.ndarray:
+        """C' M M' C of two ways: the contribution of single answers."""
         mine, theirs = (
             self.fit.onto(self.clusters, self.weights),
             other.fit.onto(other.clusters, other.weights),
@@ -97,49 +97,49 @@ class Way:
 
 @dataclass(frozen=True)
 class Moments:
-    """Solved equations; single answers come last among the tau, their mean square last among the
+    """The solved equations. Single answers are the last of the tau, their mean square is the last of the
     quadratics."""
 
     ways: list[Way]
-    told: tuple[str, ...]
-    """Ways whose tau can be told from that of single answers; a name twice: in each condition, and in both
-    alike."""
+    separable: tuple[str, ...]
+    """Ways whose tau can be separated from that of single answers; a name that occurs twice: within
+    conditions, and common to both."""
     df_error: float | None
-    """Degrees of freedom of the mean square of single answers; None where listeners' sums stand for it."""
+    """Degrees of freedom of the mean square of single answers; None if sums over listeners replace it."""
     enough: float
-    """Degrees of freedom with which the spread of single answers is known."""
+    """Degrees of freedom of the variance of single answers."""
     expected: np.ndarray
-    """(quadratics, tau): what each tau adds to each quadratic."""
+    """(quadratics, tau): contribution of each tau to each quadratic."""
     inverse: np.ndarray
     weights: np.ndarray
-    """How much each quadratic adds to the variance of the estimate."""
+    """Contribution of each quadratic to the variance of the estimate."""
     products: np.ndarray
     least_df: float
-    """The smaller of what listeners alone and items alone have."""
+    """The smaller of the degrees of freedom of listeners alone and items alone."""
 
 
 def moments(
     signed: Sequence[Way],
     shared: Sequence[Way],
-    told: Sequence[tuple[str, np.ndarray]],
+    separable: Sequence[tuple[str, np.ndarray]],
     a: np.ndarray,
     df_error: float | None,
 ) -> Moments:
-    """`signed` are the ways of the estimate, whose weights are `a`; `told` the clusters within conditions
-    whose variance is sought; `shared` the clusters that occur in both conditions."""
-    clusters = [*told, *((s.name, s.clusters) for s in shared)]
+    """Solve the equations. `signed`: ways of the estimate, whose weights are `a`; `separable`: clusters
+    within conditions whose variance is estimated; `shared`: clusters that occur in both conditions."""
+    clusters = [*separable, *((s.name, s.clusters) for s in shared)]
     ways = [*signed, *shared]
     rows, columns = len(ways), len(clusters) + 1
     reach = [[way.through(f) for _, f in clusters] for way in ways]
     expected, products = np.zeros((rows, columns)), np.zeros((rows, rows, columns, columns))
     for g, h in np.argwhere(np.tri(rows)):
-        forms = [*(x @ z.T for x, z in zip(reach[g], reach[h], strict=True)), ways[g].beside(ways[h])]
+        forms = [*(x @ z.T for x, z in zip(reach[g], reach[h], strict=True)), ways[g].cross_product(ways[h])]
         for e, f in np.ndindex(columns, columns):
             products[g, h, e, f] = products[h, g, e, f] = (forms[e] * forms[f]).sum()
         if g == h:
             expected[g] = [np.trace(form) for form in forms]
-    # each way alone, as if nothing else varied
-    names = [name for name, _ in told]
+    # each way alone, with all other variances zero
+    names = [name for name, _ in separable]
     own = [names.index(way.name) if way.name in names else columns - 1 for way in signed]
     alone = [expected[g, k] ** 2 / products[g, g, k, k] for g, k in enumerate(own)]
     if df_error is not None:

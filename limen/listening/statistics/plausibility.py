@@ -1,14 +1,15 @@
-r"""Listeners who cannot have listened: right where others guess, in less time than the sounds last.
+r"""Detection of listeners who cannot have listened: correct when others guess, in less time than the sounds
+last.
 
-A program that fetches the sounds of an ABX trial and compares their samples is always right
-(docs/listening.md). A listener is implausible if both hold, since a good ear alone is no offence and a hasty
-guesser is found by other rules:
-    P(K >= k) <= ODDS         of k right answers,
-        if each were right as often as the others' to the same condition, or by chance
+A program that fetches the sounds of an ABX trial and compares their samples is always correct
+(docs/listening.md). A listener is implausible if both conditions hold; a good ear alone is legitimate, and
+hasty guessers are found by other rules:
+    P(K >= k) <= ODDS         for k correct answers,
+        if each were correct as often as those of others in the same condition, or by chance
     more than half            of these answers were given in less time than the sounds last, one after another
-K is a sum of independent trials, each with its own share. Time is what the page says of its answer or of what
-it played, and what passed by the server's clock over all answers of a step. A program that sits out the
-sounds is not found."""
+K is a sum of independent trials, each with its own share. Time is reported by the page for each answer and
+its playback, and measured by the server's clock over all answers of a step. A program that waits for the
+length of the sounds is not detected."""
 
 import math
 from collections import Counter
@@ -21,18 +22,18 @@ from numpy.typing import NDArray
 
 Row = Mapping[str, Any]
 Cell = tuple[str, str, str]
-"""Trial type, condition, group of listeners: what the others' answers are taken from."""
+"""Trial type, condition and group of listeners, within which listeners are compared."""
 ODDS = 0.001
 CHANCE = 0.5
 ENOUGH = 0.7
-"""Share of the sounds' length that is enough: a page takes a sound as heard shortly before its end."""
+"""Sufficient share of the sounds' length: a page counts a sound as heard shortly before its end."""
 ROUNDING_S = 1.0
-"""Times of the server are kept in whole seconds."""
+"""Exported times of the server are rounded to seconds."""
 
 
 def implausible(everyone: Mapping[int, Sequence[Row]]) -> dict[int, str]:
-    """What makes a listener's answers implausible, nothing if they are not. `everyone`: rows of each
-    listener, in order."""
+    """For each listener the evidence that their answers are implausible, or an empty text. `everyone`: rows
+    of each listener, in order."""
     asked = {who: _asked(rows) for who, rows in everyone.items()}
     right, n = Counter[Cell](), Counter[Cell]()
     for row in (row for rows in asked.values() for row in rows):
@@ -46,7 +47,7 @@ def _judged(mine: Sequence[Row], rows: Sequence[Row], right: Counter[Cell], n: C
         Counter(_cell(row) for row in mine if row["correct"]),
         Counter(_cell(row) for row in mine),
     )
-    # of all others; towards one half where they are few
+    # of all others, shrunk towards one half if there are few
     others = {cell: (right[cell] - own_right[cell] + 1) / (n[cell] - own_n[cell] + 2) for cell in own_n}
     shares = np.array([max(CHANCE, others[_cell(row)]) for row in mine])
     p = at_least(own_right.total(), shares)
@@ -60,7 +61,7 @@ def _judged(mine: Sequence[Row], rows: Sequence[Row], right: Counter[Cell], n: C
 
 
 def _asked(rows: Sequence[Row]) -> list[Row]:
-    """Trials whose right answer is one of the sounds."""
+    """Trials whose correct answer is one of the sounds."""
     return [
         row
         for row in rows
@@ -81,8 +82,8 @@ def at_least(right: int, shares: Sequence[float] | NDArray[np.float64]) -> float
 
 
 def _quick(rows: Sequence[Row], positions: set[int]) -> int:
-    """How many of these screens were answered in less time than their sounds last: by what the page says of
-    each, or, by our clock, all of a step."""
+    """Number of these screens that were answered in less time than their sounds last, according to the page
+    for each or to the server's clock for all of a step."""
     screens = list({row["position"]: row for row in rows}.values())
     stamps = [datetime.fromisoformat(row["received_at"]).timestamp() for row in screens]
     asked = [k for k, row in enumerate(screens) if row["position"] in positions and row.get("sounds_s")]
@@ -96,8 +97,8 @@ def _quick(rows: Sequence[Row], positions: set[int]) -> int:
             quick.add(k)
     for step in {
         screens[k]["step"] for k in asked if not screens[k].get("simulated")
-    }:  # who is made up answers at once
-        # when the first screen of all was shown is not known
+    }:  # simulated listeners answer at once
+        # the time at which the very first screen was shown is unknown
         mine = [k for k in asked if screens[k]["step"] == step and k > 0]
         if mine and stamps[mine[-1]] - stamps[mine[0] - 1] + ROUNDING_S < ENOUGH * sum(
             screens[k]["sounds_s"] for k in mine

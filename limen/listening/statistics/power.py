@@ -1,16 +1,16 @@
-r"""How many listeners a study needs, before it is launched: the power of the very tests that will be run.
+r"""The number of listeners a study needs: the power of the tests that its analysis will use.
 
-Answers of one listener, and answers to one item, resemble each other. Of a share p, listeners make the part
-icc of the variance p (1 - p), items that of log odds with a spread of `item_sd`. What design effect D and how
-many degrees of freedom such a study is expected to have is worked out for its design (`Crossing.expected`);
-the power is then that of Student's t with the share as its mean,
+Answers of one listener, and answers to one item, are correlated. For a share p the listeners contribute the
+fraction icc of the variance p (1 - p), and items the variance that results from log odds with the standard
+deviation `item_sd`. The expected design effect D and degrees of freedom are computed for the design
+(`Crossing.expected`); the power is that of Student's t with the share as its mean,
 
     P( T > t ),     T ~ noncentral t,  (p - chance) / sqrt(D p (1 - p) / n)  from 0
 
-Equivalence is answered with yes only if few listeners may hear it, so its power is that of the two one-sided
-tests times the chance that the bound of listeners says so (`limen.listening.statistics.hearers.power_few`).
-Simulated studies stand beside all of it in docs/benchmarks_statistics.md. Items are as many as the study has:
-more listeners do not make up for few items.
+Equivalence is confirmed only if few listeners may hear the change, so its power is that of the two one-sided
+tests times the probability that the bound on listeners is small enough
+(`limen.listening.statistics.hearers.power_few`). docs/benchmarks_statistics.md compares all of it with
+simulated studies. The number of items is that of the study: more listeners do not compensate for few items.
 """
 
 import math
@@ -27,12 +27,11 @@ from limen.listening.statistics.crossed import Crossing, Spread
 from limen.listening.statistics.hearers import FEW, power_few
 
 MOST = 2000
-"""Listeners that are thought of."""
+"""Largest number of listeners that is considered."""
 STEPS = 12
-"""Listeners more from whom on another one may pass: between them power of equivalence falls a little."""
+"""Range of listeners within which the power of equivalence may decrease a little, because it has steps."""
 LARGEST_DESIGN = 400
-"""Listeners up to which the design is worked out; beyond, degrees of freedom no longer grow with listeners
-that matter."""
+"""Largest number of listeners for which the design is computed; beyond it, it is extrapolated."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Plan:
     listeners: int
     trials: int
     effective: float
-    """Independent answers that all trials are worth."""
+    """Number of independent answers that all trials are worth."""
     power: float
     alpha: float
     assumes: str
@@ -49,21 +48,21 @@ class Plan:
 def power_detect(
     n: int, share: float, chance: float, alpha: float, effect: float, df: float, sides: int = 1
 ) -> float:
-    """Chance that n answers of this design effect show a share off `chance` when it is `share`; one-sided:
-    above it."""
+    """Probability that n answers with this design effect show a share different from `chance` if it is
+    `share`; one-sided: above it."""
     from scipy.stats import t
 
     away = (share - chance) / math.sqrt(effect * share * (1 - share) / n)
-    # the test takes the variance at chance, the answers have that at their share
+    # the test uses the variance at chance, the answers have that of their share
     cut = float(t.ppf(1 - alpha / sides, df)) * math.sqrt(chance * (1 - chance) / (share * (1 - share)))
     return _beyond(cut, df, away, sides)
 
 
 def _beyond(cut: float, df: float, away: float, sides: int) -> float:
-    """Chance that a noncentral t is above the cut, or with two sides also below its negative."""
+    """Probability that a noncentral t is above the cut, or with two sides also below its negative."""
     from scipy.stats import nct
 
-    # scipy has no number for the far tail
+    # scipy returns nan for the far tail
     below = float(np.nan_to_num(nct.cdf(-cut, df, away))) if sides == 2 else 0.0
     return float(nct.sf(cut, df, away)) + below
 
@@ -79,13 +78,13 @@ def power_equivalence(
     icc: float = ICC,
     sides: int = 1,
 ) -> float:
-    """Chance that answers of this design effect are called inaudible when the share of right ones is `share`:
-    shown to be within `bound` of chance, with few listeners who may hear it. `asked` are the trials of each
+    """Probability that answers with this design effect are called inaudible if the share of correct ones is
+    `share`: shown to be within `bound` of chance, with few listeners who may hear it. `asked`: trials of each
     listener; two sides: a preference for either."""
     from scipy.stats import chi2, norm, t
 
     n, low, high = sum(asked), chance - bound, chance + bound
-    # over what the estimate of the variance may be: quantiles of chi-square
+    # average over the distribution of the variance estimate: quantiles of chi-square
     wrong = np.sqrt(chi2.ppf((np.arange(400) + 0.5) / 400, df) / df) * float(t.ppf(1 - alpha, df))
     error = math.sqrt(effect * share * (1 - share) / n)
     above = low + wrong * math.sqrt(effect * low * (1 - low) / n)
@@ -107,8 +106,8 @@ def listeners_to_detect(
     alpha: float = 0.05,
     sides: int = 1,
 ) -> Plan:
-    """Listeners to find that the share of right answers is above chance (or, with two sides, off it) when it
-    is `share`, each answering to so many of `items`."""
+    """Listeners needed to show that the share of correct answers is above chance (or, with two sides,
+    different from it) if it is `share`, with `per_listener` trials each on `items`."""
     if not (chance < share < 1 or (sides == 2 and 0 < share < 1 and share != chance)):
         raise UserError(
             f"listeners_to_detect: got a share of {share:g}; expected more than chance ({chance:g}) and "
@@ -133,14 +132,14 @@ def listeners_for_equivalence(
     alpha: float = 0.05,
     sides: int = 1,
 ) -> Plan:
-    """Listeners to call it inaudible: to show that the share of right answers is within `bound` of chance,
-    when it is `share` (chance itself for none), and that few listeners may hear it. Two sides: a preference
-    for either."""
+    """Listeners needed to call a change inaudible: to show that the share of correct answers is within
+    `bound` of chance if it is `share` (default: chance), and that few listeners may hear it. Two sides: a
+    preference for either."""
     true = chance if share is None else share
     if not abs(true - chance) < bound < min(chance, 1 - chance):
         raise UserError(
-            f"listeners_for_equivalence: got a bound of {bound:g}; expected more than the true share "
-            f"({true:g}) is off chance."
+            f"listeners_for_equivalence: expected a bound above the distance of the true share "
+            f"({true:g}) from chance, got {bound:g}."
         )
 
     def reach(n: int, found: Spread) -> float:
@@ -170,14 +169,14 @@ def listeners_for_shift(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> Plan:
-    """Listeners to find, two-sided, that one condition is rated `shift` standard deviations of a single
-    rating higher than another, each listener rating both, so many of the `items` of each. Nested: each
-    condition has items of its own. Half of what a listener adds to ratings of one condition, and half of what
-    an item adds that is heard in both, is taken to be the same in both and to cancel."""
+    """Listeners needed to show, two-sided, that one condition is rated `shift` standard deviations of a
+    single rating higher than another, if each listener rates `per_condition` items of both. Nested: each
+    condition has items of its own. Half of the variance between listeners, and half of that between items
+    heard in both conditions, is assumed to be common to both conditions and to cancel."""
     if shift == 0 or per_condition < 1:
         raise UserError(
-            f"listeners_for_shift: got a shift of {shift:g}; expected another than 0, and at least one "
-            "rating of each condition."
+            f"listeners_for_shift: expected a shift other than 0 and at least one rating of each "
+            f"condition, got a shift of {shift:g} and {per_condition} ratings."
         )
     from scipy.stats import t
 
@@ -199,7 +198,7 @@ def listeners_for_shift(
 def expected_of_share(
     share: float, listeners: int, per_listener: int, items: int, icc: float = ICC, item_sd: float = ITEM_SD
 ) -> Spread:
-    """Design effect and degrees of freedom to be expected of a share."""
+    """Expected design effect and degrees of freedom of a share."""
     return _of_shares(share, per_listener, items, icc, item_sd)(listeners)
 
 
@@ -222,7 +221,8 @@ def _of_shares(
 
 
 def item_variance(share: float, item_sd: float) -> float:
-    """Variance of a share whose log odds spread by `item_sd` around what makes it `share` on average."""
+    """Variance between items of a share whose log odds have the standard deviation `item_sd` and whose mean
+    is `share`."""
     from scipy.optimize import brentq
     from scipy.special import expit
 
@@ -234,8 +234,8 @@ def item_variance(share: float, item_sd: float) -> float:
 
 @cache
 def _design(listeners: int, per_listener: int, items: int, conditions: str) -> Crossing:
-    """Every listener takes the next so many items in turn; in two conditions of the same items, or of items
-    of their own."""
+    """A design in which every listener takes the next `per_listener` items in turn, in two conditions with
+    the same items or with items of their own."""
     who = np.repeat(np.arange(listeners), per_listener)
     what = np.arange(listeners * per_listener) % items
     if not conditions:
@@ -254,8 +254,8 @@ def _smallest(
     words: str,
     steps: int = 0,
 ) -> Plan:
-    """By halving: power grows with listeners. Where it has steps down, as many listeners more must not have
-    less of it."""
+    """The smallest sufficient number of listeners, by bisection, since power increases with listeners. If it
+    has steps, it must also suffice for the next `steps` numbers of listeners."""
 
     def found(listeners: int) -> tuple[Spread, float]:
         spread = expected(min(listeners, LARGEST_DESIGN))
@@ -268,13 +268,13 @@ def _smallest(
         low, high = high, 2 * high
         if high > MOST:
             raise UserError(
-                f"power {power:g} is not reached with {MOST} listeners ({words}). Ask for a larger effect, "
-                "or for more items or trials."
+                f"power {power:g} is not reached with {MOST} listeners ({words}). Plan for a larger effect, "
+                "or use more items or trials."
             )
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if found(middle)[1] < power else (low, middle)
-    spread = found(high)[0]  # so few listeners more change nothing about how alike answers are
+    spread = found(high)[0]  # a few more listeners do not change the design effect
     high = max(
         (n + 1 for n in range(high, high + steps) if power_at(n * per_listener, spread) < power), default=high
     )
@@ -283,8 +283,8 @@ def _smallest(
 
 
 def _extrapolated(expected: Callable[[int], Spread], listeners: int) -> Spread:
-    """The variance is a constant of items and a part that falls with listeners: a line in 1 / listeners
-    through two designs."""
+    """The variance is a constant from items plus a part that decreases with listeners: a line in 1 /
+    listeners through two designs."""
     near, far = expected(LARGEST_DESIGN // 2), expected(LARGEST_DESIGN)
     slope = (near.variance - far.variance) / (2 / LARGEST_DESIGN - 1 / LARGEST_DESIGN)
     variance: Any = far.variance + slope * (1 / listeners - 1 / LARGEST_DESIGN)

@@ -1,8 +1,8 @@
-"""Shares of right answers if answers were independent: exact intervals, exact tests against chance,
-equivalence; and many tests at once.
+"""Shares of correct answers under the assumption of independent answers: exact intervals, exact tests against
+chance, equivalence; and corrections for multiple tests.
 
-Answers of one listener resemble each other, and so do answers to one item: `sampled_share` knows, and is what
-verdicts come from.
+Answers of one listener, and answers to one item, are correlated. `sampled_share` accounts for this, and
+verdicts use it.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Proportion:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Whether a share lies within `bound` of chance. `p` is the larger of both one-sided p-values;
+    """Whether a share is within `bound` of chance. `p` is the larger of both one-sided p-values;
     `equivalent` is p < alpha."""
 
     successes: int
@@ -45,13 +45,13 @@ class Equivalence:
     equivalent: bool
     low: float
     high: float
-    """Interval of level 1 - 2 alpha: equivalent exactly where it lies inside chance -+ bound."""
+    """Interval of level 1 - 2 alpha: equivalent exactly if it is inside chance -+ bound."""
 
 
 @dataclass(frozen=True)
 class Adjusted:
-    """p-values in the order they came, adjusted so that `p < alpha` keeps the error rate of the whole
-    family."""
+    """p-values in the given order, adjusted so that `p < alpha` controls the error rate of all tests
+    together."""
 
     method: str
     p: tuple[float, ...]
@@ -60,7 +60,7 @@ class Adjusted:
 def check_counts(who: str, successes: int, n: int) -> None:
     if n < 1 or not 0 <= successes <= n:
         raise UserError(
-            f"{who}: {successes} of {n} came; expected a count between 0 and a total of at least 1."
+            f"{who}: expected a count between 0 and a total of at least 1, got {successes} of {n}."
         )
 
 
@@ -78,16 +78,16 @@ def proportion(successes: int, n: int, chance: float = 0.5, level: float = LEVEL
 def equivalence(
     successes: int, n: int, bound: float, chance: float = 0.5, alpha: float = 0.05
 ) -> Equivalence:
-    """Two one-sided exact binomial tests (Schuirmann 1987, https://doi.org/10.1007/BF01068419): "nobody
-    notices" is a claim that needs a bound and may fail; p > 0.05 in a test against chance is no evidence for
-    it."""
+    """Two one-sided exact binomial tests (Schuirmann 1987, https://doi.org/10.1007/BF01068419): to show that
+    a change is inaudible takes a bound and a test that can fail; p > 0.05 in a test against chance is no
+    evidence for it."""
     from scipy.stats import binom
 
     check_counts("equivalence", successes, n)
     if not 0 < bound < min(chance, 1 - chance) + 1e-12:
         raise UserError(
-            f"equivalence: bound {bound:g} came; expected more than 0 and no more than chance ({chance:g}) "
-            "leaves on either side."
+            f"equivalence: expected a bound above 0 and at most the distance of chance ({chance:g}) "
+            f"from 0 and 1, got {bound:g}."
         )
     not_below = float(binom.sf(successes - 1, n, max(0.0, chance - bound)))
     not_above = float(binom.cdf(successes, n, min(1.0, chance + bound)))
@@ -99,14 +99,14 @@ def equivalence(
 
 
 def holm(p: Sequence[float]) -> Adjusted:
-    """Chance of any false alarm kept. Holm 1979, https://www.jstor.org/stable/4615733."""
+    """Controls the probability of any false alarm. Holm 1979, https://www.jstor.org/stable/4615733."""
     order, values = _ordered(p)
     stepped = np.maximum.accumulate(values * np.arange(len(values), 0, -1))
     return Adjusted("Holm", _restored(order, stepped))
 
 
 def benjamini_hochberg(p: Sequence[float]) -> Adjusted:
-    """Expected share of false alarms among discoveries kept. Benjamini & Hochberg 1995,
+    """Controls the expected share of false alarms among discoveries. Benjamini & Hochberg 1995,
     https://doi.org/10.1111/j.2517-6161.1995.tb02031.x."""
     order, values = _ordered(p)
     stepped = np.minimum.accumulate((values * len(values) / np.arange(1, len(values) + 1))[::-1])[::-1]
@@ -116,7 +116,7 @@ def benjamini_hochberg(p: Sequence[float]) -> Adjusted:
 def _ordered(p: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     values = np.asarray(p, float)
     if not ((values >= 0) & (values <= 1)).all():
-        raise UserError(f"multiple tests: p-values {list(p)} came; expected numbers from 0 to 1.")
+        raise UserError(f"multiple tests: expected p-values from 0 to 1, got {list(p)}.")
     order = np.argsort(values, kind="stable")
     return order, values[order]
 

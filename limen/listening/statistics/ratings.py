@@ -1,14 +1,13 @@
-r"""Ratings: whether two conditions are rated alike, and summaries of MUSHRA tests.
+r"""Comparison of the ratings of two conditions, and summaries of MUSHRA tests.
 
-The exact test conditions on how often each rating was given at all. With r_j ratings of kind j, n of them in
+The exact test is conditional on the total number of each rating. With r_j ratings of kind j, n of them in
 the first condition:
 
     P(x) = prod_j C(r_j, x_j) / C(N, n),
-        p = sum of P(x) over all tables x no more probable than the one seen
+        p = sum of P(x) over all tables x that are not more probable than the observed one
 
-(Freeman & Halton 1951, https://doi.org/10.1093/biomet/38.1-2.141). Tables are counted by halves: every way to
-fill the first ratings meets every way to fill the others that completes it, sorted by probability, so five
-ratings and hundreds of answers are still exact.
+(Freeman & Halton 1951, https://doi.org/10.1093/biomet/38.1-2.141). Tables are enumerated by halves, which are
+sorted by probability and combined, so that five ratings with hundreds of answers are still exact.
 """
 
 from collections.abc import Sequence
@@ -22,13 +21,13 @@ from limen.core.statistics import LEVEL, t_interval
 from limen.listening.statistics.proportions import holm
 
 ENUMERABLE = 3_000_000
-"""Ways to fill half of a table beyond which tables are drawn instead of counted."""
+"""Number of half tables beyond which permutations are sampled instead of enumerated."""
 DRAWS = 20_000
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`error` is the standard error of a p-value that was drawn; 0 where it is exact."""
+    """`error`: standard error of a sampled p-value; 0 if it is exact."""
 
     method: Literal["exact", "permutation"]
     p: float
@@ -37,13 +36,13 @@ class Comparison:
     first: tuple[int, ...]
     second: tuple[int, ...]
     mean_difference: float | None
-    """Mean rating of the second less that of the first; none where ratings are no numbers."""
+    """Mean rating of the second minus that of the first; None if ratings are not numbers."""
 
 
 @dataclass(frozen=True)
 class MushraRow:
-    """The unit is the listener: n listeners, their mean scores, Student's interval; Wilcoxon's signed-rank
-    test against the reference."""
+    """Statistics over n listeners of their mean scores: Student's interval, Wilcoxon's signed-rank test
+    against the reference."""
 
     condition: str
     n: int
@@ -57,11 +56,11 @@ class MushraRow:
 
 
 def compare_ratings(first: Sequence[Any], second: Sequence[Any], seed: int = 0) -> Comparison:
-    """Ratings of two conditions, if all were independent of each other; `sampled_mean` knows who rated
-    what."""
+    """Compare the ratings of two conditions under the assumption of independence; `sampled_mean` accounts for
+    listeners and items."""
     categories, a, b = _table(first, second)
     order = np.argsort(-(a + b), kind="stable")
-    # every other one, so that large rows are shared between the halves
+    # alternate, so that both halves get large rows
     parts, seen = ((a + b)[order][::2], (a + b)[order][1::2]), np.concatenate([a[order][::2], a[order][1::2]])
     if max(np.prod(part + 1.0) for part in parts) <= ENUMERABLE:
         return Comparison(
@@ -81,8 +80,8 @@ def compare_ratings(first: Sequence[Any], second: Sequence[Any], seed: int = 0) 
 def _table(first: Sequence[Any], second: Sequence[Any]) -> tuple[tuple[Any, ...], np.ndarray, np.ndarray]:
     if not len(first) or not len(second):
         raise UserError(
-            f"comparison of ratings: {len(first)} and {len(second)} ratings came; expected at least one of "
-            "each condition."
+            f"comparison of ratings: expected at least one rating of each condition, got "
+            f"{len(first)} and {len(second)}."
         )
     categories = tuple(sorted({*first, *second}))
     a, b = (np.asarray([list(given).count(c) for c in categories]) for given in (first, second))
@@ -114,14 +113,14 @@ def _exact(parts: tuple[np.ndarray, np.ndarray], seen: np.ndarray, n: int) -> fl
             continue
         mine, theirs = logs[0][sums[0] == s], weights[low:high]
         below = np.concatenate([[0.0], np.cumsum(np.exp(theirs - theirs[-1]))])
-        # 1e-7: tables as probable as the one seen count, whatever rounding says
+        # 1e-7: tables as probable as the observed one count in spite of rounding
         upto = np.searchsorted(theirs, observed - mine + 1e-7, side="right")
         p += float((np.exp(mine + theirs[-1] - total) * below[upto]).sum())
     return min(1.0, p)
 
 
 def _fillings(rows: np.ndarray, choose: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Every way to fill these rows: how many it takes, and the logarithm of its weight."""
+    """All ways to fill these rows: the number of answers used, and the logarithm of the weight of each."""
     sums, logs = np.zeros(1, int), np.zeros(1)
     for r in rows:
         x = np.arange(r + 1)
@@ -130,7 +129,8 @@ def _fillings(rows: np.ndarray, choose: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _drawn(values: np.ndarray, second: np.ndarray, categories: int, seed: int) -> tuple[float, float]:
-    """p-value of the chi-square distance between both rows of the table, labels exchanged at random."""
+    """Permutation p-value of the chi-square distance between both rows of the table, and its standard
+    error."""
     from limen.core.seeds import number
 
     rng = np.random.default_rng(number(seed, "permutation"))
@@ -157,8 +157,8 @@ def mushra(
     reference: str,
     level: float = LEVEL,
 ) -> tuple[MushraRow, ...]:
-    """One entry per score, 0 to 100; a row per condition, from best to worst. Items are averaged within
-    listeners."""
+    """Summarise one score from 0 to 100 per entry: a row per condition, from best to worst. Items are
+    averaged within listeners."""
     from scipy.stats import wilcoxon
 
     means: dict[str, dict[str, float]] = {}
@@ -200,7 +200,7 @@ def mushra_rejected(
     below: float = 90,
     share: float = 0.15,
 ) -> tuple[str, ...]:
-    """Listeners to leave out: those who rate the hidden reference below 90 for more than 15 % of the items.
+    """Listeners to exclude: those who rate the hidden reference below 90 for more than 15 % of the items.
     ITU-R BS.1534-3."""
     given: dict[str, list[bool]] = {}
     for who, what, score in zip(listeners, conditions, scores, strict=True):

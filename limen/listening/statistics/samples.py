@@ -1,15 +1,15 @@
-r"""Shares, means and differences that hold for other listeners and other items: interval, tests and
+r"""Shares, means and differences that generalise to other listeners and items: interval, tests and
 equivalence from one statistic.
 
 With the design effect D and the degrees of freedom of `limen.listening.statistics.crossed`, a share p^ of n
-answers is judged by the score statistic
+answers is tested by the score statistic
 
     T(p) = (p^ - p) / sqrt( D p (1 - p) / n )
 
 against Student's t: a test of chance is T(chance); equivalence is two one-sided tests, T(chance - bound) and
-T(chance + bound); the interval is all p that T does not reject (Wilson 1927 with n / D answers), so that it
-and the tests never contradict each other. Means of ratings and differences use the same variance with
-Student's t. `docs/benchmarks_statistics.md` says how well all of it keeps its level.
+T(chance + bound); the interval contains all p that T does not reject (Wilson 1927 with n / D answers), so
+that it never contradicts the tests. Means of ratings and differences use the same variance with Student's t.
+docs/benchmarks_statistics.md reports the measured level and coverage.
 """
 
 import math
@@ -25,12 +25,12 @@ from limen.listening.statistics.assumptions import ICC
 from limen.listening.statistics.crossed import Crossing
 
 ROUNDING = 1e-9
-"""Standard errors of less than this part of the values are rounding errors."""
+"""Standard errors below this fraction of the values are rounding errors."""
 
 
 @dataclass(frozen=True)
 class SampledShare:
-    """No interval and no test from a single listener."""
+    """With a single listener there is no interval and no test."""
 
     n: int
     value: float
@@ -39,14 +39,14 @@ class SampledShare:
     p_greater: float | None
     p_two_sided: float | None
     p_equivalent: float | None
-    """Also none without a bound that chance allows."""
+    """None without a bound, or if it exceeds the distance of chance from 0 or 1."""
     design_effect: float | None
-    """n answers are worth n over this many independent ones."""
+    """n answers are worth n / design_effect independent ones."""
     df: float | None
     over: str
-    """What it holds for beyond those heard: listeners and items, listeners (one item), ..."""
+    """What the result generalises over: listeners and items, listeners (one item), ..."""
     items: int
-    """Different items."""
+    """Number of different items."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SampledMean:
     df: float | None
     over: str
     items: int
-    """Different items, of two conditions in that with fewer."""
+    """Number of different items, in the condition with fewer."""
 
 
 def sampled_share(
@@ -72,7 +72,8 @@ def sampled_share(
     bound: float | None = None,
     level: float = LEVEL,
 ) -> SampledShare:
-    """One entry per answer. `bound`: of equivalence with chance."""
+    """Share of correct answers, one entry per answer. `bound`: bound of the test of equivalence with
+    chance."""
     crossing = _crossing("sampled_share", right, listeners, items)
     n, over, items_ = crossing.n, crossing.over, crossing.fewest_items
     if crossing.listeners < 2:
@@ -111,8 +112,8 @@ def sampled_share(
 
 
 def judged(crossing: Crossing, right: np.ndarray) -> tuple[Any, Any, Any]:
-    """(..., n) right answers -> share, design effect, degrees of freedom. Where all answers are equal nothing
-    tells how alike those of one listener are: they are taken to be as alike as studies are planned with."""
+    """(..., n) correct answers -> share, design effect, degrees of freedom. If all answers are equal, their
+    correlation cannot be estimated: the assumption for planning is used."""
     spread = crossing.spread(right)
     flat = ~np.isfinite(spread.design_effect)
     effect = np.where(flat, 1 + (crossing.n / crossing.listeners - 1) * ICC, spread.design_effect)
@@ -125,21 +126,22 @@ def share_interval(share: Any, effect: Any, df: Any, n: int, level: float = LEVE
     q, m = t.ppf(0.5 + level / 2, df), n / effect
     middle = (share + q * q / (2 * m)) / (1 + q * q / m)
     half = q * np.sqrt(share * (1 - share) / m + q * q / (4 * m * m)) / (1 + q * q / m)
-    # at 0 and 1 the end is the share itself; rounding must not push it past
+    # at 0 and 1 the end is the share itself; rounding must not exceed it
     return np.where(share == 0, 0.0, np.maximum(middle - half, 0.0)), np.where(
         share == 1, 1.0, np.minimum(middle + half, 1.0)
     )
 
 
 def p_above(share: Any, effect: Any, df: Any, n: int, chance: float) -> Any:
-    """One-sided: the true share is not above `chance`."""
+    """One-sided p of the hypothesis that the true share is not above `chance`."""
     from scipy.stats import t
 
     return t.sf((share - chance) / np.sqrt(effect * chance * (1 - chance) / n), df)
 
 
 def p_within(share: Any, effect: Any, df: Any, n: int, chance: float, bound: float) -> Any:
-    """The larger of both one-sided p: the true share is not within `bound` of chance."""
+    """The larger of both one-sided p of the hypothesis that the true share is not within `bound` of
+    chance."""
     return np.maximum(
         p_above(share, effect, df, n, chance - bound), 1 - p_above(share, effect, df, n, chance + bound)
     )
@@ -153,8 +155,8 @@ def sampled_mean(
     level: float = LEVEL,
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> SampledMean:
-    """One entry per answer; `second` says whether it is of the second of two conditions, `within` are the
-    ends of the scale."""
+    """Mean, or difference of two conditions, one entry per answer. `second`: whether an answer belongs to the
+    second condition; `within`: ends of the scale."""
     from scipy.stats import t
 
     crossing = _crossing("sampled_mean", values, listeners, items, second)
@@ -190,9 +192,9 @@ def _crossing(
     n = len(values)
     if not n or {len(listeners), len(items), n if second is None else len(second)} != {n}:
         raise UserError(
-            f"{who}: got {n} answers, {len(listeners)} listeners and {len(items)} items; expected as many "
-            "of each, at least one."
+            f"{who}: got {n} answers, {len(listeners)} listeners and {len(items)} items; expected equal "
+            "numbers, at least one."
         )
     if second is not None and len({bool(s) for s in second}) < 2:
-        raise UserError(f"{who}: got answers of one condition only; expected some of each of the two.")
+        raise UserError(f"{who}: expected answers of two conditions, got one condition only.")
     return Crossing(listeners, items, second)

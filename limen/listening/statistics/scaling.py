@@ -1,10 +1,10 @@
-r"""Strengths from "which of the two do you prefer". Bradley & Terry 1952,
+r"""Scale values from paired preferences. Bradley & Terry 1952,
 https://doi.org/10.1093/biomet/39.3-4.324:
 
     P(i beats j) = 1 / (1 + exp(s_j - s_i)),     sum of s over items = 0
 
-Departs from the paper: a wide Gaussian prior on each strength (PRIOR_SD) keeps an item that never lost
-finite.
+Departs from the paper: a wide Gaussian prior on each strength (PRIOR_SD) keeps the strength of an item that
+never lost finite.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from limen.core.errors import UserError
 from limen.core.statistics import LEVEL, RESAMPLES
 
 PRIOR_SD = 5.0
-"""In units of the logarithm of odds: 150 to 1 is one standard deviation."""
+"""In log odds: odds of 150 to 1 are one standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Strength:
     high: float
     comparisons: int
     win_rate: float
-    """Chance to beat the average of the other items, judged by the model."""
+    """Mean probability of being preferred to another item, according to the model."""
 
 
 def bradley_terry(
@@ -37,8 +37,9 @@ def bradley_terry(
     level: float = LEVEL,
     seed: int = 0,
 ) -> tuple[Strength, ...]:
-    """From strongest to weakest. Intervals come from the curvature of the likelihood; from drawing listeners
-    with replacement where they are given, because answers of one listener resemble each other."""
+    """Strengths in descending order. Intervals are bootstrap intervals over `listeners` if they are given,
+    because answers of one listener are correlated; otherwise they follow from the curvature of the
+    likelihood."""
     from scipy.special import expit
     from scipy.stats import norm
 
@@ -46,8 +47,8 @@ def bradley_terry(
 
     if len(winners) != len(losers) or not len(winners):
         raise UserError(
-            f"bradley_terry: {len(winners)} winners and {len(losers)} losers came; expected one of each per "
-            "comparison."
+            f"bradley_terry: expected one winner and one loser per comparison, got "
+            f"{len(winners)} winners and {len(losers)} losers."
         )
     items = sorted({*winners, *losers})
     place = {item: i for i, item in enumerate(items)}
@@ -92,6 +93,6 @@ def _fitted(wins: np.ndarray, start: np.ndarray | None = None) -> tuple[np.ndarr
         s = s + step / max(1.0, float(np.abs(step).max()))
         if np.abs(step).max() < 1e-10:
             break
-    # the prior holds the mean, which comparisons say nothing about: only what lies beside it is of interest
-    beside = np.eye(len(s)) - 1 / len(s)
-    return s - s.mean(), beside @ np.linalg.inv(curvature) @ beside
+    # comparisons do not determine the mean, only the prior does: it is projected out
+    centring = np.eye(len(s)) - 1 / len(s)
+    return s - s.mean(), centring @ np.linalg.inv(curvature) @ centring

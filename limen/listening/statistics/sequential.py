@@ -1,20 +1,20 @@
-r"""Looking at the answers before the study is over, without fooling oneself.
+r"""Sequential tests, which may be evaluated before a study is complete without inflating the error rate.
 
-Group-sequential tests spend alpha as answers come in; t is the share of the planned answers seen so far (Lan
-& DeMets 1983, https://doi.org/10.1093/biomet/70.3.659):
+Group-sequential tests spend alpha over the interim analyses; t is the share of the planned answers so far
+(Lan & DeMets 1983, https://doi.org/10.1093/biomet/70.3.659):
 
     O'Brien-Fleming type   alpha(t) = 2 - 2 Phi( z_{alpha/2} / sqrt t )
     Pocock type            alpha(t) = alpha ln(1 + (e - 1) t)
 
-The always-valid test may be looked at after every answer. With k of n right, it bets on every share p above
-chance p0 at once, by a flat mixture, and by Ville's inequality is 1/alpha or more with probability at most
-alpha, ever, when the truth is p0 (or below):
+The always-valid test may be evaluated after every answer. With k of n correct, its e-value is the likelihood
+ratio of a uniform mixture of all shares p above chance p0, and by Ville's inequality it ever reaches 1/alpha
+with probability at most alpha if the true share is p0 (or below):
 
     e = int_{p0}^1 p^k (1-p)^(n-k) dp / (1-p0)  /  ( p0^k (1-p0)^(n-k) )
 
-The confidence sequence is all p whose two-sided mixture stays below 1/alpha; it holds the true share at all
-times at once with probability 1 - alpha. Howard et al. 2021, https://doi.org/10.1214/20-AOS1991; Robbins
-1970. Answers are taken as independent.
+The confidence sequence contains all p whose two-sided mixture is below 1/alpha; with probability 1 - alpha it
+contains the true share at all times simultaneously. Howard et al. 2021, https://doi.org/10.1214/20-AOS1991;
+Robbins 1970. Answers are assumed to be independent.
 """
 
 import math
@@ -30,12 +30,12 @@ from limen.listening.statistics.proportions import check_counts
 
 Spending = Literal["obrien-fleming", "pocock"]
 FINE = 4000
-"""Points on which the density of the running sum is carried from look to look."""
+"""Grid points of the density of the running sum."""
 
 
 @dataclass(frozen=True)
 class Boundaries:
-    """At look i stop when z >= z[i] (|z| for two sides), or p <= p[i]; `spent` is alpha used up so far."""
+    """At analysis i stop if z >= z[i] (|z| for two sides), or p <= p[i]; `spent`: alpha spent so far."""
 
     spending: str
     sides: int
@@ -47,8 +47,8 @@ class Boundaries:
 
 @dataclass(frozen=True)
 class CountBoundaries:
-    """After n[i] answers stop when at least critical[i] are right (none: impossible yet). `spent` is exact,
-    never above the plan."""
+    """After n[i] answers stop if at least critical[i] are correct (None: impossible yet). `spent` is exact
+    and never above the plan."""
 
     spending: str
     chance: float
@@ -59,8 +59,8 @@ class CountBoundaries:
 
 @dataclass(frozen=True)
 class AlwaysValid:
-    """`detected`: more right than chance. `equivalent`: within `bound` of chance. Both may be looked at after
-    every answer."""
+    """`detected`: the share is above chance. `equivalent`: it is within `bound` of chance. Both may be
+    evaluated after every answer."""
 
     successes: int
     n: int
@@ -74,7 +74,7 @@ class AlwaysValid:
 
 
 def spent(fraction: float, alpha: float, spending: Spending) -> float:
-    """alpha(t)."""
+    """alpha(t), the error rate spent at this fraction of the answers."""
     from scipy.stats import norm
 
     if spending == "pocock":
@@ -88,14 +88,16 @@ def boundaries(
     spending: Spending = "obrien-fleming",
     sides: Literal[1, 2] = 1,
 ) -> Boundaries:
-    """For a statistic with independent Gaussian increments, such as the z of a share. Armitage, McPherson &
-    Rowe 1969: the density of the running sum, cut off at each boundary, is convolved with the next increment.
-    Two sides spend alpha / 2 each."""
+    """Boundaries for a statistic with independent Gaussian increments, such as the z of a share. Armitage,
+    McPherson & Rowe 1969: the density of the running sum, truncated at each boundary, is convolved with the
+    next increment. Two sides spend alpha / 2 each."""
     from scipy.stats import norm
 
     t = _checked(fractions)
     each = alpha / sides
-    sums = np.linspace(-10, 10, FINE + 1)  # of a Brownian motion at the last look with a spread of 1
+    sums = np.linspace(
+        -10, 10, FINE + 1
+    )  # values of a Brownian motion whose standard deviation is 1 at the last analysis
     h = sums[1] - sums[0]
     z, used = [], []
     density, before, gone = np.zeros(0), 0.0, 0.0
@@ -119,7 +121,7 @@ def boundaries(
 
 
 def _kept(sums: np.ndarray, cut: float) -> np.ndarray:
-    """Weights of the trapezium rule up to a cut that lies between two points."""
+    """Weights of the trapezoidal rule up to a boundary between two grid points."""
     beyond = np.clip((cut - sums) / abs(sums[1] - sums[0]), -1, 1)
     return np.where(
         beyond >= 1, 1.0, np.where(beyond >= 0, 0.5 + beyond * (1 - beyond / 2), (1 + beyond) ** 2 / 2)
@@ -139,13 +141,13 @@ def count_boundaries(
     spending: Spending = "obrien-fleming",
     planned: int | None = None,
 ) -> CountBoundaries:
-    """Exact one-sided boundaries for the number of right answers, looked at after so many; the last look is
-    the end unless more are planned (`planned`)."""
+    """Exact one-sided boundaries for the number of correct answers, analysed after `looks` answers; the last
+    analysis is the end of the study unless more answers are `planned`."""
     from scipy.stats import binom
 
     total = planned or looks[-1]
     t = _checked([n / total for n in looks])
-    going, before, gone = np.ones(1), 0, 0.0  # probability of each count among studies that still go on
+    going, before, gone = np.ones(1), 0, 0.0  # probability of each count among studies that have not stopped
     critical: list[int | None] = []
     used = []
     for n, fraction in zip(looks, t, strict=True):
@@ -166,8 +168,8 @@ def _checked(fractions: Sequence[float]) -> list[float]:
     t = [float(v) for v in fractions]
     if not t or t[0] <= 0 or t[-1] > 1 + 1e-12 or any(b <= a for a, b in pairwise(t)):
         raise UserError(
-            f"sequential looks: shares {t} of the planned answers came; expected rising numbers above 0 and "
-            "up to 1."
+            f"sequential looks: expected increasing shares of the planned answers above 0 and up to "
+            f"1, got {t}."
         )
     return t
 
@@ -175,8 +177,8 @@ def _checked(fractions: Sequence[float]) -> list[float]:
 def always_valid(
     successes: int, n: int, chance: float = 0.5, alpha: float = 0.05, bound: float | None = None
 ) -> AlwaysValid:
-    """e-value against chance, the p-value min(1, 1/e), and the confidence sequence of the share. No answers
-    yet are fine."""
+    """e-value against chance, the p-value min(1, 1/e), and the confidence sequence of the share; `n` may be
+    0."""
     from scipy.special import betainc, betaln, xlog1py, xlogy
 
     if n:

@@ -1,35 +1,34 @@
-"""What is known of a clip, and tells what is asked about it: the word, a factor, the step; over all listeners
-and within each one."""
+"""Whether a property of a clip reveals what is asked about it: the word, a factor, the step; over all
+listeners and within each one."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from limen.listening.checks.all_trials import Trial, quarters
 from limen.listening.checks.check import Finding
-from limen.listening.checks.observed import Trial, quarters
 from limen.listening.statistics.guessing import Floats, Guessed, Rows, coded, from_items
 
 Level = Literal["error", "warning"]
 
 SPEAKER = ("speaker", "speaker_id", "talker", "voice", "reader", "sex", "gender", "accent")
-"""Names of factors that say who speaks."""
+"""Names of factors that identify the speaker."""
 FEW = 8
-"""Clips of a condition below which each of them matters: a word tied to one clip is then tied to the
-condition."""
+"""Number of clips of a condition below which a word that belongs to one clip is tied to the condition."""
 MANY_VALUES = 8
-"""Numbers of more different values than this are also taken by quarters of their range, unless they are
+"""Numeric factors with more different values than this are also tested by quartiles, unless they are
 names."""
 WITHIN = 60
-"""Listeners whose own trials are taken one by one; among more the same designs come round again."""
+"""Listeners whose trials are tested one by one; more listeners repeat the same designs."""
 
-_ORDERS = "Take another number of items or listeners, or another order of items."
+_ORDERS = "Use another number of items or listeners, or another order of items."
 _REMEDY = {
     "condition": "Let every word and every speaker be heard in all conditions: items with files of each, "
     "and `each: one` or `all`.",
     "right answer": _ORDERS,
     "first sound": _ORDERS,
-    "axis": "Take another number of items, axes or listeners.",
+    "axis": "Use another number of items, axes or listeners.",
 }
 _TURNS = (
     "Each listener should hear every word and every speaker in all conditions. With `each: one` every second "
@@ -38,32 +37,34 @@ _TURNS = (
 )
 
 
-def told(trials: Sequence[Trial], asked: str, where: str, said: str) -> Iterator[Finding]:
-    """By the word and by each factor of the items."""
+def from_properties(trials: Sequence[Trial], asked: str, where: str, said: str) -> Iterator[Finding]:
+    """Findings for the word and for each factor of the items."""
     clips, counts, _ = _counted(trials, asked, within=False)
     within = _counted(trials, asked, within=True) if asked == "condition" else None
     for name in dict.fromkeys(name for t in trials for name in t.known):
         of = {t.clip: t.known.get(name, "") for t in trials}
         what = "the word (`answer`)" if name == "word" else f"the factor {name}"
         overall = _worst(name, [of[clip] for clip in clips], asked, counts)
-        # what is reversed from listener to listener is balanced over all of them and tied for each
+        # an assignment that is reversed from listener to listener is balanced over all, tied for each
         if within and (overall is None or overall[0] == "warning"):
             own = _worst(name, [of[clip] for clip in within[0]], asked, *within[1:])
             if own and (overall is None or own[0] == "error"):
                 n = round(len(within[2].items) / len(np.unique(within[2].listeners)))
                 yield Finding(
-                    own[0], f"{where}: within a listener, {said} {what}: {own[1].said(n, 'clip')}. {_TURNS}"
+                    own[0],
+                    f"{where}: within a listener, {said} {what}: {own[1].describe(n, 'clip')}. {_TURNS}",
                 )
                 continue
         if overall:
             yield Finding(
-                overall[0], f"{where}: {said} {what}: {overall[1].said(len(clips), 'clip')}. {_REMEDY[asked]}"
+                overall[0],
+                f"{where}: {said} {what}: {overall[1].describe(len(clips), 'clip')}. {_REMEDY[asked]}",
             )
 
 
 def _counted(trials: Sequence[Trial], asked: str, within: bool) -> tuple[list[str], Floats, Rows]:
-    """Clips; trials of each clip (or of each clip of each listener) by what is asked; which clip and which
-    listener these are of."""
+    """Clips; number of trials of each clip (or of each clip of each listener) by what is asked; the clip and
+    the listener of each row."""
     if within:
         last = max(WITHIN, len({t.group for t in trials}))
         trials = [t for t in trials if t.listener < last]
@@ -83,7 +84,7 @@ def _counted(trials: Sequence[Trial], asked: str, within: bool) -> tuple[list[st
 
 
 def _table(of: Sequence[tuple[Any, Any]], asked: Sequence[str]) -> tuple[list[tuple[Any, Any]], Floats]:
-    """What trials are of, each once, and how often each answer comes with it."""
+    """The distinct rows, and how often each answer occurs in each."""
     rows = {row: k for k, row in enumerate(dict.fromkeys(of))}
     columns = {value: k for k, value in enumerate(sorted(set(asked)))}
     counts = np.zeros((len(rows), len(columns)))
@@ -94,7 +95,7 @@ def _table(of: Sequence[tuple[Any, Any]], asked: Sequence[str]) -> tuple[list[tu
 def _worst(
     name: str, known: Sequence[str], asked: str, counts: Floats, rows: Rows | None = None
 ) -> tuple[Level, Guessed] | None:
-    """Of the values as they are and, for numbers that are no names, by quarters of their range."""
+    """The worse finding of the values as they are and, for numbers that are not names, by quartiles."""
     plain = _is_name(name) or len(set(known)) <= MANY_VALUES
     found = []
     for values in [known] if plain else [known, _numbers_by_quarters(known)]:
@@ -111,20 +112,19 @@ def _is_name(name: str) -> bool:
 def _level(
     name: str, asked: str, guessed: Guessed, known: Sequence[str], counts: Floats, rows: Rows | None
 ) -> Level | None:
-    if guessed.whole and asked == "condition":
+    if guessed.certain and asked == "condition":
         tied = guessed.p <= 0.05 or _all_repeat(known, counts, rows)
         few = rows is None and int((counts > 0).sum(0).min()) < FEW
         if _is_name(name):
             return "error" if tied or few else None
-        return "warning" if tied else None  # it may be another name of the condition
-    if guessed.whole and guessed.p <= 0.01 and asked == "right answer":
+        return "warning" if tied else None  # the factor may be another name of the condition
+    if guessed.certain and guessed.p <= 0.01 and asked == "right answer":
         return "error"
     return "warning" if guessed.more_than_chance else None
 
 
 def _all_repeat(known: Sequence[str], counts: Floats, rows: Rows | None) -> bool:
-    """Whether every value comes more than once: for several clips, or for each listener who hears it in
-    several trials."""
+    """Whether every value occurs more than once: for several clips, or in several trials of each listener."""
     codes = coded(known)
     if rows is None:
         return int(np.bincount(codes).min()) > 1
@@ -140,24 +140,23 @@ def _numbers_by_quarters(values: Sequence[str]) -> list[str]:
 
 
 def by_step(trials: Sequence[Trial], where: str, said: str) -> Iterator[Finding]:
-    """Steps of one trial type whose results are taken together."""
+    """Whether the step reveals the condition, for steps of one trial type, whose results are combined."""
     if len({t.step for t in trials}) == 1:
         return
     heard, counts = _table([(t.clip, t.step) for t in trials], [t.asked["condition"] for t in trials])
     guessed = from_items([str(step) for _, step in heard], counts)
-    if guessed.whole or guessed.more_than_chance:
-        # a comparison has its answer within the trial
-        level: Level = "error" if guessed.whole and all(t.played is not None for t in trials) else "warning"
+    if guessed.certain or guessed.more_than_chance:
+        # in a comparison the answer is within the trial
+        level: Level = "error" if guessed.certain and all(t.played is not None for t in trials) else "warning"
         yield Finding(
             level,
-            f"{where}: {said} the step: {guessed.said(len(heard), 'clip')}. Let one step hold all "
-            "conditions, or each step all of them.",
+            f"{where}: {said} the step: {guessed.describe(len(heard), 'clip')}. Put all conditions "
+            "into one step, or all of them into each step.",
         )
 
 
-def one_value(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
-    """A condition of several clips that is heard with a single word or speaker, where others are heard with
-    more."""
+def single_value(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
+    """A condition with several clips but a single word or speaker, if other conditions have more."""
     for name in dict.fromkeys(name for t in trials for name in t.known if _is_name(name)):
         values: dict[str, set[str]] = {}
         clips: dict[str, set[str]] = {}
@@ -171,5 +170,5 @@ def one_value(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 f"{where}: a condition is heard with a single {what}, others with more ({each}): its results "
-                "hold for no other. Give items of other kinds files of it.",
+                "apply to no other. Add files of this condition to other items.",
             )

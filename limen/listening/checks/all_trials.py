@@ -1,5 +1,5 @@
-"""All trials of all listeners, as the server will make them: what is asked in each, what is known of its
-clip, what it plays."""
+"""All trials of all listeners, as the server will compute them: what is asked in each, the properties of its
+clip, and what it plays."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from limen.listening.checks.check import Heard
+from limen.listening.checks.check import ClipStats
 from limen.listening.study import Item, Study, clips_of
 from limen.trials.base.screen import Screen
 from limen.trials.base.trial import trial_type
 
 MOST_LISTENERS, MOST_TRIALS = 240, 20_000
-"""Of a larger study the trials of so many are made: whole rounds of its groups."""
-Met = Counter[tuple[str, frozenset[str], str]]
-"""How often a listener meets each set of sounds: (trial type, sounds, clip)."""
+"""Limits for larger studies; the same number of listeners of each group is used."""
+Encounters = Counter[tuple[str, frozenset[str], str]]
+"""How often a listener gets each set of sounds: (trial type, sounds, clip)."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class Trial:
     clip: str
     """The same for items that share audio."""
     asked: Mapping[str, str]
-    """What must not be told by anything else: condition, right answer, first sound, axis."""
+    """What no other property may reveal: condition, right answer, first sound, axis."""
     known: Mapping[str, str]
-    """What is known of the clip: word, and every factor."""
+    """Properties of the clip: word, and every factor."""
     sounds: frozenset[str]
-    """What they are, by content."""
-    played: Heard | None
-    """Of a trial with one sound."""
+    """The sounds, by content."""
+    played: ClipStats | None
+    """The sound of a trial with one sound."""
 
 
-def everybody(study: Study, heard: Mapping[str, Heard]) -> tuple[list[Trial], list[Met]]:
-    """Trials of all listeners, those of a listener one after another, and what each of them meets."""
+def all_trials(study: Study, heard: Mapping[str, ClipStats]) -> tuple[list[Trial], list[Encounters]]:
+    """Trials of all listeners, listener by listener, and the sounds that each of them gets."""
     from limen.listening.design import screens
 
     clips, items = (
@@ -46,12 +46,12 @@ def everybody(study: Study, heard: Mapping[str, Heard]) -> tuple[list[Trial], li
     )
     each = max(1, min(-(-study.listeners // len(study.cells)), MOST_LISTENERS // len(study.cells)))
     trials: list[Trial] = []
-    meetings: list[Met] = []
+    encounters: list[Encounters] = []
     for number in range(each):
         if len(trials) > MOST_TRIALS:
             break
         for group in study.cells:
-            met: Met = Counter()
+            met: Encounters = Counter()
             tracks: set[str] = set()
             for screen in screens(study, group, number):
                 if (
@@ -67,17 +67,17 @@ def everybody(study: Study, heard: Mapping[str, Heard]) -> tuple[list[Trial], li
                     met[screen.kind, sounds, clips[item.id]] += 1
                 # all trials of an adaptive track are one measurement
                 if screen.role == "trial" and screen.track not in tracks:
-                    trials.append(_trial(screen, item, clips, heard, (len(meetings), group), sounds))
+                    trials.append(_trial(screen, item, clips, heard, (len(encounters), group), sounds))
                     tracks |= {screen.track} if screen.track else set()
-            meetings.append(met)
-    return trials, meetings
+            encounters.append(met)
+    return trials, encounters
 
 
 def _trial(
     screen: Screen,
     item: Item,
     clips: Mapping[str, str],
-    heard: Mapping[str, Heard],
+    heard: Mapping[str, ClipStats],
     who: tuple[int, str],
     sounds: frozenset[str],
 ) -> Trial:
@@ -98,13 +98,12 @@ def _asked(screen: Screen) -> dict[str, str]:
     return out | ({"first sound": rated[0].condition} if len(rated) > 1 else {})
 
 
-def content(file: str, heard: Mapping[str, Heard]) -> str:
+def content(file: str, heard: Mapping[str, ClipStats]) -> str:
     return heard[file].content if file in heard else file
 
 
 def quarters(values: Sequence[float]) -> list[int]:
-    """Which quarter of their range, by number of values, each is in; all are in the same if one is no
-    number."""
+    """The quartile of each value, 0 to 3; all 0 if one of them is not finite."""
     numbers = np.array(values, float)
     if not np.isfinite(numbers).all():
         return [0] * len(values)
