@@ -132,12 +132,12 @@ def test_another_package_adds_a_component_through_an_entry_point(tmp_path):
 
 def test_every_template_of_limen_new_passes_its_contract_tests(tmp_path):
     """In a copy of the package: write one of each kind, then run the contract tests that name them."""
-    from limen.cli.templates import TEMPLATES
+    from limen.cli.new import kinds
 
     source = Path(limen.__file__).parent
     shutil.copytree(source, tmp_path / "limen", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    for kind in TEMPLATES:
+    for kind in kinds():
         made = subprocess.run(
             [sys.executable, "-m", "limen.cli.app", "new", kind, f"fresh_{kind}"],
             cwd=tmp_path,
@@ -169,14 +169,14 @@ def test_every_template_of_limen_new_passes_its_contract_tests(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert [kind for kind in TEMPLATES if f"fresh_{kind}" not in listed.stdout] == []
+    assert [kind for kind in kinds() if f"fresh_{kind}" not in listed.stdout] == []
 
 
 @pytest.mark.parametrize(
     ("kind", "name"), [("attack", "pgd"), ("attack", "My-Attack"), ("attack", "class"), ("potion", "x")]
 )
 def test_limen_new_refuses_a_name_that_is_taken_or_cannot_be_a_file(kind, name, tmp_path):
-    from limen.cli.templates import write
+    from limen.cli.new import write
 
     with pytest.raises(UserError):
         write(kind, name, tmp_path)

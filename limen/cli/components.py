@@ -53,14 +53,14 @@ def schema() -> None:
 
 @app.command()
 def new(
-    kind: Annotated[str, typer.Argument(help="attack, defense, metric, data, model or task.")],
+    kind: Annotated[str, typer.Argument(help="A kind of component: attack, budget, goal, metric, ...")],
     name: str,
     into: Annotated[
         Path | None, typer.Option(help="Folder to write to; default the folder of the kind.")
     ] = None,
 ) -> None:
     """Write a commented template of a new component that passes the contract test of its kind."""
-    from limen.cli.templates import write
+    from limen.cli.new import write
 
     for path in write(kind, name, into):
         out.print(f"written: {path}", soft_wrap=True)

@@ -45,7 +45,7 @@ KINDS: dict[str, Kind] = {
     "goals": Kind("goal", "limen.goals"),
     "budgets": Kind("budget", "limen.budgets"),
     "attacks": Kind("attack", "limen.attacks"),
-    "objectives": Kind("training objective", "limen.objectives"),
+    "objectives": Kind("objective", "limen.objectives"),
     "metrics": Kind("metric", "limen.metrics"),
     "tasks": Kind("task", "limen.tasks"),
     "engines": Kind("engine", "limen.experiments.engines", "command"),

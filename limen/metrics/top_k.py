@@ -6,7 +6,7 @@ from pydantic import Field
 from torch import Tensor
 
 from limen.core.types import Output, Outputs, Samples
-from limen.metrics.base.metric import Column, Columns, MetricOptions, Missing, both
+from limen.metrics.base.metric import Column, Columns, MetricOptions, Missing, both, unless_refused
 
 
 class TopK(MetricOptions):
@@ -41,4 +41,8 @@ def top_k(samples: Samples, options: TopK) -> Columns:
         assert isinstance(outputs, Tensor)
         return (outputs.topk(options.k, dim=1).indices == y.to(outputs.device)[:, None]).any(1)
 
-    return both(samples, f"top_{options.k}", among)
+    columns = both(samples, f"top_{options.k}", among)
+    return {
+        name: unless_refused(columns[name], refused)
+        for name, refused in zip(columns, (samples.clean_refused, samples.refused), strict=True)
+    }

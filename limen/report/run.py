@@ -11,6 +11,9 @@ from limen.core.atomic import read_json
 from limen.core.errors import UserError
 from limen.metrics.base.summary import figure
 
+DECLARED = ("task_info", "attack_info", "budget_info")
+"""What cell.json holds about the components of a cell; null if it has none of the kind."""
+
 
 @dataclass
 class CellResult:
@@ -237,6 +240,12 @@ def _read_cell(folder: Path) -> CellResult:
     meta = read_json(folder / "cell.json", dict)
     if meta.get("status") != "done":
         return CellResult(folder, {"id": folder.name, **meta})
+    for name in DECLARED:
+        if name not in meta:
+            raise UserError(
+                f"{folder / 'cell.json'} has no {name}: the run folder is from an older version of Limen. "
+                "Run the experiment again, into another folder."
+            )
     path = folder / "examples.json"
     examples = read_json(path, list) if path.is_file() else []
     return CellResult(folder, {"id": folder.name, **meta}, read_json(folder / "summary.json"), examples)

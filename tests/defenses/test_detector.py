@@ -117,6 +117,8 @@ def test_a_refused_sample_is_not_answered(guarded):
     rows = measure(samples, applicable(["correct", "fooled"], "picture", "class", True))
     assert [row["clean_correct"] for row in rows] == [1.0, 0.0], "the second is right, but refused"
     assert [row["correct"] for row in rows] == [0.0, 0.0]
+    top = measure(samples, applicable([{"name": "top_k", "k": 1}], "picture", "class", True))
+    assert [(row["clean_top_1"], row["top_1"]) for row in top] == [(1.0, 0.0), (0.0, 0.0)]
     assert [row["fooled"] for row in rows] == [0.0, 1.0], "the first is refused, the second is not"
 
 

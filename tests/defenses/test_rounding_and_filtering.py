@@ -104,7 +104,7 @@ def test_mp3_treats_each_clip_by_itself():
 
 
 @pytest.mark.parametrize(
-    ("rate_hz", "kbps", "why"), [(16001, 32, "knows the sample rates"), (8000, 128, "bit rates from 8 to 64")]
+    ("rate_hz", "kbps", "why"), [(16001, 32, "has the sample rates"), (8000, 128, "bit rates from 8 to 64")]
 )
 def test_a_rate_or_bit_rate_that_mp3_does_not_know_is_refused_at_once(rate_hz, kbps, why):
     with pytest.raises(UserError, match=why):

@@ -15,8 +15,10 @@ from PIL import Image
 from limen.budgets.families.options import budget_facts, budget_info
 from limen.core.components import load, names, parse
 from limen.core.statistics import wilson
+from limen.metrics.base.apply import columns_of
 from limen.metrics.base.metric import Column
 from limen.metrics.base.summary import summarise as summarised
+from limen.tasks.base.columns import TASK_COLUMNS, all_columns
 
 COMMANDS = ["yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go", "unknown", "silence"]
 DIGITS = [str(d) for d in range(10)]
@@ -27,39 +29,11 @@ SENTENCES = [
     "nine eight",
     "six three five two",
 ]
-BINARY = ("correct", "clean_correct", "success", "already", "fooled")
-
-
-DECLARED: dict[str, dict[str, Any]] = {
-    "correct": {"heading": "Correct", "headline": True},
-    "success": {"heading": "Success", "headline": True, "needs_attack": True},
-    "fooled": {"heading": "Fooled", "needs_attack": True},
-    "wer": {"heading": "WER", "headline": True},
-    "linf": {"heading": "L∞", "needs_attack": True},
-    "l2": {"heading": "L2", "headline": True, "needs_attack": True},
-    "snr_db": {
-        "heading": "SNR, dB",
-        "format": "1f",
-        "headline": True,
-        "needs_attack": True,
-        "better": "higher",
-    },
-    "peak_db": {
-        "heading": "Peak, dB",
-        "format": "1f",
-        "headline": True,
-        "needs_attack": True,
-        "better": "lower",
-    },
-    "pesq": {"heading": "PESQ", "format": "2f", "headline": True, "needs_attack": True},
-    "peculiar": {
-        "heading": "Peculiarity, %",
-        "format": "0f",
-        "headline": True,
-        "meaning": "how peculiar it is",
-    },
+DECLARED = columns_of(*names("metrics")) | TASK_COLUMNS
+DECLARED |= {
+    "peculiar": Column("how peculiar it is", heading="Peculiarity, %", format="0f", headline=True),
 }
-"""What metrics declare about some columns."""
+"""The columns of all metrics, and one that no metric has."""
 
 CURVES = {"snr_db": "snr"}
 """Constraint of a curve -> its budget, if the names differ."""
@@ -75,31 +49,10 @@ def facts_of(budget: dict[str, Any] | None) -> dict[str, Any] | None:
     return budget_info(parse("budgets", budget)) if known else None
 
 
-POOLED = {"wer": ("word_errors", "words"), "clean_wer": ("clean_word_errors", "words")}
-
-
-def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """As the engine does; every column of numbers is one."""
-    columns: dict[str, Column] = {}
-    for name in dict.fromkeys(k for row in rows for k in row):
-        if name in ("missing", "value") or any(isinstance(row.get(name), str) for row in rows):
-            continue
-        unit = "dB" if name.endswith("_db") else ""
-        unless = "already" if name == "success" else ""
-        columns[name] = Column(name, unit, binary=name in BINARY, unless=unless, pooled=POOLED.get(name))
-    found = summarised(rows, columns)
-    return {name: described(name, columns.get(name), stat) for name, stat in found.items()}
-
-
-def described(name: str, column: Column | None, stat: dict[str, Any]) -> dict[str, Any]:
-    figure = "rate" if "rate" in stat else "share" if "count" in stat else "median"
-    facts = {
-        "meaning": name,
-        "heading": name,
-        "format": "3g" if figure == "median" else "%",
-        "headline": False,
-    }
-    return stat | facts | {"figure": figure, "needs_attack": False} | DECLARED.get(name, {})
+def summarise(rows: list[dict[str, Any]], kind: str | None, output: str | None) -> dict[str, Any]:
+    """As the engine does."""
+    rows = [{k: v for k, v in row.items() if k not in ("missing", "value")} for row in rows]
+    return summarised(rows, all_columns(rows, DECLARED), kind, output)
 
 
 TITLES = {"accuracy": "accuracy under attack", "constrained_accuracy": "accuracy under a constraint"}
@@ -227,7 +180,7 @@ class Fabricated:
         )
         (folder / "cell.json").write_text(json.dumps(meta))
         (folder / "summary.json").write_text(
-            json.dumps({"n": len(rows), "columns": summarise(rows), "result": result or {}})
+            json.dumps({"n": len(rows), "columns": summarise(rows, kind, output), "result": result or {}})
         )
         (folder / "examples.json").write_text(json.dumps(shown))
         names = list(dict.fromkeys(k for row in rows for k in row))

@@ -100,6 +100,17 @@ def test_no_folder_and_broken_files_are_clear_mistakes(tmp_path: Path, small: Pa
         build(small)
 
 
+def test_a_run_folder_of_an_older_version_is_a_clear_mistake(small: Path) -> None:
+    path = small / "cells/000000000001/cell.json"
+    meta = json.loads(path.read_text())
+    del meta["attack_info"]
+    path.write_text(json.dumps(meta))
+    with pytest.raises(
+        UserError, match=r"cell\.json has no attack_info: the run folder is from an older version"
+    ):
+        build(small)
+
+
 def test_the_table_holds_the_numbers_of_the_summaries(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     rows = [

@@ -210,11 +210,11 @@ def test_a_column_that_its_metric_declares_a_headline_is_in_the_table_of_results
 def test_columns_that_need_an_attack_have_a_dash_without_one(tmp_path: Path) -> None:
     run = Fabricated(tmp_path / "run")
     for attack in ("none", "pgd"):
-        rows = [of(1, 1, i, l2=0.0, pesq=4.5) for i in range(4)]
+        rows = [of(1, 1, i, snr_db=40.0, pesq=4.5) for i in range(4)]
         run.cell(attack=attack, budget=None if attack == "none" else LINF, rows=rows, examples=0)
     (table,) = blocks(only(closed(run), "results"), Table)
-    assert headings(table)[-2:] == ["L2", "PESQ"]
-    assert [row[-2:] for row in texts(table)] == [["–", "–"], ["0", "4.50"]]
+    assert headings(table)[-2:] == ["PESQ", "SNR, dB"]
+    assert [row[-2:] for row in texts(table)] == [["–", "–"], ["4.50", "40.0"]]
 
 
 def test_the_summary_names_the_fall_the_attack_and_the_size_of_the_change(tmp_path: Path) -> None:

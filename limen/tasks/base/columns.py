@@ -52,6 +52,7 @@ TASK_COLUMNS: dict[str, Column] = {
         "share of fresh draws of the transforms in which the attack reached its goal",
         better="lower",
         heading="Over the air",
+        headline=True,
         needs_attack=True,
         share=True,
     ),
@@ -59,6 +60,7 @@ TASK_COLUMNS: dict[str, Column] = {
         "share of these draws in which the transforms alone reached it",
         better="lower",
         heading="Air alone",
+        headline=True,
         share=True,
     ),
     "clean_refused": Column(
