@@ -1,8 +1,8 @@
-"""Every library's way of calling an attack, as functions from network, pictures, labels and seed to
+"""The call of an attack in each library, as functions from network, pictures, labels and seed to
 adversarial pictures.
 
-All are asked for the same thing: untargeted, the same radius, the same number of steps of the same length,
-one restart. Where a library has no such knob its own choice stands.
+All have the same settings: untargeted, the same radius, the same number of steps of the same length, one
+restart. If a library does not have a setting, its own default is used.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from limen.core.types import Batch
 from limen.models.base.model import Classifier
 
 JUDGING = {"limen", "foolbox", "pyautoattack: AutoAttack"}
-"""Libraries that say themselves who is fooled."""
+"""Libraries that report which pictures are fooled."""
 INF = float("inf")
 NAMES = {INF: "Linf", 2: "L2", 1: "L1", 0: "L0"}
 
@@ -56,7 +56,7 @@ def foolboxes(name: str, eps: float | None = None, **options: Any) -> Run:
 
 def torchattackses(name: str, **options: Any) -> Run:
     make = getattr(torchattacks, name)
-    seeded = "seed" in inspect.signature(make).parameters  # the others draw from torch's own stream
+    seeded = "seed" in inspect.signature(make).parameters  # the others draw from torch's global stream
     return lambda network, x, y, seed: make(network, **options, **({"seed": seed} if seeded else {}))(x, y)
 
 
@@ -141,7 +141,7 @@ def secml_fmn(norm: str, steps: int) -> Run:
 
 
 def pyautoattacks(eps: float, norm: float, part: str | None = None, queries: int = 5000) -> Run:
-    """The whole of AutoAttack, or one of its parts: apgd-ce, apgd-dlr, square, fab-t."""
+    """AutoAttack, or one of its parts: apgd-ce, apgd-dlr, square, fab-t."""
 
     def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
         whole = AutoAttack(network, eps=eps, norm=NAMES[norm], seed=seed)
