@@ -118,7 +118,7 @@ def measured(
     rows = {library: Row(contest.name, label, library) for library in runs}
     for _ in range(contest.repeats if repeats is None else min(repeats, contest.repeats)):
         for library, run in list(runs.items()):
-            judges = library.split(":")[0] in peers.JUDGING or (contest.name == "AutoAttack")
+            reports_success = library.split(":")[0] in peers.REPORTING or (contest.name == "AutoAttack")
             try:
                 measure(
                     rows[library],
@@ -128,7 +128,7 @@ def measured(
                     y,
                     requested=contest.requested,
                     norm=contest.norm,
-                    judges=judges,
+                    reports_success=reports_success,
                 )
             except Exception as error:  # a peer that fails is named and left out of this contest
                 print(

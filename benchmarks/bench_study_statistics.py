@@ -346,9 +346,9 @@ def who_hears(studies: int, rng: np.random.Generator) -> list[str]:
             equal = p_within(*judged(crossing, right), n, 0.5, BOUND) < 0.05
             true = some.mean()
             cells = [(bound >= true).mean(), np.median(bound), equal.mean(), (equal & (bound <= FEW)).mean()]
-            heard = f"{some.sum()} of {listeners}, right in {100 * ability:.0f} %"
+            hearing = f"{some.sum()} of {listeners}, right in {100 * ability:.0f} %"
             lines.append(
-                f"| {listeners} x {trials} | {heard} | " + " | ".join(percent(v) for v in cells) + " |"
+                f"| {listeners} x {trials} | {hearing} | " + " | ".join(percent(v) for v in cells) + " |"
             )
     print(lines[1], flush=True)
     return lines

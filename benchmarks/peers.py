@@ -31,7 +31,7 @@ from limen.attacks.engine.run import Attack
 from limen.core.types import Batch
 from limen.models.base.model import Classifier
 
-JUDGING = {"limen", "foolbox", "pyautoattack: AutoAttack"}
+REPORTING = {"limen", "foolbox", "pyautoattack: AutoAttack"}
 """Libraries that report which pictures are fooled."""
 INF = float("inf")
 NAMES = {INF: "Linf", 2: "L2", 1: "L1", 0: "L0"}
@@ -144,22 +144,22 @@ def pyautoattacks(eps: float, norm: float, part: str | None = None, queries: int
     """AutoAttack, or one of its parts: apgd-ce, apgd-dlr, square, fab-t."""
 
     def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
-        whole = AutoAttack(network, eps=eps, norm=NAMES[norm], seed=seed)
+        attack = AutoAttack(network, eps=eps, norm=NAMES[norm], seed=seed)
         if part is None:
-            found = whole.run_standard_evaluation(x, y, batch_size=len(x))
+            found = attack.run_standard_evaluation(x, y, batch_size=len(x))
             return found[0] if isinstance(found, tuple) else found
         if part in ("apgd-ce", "apgd-dlr"):
-            whole.apgd.loss, whole.apgd.n_restarts, whole.apgd.seed = part.removeprefix("apgd-"), 1, seed
-            return whole.apgd.perturb(x, y)
+            attack.apgd.loss, attack.apgd.n_restarts, attack.apgd.seed = part.removeprefix("apgd-"), 1, seed
+            return attack.apgd.perturb(x, y)
         if part == "square":
-            whole.square.n_queries, whole.square.seed = queries, seed
-            return whole.square.perturb(x, y)
-        whole.fab.targeted, whole.fab.n_restarts, whole.fab.seed, whole.fab.n_target_classes = (
+            attack.square.n_queries, attack.square.seed = queries, seed
+            return attack.square.perturb(x, y)
+        attack.fab.targeted, attack.fab.n_restarts, attack.fab.seed, attack.fab.n_target_classes = (
             True,
             1,
             seed,
             9,
         )
-        return whole.fab.perturb(x, y)
+        return attack.fab.perturb(x, y)
 
     return run

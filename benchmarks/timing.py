@@ -47,8 +47,8 @@ class Traced(nn.Module):
 
 
 def replay(network: nn.Module, x: Tensor, y: Tensor, trace: list[list[int]]) -> None:
-    """The bare loop of the same calls: forward, summed cross-entropy, gradient with respect to x; nothing
-    else."""
+    """The bare loop of the same calls: forward, summed cross-entropy, gradient with respect to x, and
+    nothing else."""
     for n, backward in trace:
         if n > len(x):  # several points of each picture at once
             x, y = x.repeat(-(-n // len(x)), 1, 1, 1), y.repeat(-(-n // len(y)))
@@ -118,9 +118,9 @@ def measure(
     *,
     requested: int,
     norm: float | None,
-    judges: bool,
+    reports_success: bool,
 ) -> None:
-    """Measure one repeat. `requested` is a number of gradients; `judges`: the library itself reports which
+    """Measure one repeat. `requested` is a number of gradients; `reports_success`: the library itself reports which
     pictures are fooled, so no pass is added for that.
 
     The bare loop of the requested calls runs in two halves, before and after the attack; that of the calls
@@ -136,7 +136,7 @@ def measure(
     bare = seconds(lambda: replay(network, x, y, quarter))
     traced = Traced(network, x, y, share=1 if requested == 1 else 1 / 3).eval()
     start = time.process_time()
-    x_adv = judged(run, traced, x, y, seed, judges)
+    x_adv = attacked(run, traced, x, y, seed, reports_success)
     spent = time.process_time() - start - traced.bare
     bare += seconds(lambda: replay(network, x, y, quarter))
     traced.repeat()
@@ -158,11 +158,11 @@ def measure(
     row.sizes = torch.cat([row.sizes, sizes])
 
 
-def judged(run: Run, network: nn.Module, x: Tensor, y: Tensor, seed: int, judges: bool) -> Tensor:
+def attacked(run: Run, network: nn.Module, x: Tensor, y: Tensor, seed: int, reports_success: bool) -> Tensor:
     """The result of the attack, with one more forward pass if the library does not report which pictures are
     fooled."""
     x_adv = run(network, x, y, seed)
-    if not judges:
+    if not reports_success:
         with torch.no_grad():
             network(x_adv).argmax(1)
     return x_adv
