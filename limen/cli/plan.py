@@ -41,8 +41,8 @@ def plan(
     """Show the cells of an experiment and estimate their time by running each on a few samples."""
     import torch
 
+    from limen.experiments.cell_factory import CellFactory
     from limen.experiments.cradv.runner import is_cradv
-    from limen.experiments.engine import CellFactory
     from limen.experiments.estimate import Estimate, gradient_calls, samples_of, threads_of, total
     from limen.experiments.file import load_file, read_experiment
     from limen.experiments.plan import plan as make_plan
@@ -73,14 +73,14 @@ def plan(
     jobs = min(job_count(jobs, there), len(cells))
     if not quick:
         torch.set_num_threads(threads_of(jobs))
-    workshop = CellFactory(torch.device(there), experiment.batch_size, Path())
-    estimate = Estimate(workshop)
+    factory = CellFactory(torch.device(there), experiment.batch_size, Path())
+    estimate = Estimate(factory)
     with out.status("running each cell on a few samples") if out.is_terminal and not quick else nullcontext():
         for cell in cells:
             samples = gradients = about = "-"
             if not quick:
                 try:
-                    n = samples_of(cell, workshop)
+                    n = samples_of(cell, factory)
                     spans.append(estimate.seconds(cell))
                     samples, gradients, about = (
                         str(n),
@@ -89,7 +89,7 @@ def plan(
                     )
                 except UserError as error:
                     about = "fails"
-                    failures.append(f"{cell.words}: {error}")
+                    failures.append(f"{cell.description}: {error}")
             task, labels = cell.spec["task"]["name"], cell.labels
             table.add_row(
                 task,

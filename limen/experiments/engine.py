@@ -1,35 +1,28 @@
-"""Plan -> run folder: one cell after another, each written whole, any of them able to fail alone."""
+"""Plan -> run folder: each cell is computed by an engine, written atomically, and may fail alone."""
 
-import hashlib
 import json
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
-from limen.attacks.engine.run import Attack, stored_as
 from limen.budgets.families.options import budget_info
 from limen.core.atomic import naming_file
 from limen.core.components import parse
 from limen.core.errors import UserError, raise_all
 from limen.core.interrupts import single_interrupt
-from limen.data.base.dataset import Dataset
-from limen.defenses.base.compose import defended
+from limen.experiments.cell_factory import CellFactory
 from limen.experiments.engines.base.pool import Pool, Watcher
 from limen.experiments.estimate import gradient_calls, samples_of
 from limen.experiments.file import Experiment
 from limen.experiments.folder import close_run, done, drop_unfinished, finish_cell, start_cell
-from limen.experiments.plan import Planned, plan
+from limen.experiments.plan import PlannedCell, plan
 from limen.experiments.sessions import opened
-from limen.metrics.base.apply import Metric, applicable
-from limen.models.base.load import load_model
-from limen.models.base.model import Model, check_fits
-from limen.models.base.output_check import check_outputs, check_surrogate
+from limen.metrics.base.apply import Metric
 from limen.tasks.base.cell import Cell, Outcome
 
 
@@ -48,123 +41,17 @@ class Quiet:
     def say(self, text: str) -> None: ...
 
 
-@dataclass
-class CellFactory:
-    """Opens models and data once and keeps them for the next cell."""
-
-    device: torch.device
-    batch_size: int
-    crafted: Path
-    """Where universal perturbations are kept for the next cell that needs the same."""
-    _models: dict[str, Model] = field(default_factory=dict)
-    _defended: dict[str, Model] = field(default_factory=dict)
-    _data: dict[str, Dataset] = field(default_factory=dict)
-    _checked: set[str] = field(default_factory=set)
-    """Nets, their defences and surrogates that were tried on their data."""
-
-    def model(self, spec: dict[str, Any]) -> Model:
-        key = json.dumps(spec, sort_keys=True)
-        if key not in self._models:
-            self._models[key] = load_model(spec).to(self.device).eval()
-        return self._models[key]
-
-    def defended(self, spec: dict[str, Any], defenses: list[dict[str, Any]] | None) -> Model:
-        """The net behind these defences; the net itself without any."""
-        if not defenses:
-            return self.model(spec)
-        key = json.dumps([spec, defenses], sort_keys=True)
-        if key not in self._defended:
-            self._defended[key] = defended(self.model(spec), defenses)
-        return self._defended[key]
-
-    def data(self, spec: dict[str, Any], model: Model) -> Dataset:
-        """The data at the model's sample rate."""
-        if model.rate_hz is not None and "rate_hz" in spec:
-            spec = {**spec, "rate_hz": model.rate_hz}
-        key = json.dumps(spec, sort_keys=True)
-        if key not in self._data:
-            component, options = parse("data", spec)
-            data = component.function(options)
-            if model.kind == "clip" and data.kind == "clip" and model.rate_hz not in (None, data.rate_hz):
-                raise UserError(
-                    f"The model takes clips at {model.rate_hz} Hz, but the data {spec['name']} gives "
-                    f"{data.rate_hz} Hz and has no option rate_hz."
-                )
-            self._data[key] = data
-        return self._data[key]
-
-    def _check(self, planned: Planned, model: Model, victim: Model, data: Dataset) -> None:
-        """Tries the net, the net behind its defence and the models that its attack is computed on, once, on
-        two samples."""
-        spec = planned.spec
-        other = (spec["attack"] or {}).get("surrogate") or {}
-        key = json.dumps([spec["net"], spec["defense"], other], sort_keys=True)
-        if key in self._checked:
-            return
-        batch, net = data.first(2).to(self.device), f"The net {planned.labels['net']}"
-        check_outputs(model, batch, net)
-        check_fits(model, batch, net)
-        check_outputs(victim, batch, f"{net} behind the defense {planned.labels['defense']}")
-        for one in [*other.get("models", []), *([other["stop"]] if other.get("stop") else [])]:
-            check_surrogate(self.model(one), model, batch, data.rate_hz, f"The surrogate {one['name']}", net)
-        self._checked.add(key)
-
-    def cell(self, planned: Planned, folder: Path) -> Cell:
-        """Everything a task needs."""
-        spec = planned.spec
-        model = self.model(spec["net"]["model"])
-        data = self.data(spec["net"]["data"], model)
-        victim = self.defended(spec["net"]["model"], spec["defense"])
-        self._check(planned, model, victim, data)
-        attack = None if spec["attack"] is None else Attack.parse(spec["attack"])
-        other = attack and attack.spec.surrogate
-        seen = victim if spec["attack_on_defense"] else model
-        part = lambda split, limit: self.data({**spec["net"]["data"], "split": split, "limit": limit}, model)
-        sees_defense = spec["defense"] if spec["attack_on_defense"] else None
-        data_spec = {k: v for k, v in spec["net"]["data"].items() if k not in ("split", "limit")}
-        key = json.dumps(
-            [spec["net"]["model"], data_spec, sees_defense, spec["attack"], spec["seed"]], sort_keys=True
-        )
-        return Cell(
-            model=model,
-            victim=victim,
-            attacked_model=other.attacked_model(self.model) if other else seen,
-            stop=self.model(other.stop) if other and other.stop else None,
-            stop_every=other.stop_every if other else 1,
-            proxy=" + ".join(m["name"] for m in other.models) if other else planned.labels["net"],
-            net=spec["net"],
-            open=self.model,
-            data=data,
-            attack=attack,
-            metrics=applicable(spec["metrics"], model.kind, model.output, True),
-            folder=folder,
-            defenses=spec["defense"] or [],
-            training=partial(part, "train"),
-            validation=partial(part, "valid"),
-            limit=spec["net"]["data"].get("limit"),
-            seed=spec["seed"],
-            store=stored_as(spec["store"], data.kind),
-            batch_size=self.batch_size,
-            crafted=self.crafted / f"{hashlib.sha256(key.encode()).hexdigest()[:12]}.safetensors",
-            examples=spec["examples"],
-            device=self.device,
-        )
-
-
-def run_cell(cell: Planned, workshop: CellFactory, progress: Watcher, run: Path, safe_mode: bool) -> str:
+def run_cell(cell: PlannedCell, factory: CellFactory, progress: Watcher, run: Path, safe_mode: bool) -> str:
     """Compute one cell and move it into place; returns a line for the log."""
-    begun, words = time.perf_counter(), cell.words
+    begun, description = time.perf_counter(), cell.description
     folder = start_cell(run, cell)
     metrics: list[Metric] = []
     trouble = ""
     try:
-        ready = workshop.cell(cell, folder)
+        ready = factory.cell(cell, folder)
         work = gradient_calls(cell.spec)
-        ready.advance, ready.say, metrics = (
-            (lambda n: progress.advance(n * work)),
-            progress.say,
-            ready.metrics,
-        )
+        ready.advance = lambda samples: progress.advance(samples * work)
+        ready.say, metrics = progress.say, ready.metrics
         task, options = parse("tasks", cell.spec["task"])
         outcome = task.function(ready, options)
         facts = _facts(ready)
@@ -176,7 +63,7 @@ def run_cell(cell: Planned, workshop: CellFactory, progress: Watcher, run: Path,
     except Exception as error:
         if not safe_mode:
             raise
-        progress.say(f"failed and recorded: {words}: {error}")
+        progress.say(f"failed and recorded: {description}: {error}")
         trouble = f": {error}" if isinstance(error, UserError) else f":\n{traceback.format_exc()}"
         facts, outcome = (
             {"status": "failed", "error": f"{type(error).__name__}: {error}", "kind": None},
@@ -184,7 +71,8 @@ def run_cell(cell: Planned, workshop: CellFactory, progress: Watcher, run: Path,
         )
     seconds = time.perf_counter() - begun
     finish_cell(run, cell, folder, {**facts, "seconds": seconds}, outcome, metrics)
-    return f"cell {cell.id} ({words}) {facts['status']} in {seconds:.1f} s, {len(outcome.rows)} rows{trouble}"
+    status = f"{facts['status']} in {seconds:.1f} s, {len(outcome.rows)} rows{trouble}"
+    return f"cell {cell.id} ({description}) {status}"
 
 
 def _facts(cell: Cell) -> dict[str, Any]:
@@ -206,7 +94,7 @@ def _facts(cell: Cell) -> dict[str, Any]:
     }
 
 
-def check_cells(cells: Sequence[Planned], factory: CellFactory, watcher: Watcher) -> list[int | str]:
+def check_cells(cells: Sequence[PlannedCell], factory: CellFactory, watcher: Watcher) -> list[int | str]:
     """Open the models and data of each cell and try them on two samples: the number of samples of each cell,
     or the message of what does not fit."""
     results: list[int | str] = []
@@ -248,7 +136,7 @@ def run(
         try:
             with component.function(prepare, progress, options) as pool:
                 progress.begin(_check_all(todo, pool, experiment.safe_mode))
-                for line in pool.map(compute, todo, [cell.words for cell in todo]):
+                for line in pool.map(compute, todo, [cell.description for cell in todo]):
                     _log(folder, line)
         except BaseException:
             drop_unfinished(folder, todo)
@@ -256,10 +144,10 @@ def run(
         return close_run(folder, experiment, cells)
 
 
-def _check_all(cells: Sequence[Planned], pool: Pool, safe_mode: bool) -> float:
+def _check_all(cells: Sequence[PlannedCell], pool: Pool, safe_mode: bool) -> float:
     """Check all cells before the first is computed; returns their work in gradients. In safe mode a cell that
     fails here is recorded when it is computed."""
-    groups: dict[str, list[Planned]] = {}
+    groups: dict[str, list[PlannedCell]] = {}
     for cell in cells:  # cells that share models are checked together, so each model is opened once
         attack = cell.spec["attack"] or {}
         key = [cell.spec["net"], cell.spec["defense"], attack.get("surrogate")]
@@ -273,7 +161,7 @@ def _check_all(cells: Sequence[Planned], pool: Pool, safe_mode: bool) -> float:
 
 
 def _check_group(
-    cells: Sequence[Planned], factory: CellFactory, watcher: Watcher
+    cells: Sequence[PlannedCell], factory: CellFactory, watcher: Watcher
 ) -> tuple[list[str], list[int | str]]:
     return [cell.id for cell in cells], check_cells(cells, factory, watcher)
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -24,13 +24,11 @@ from limen.attacks.engine.spec import AttackSpec
 from limen.attacks.engine.threads import in_threads
 from limen.core.components import Component, parse
 from limen.core.types import Batch
-from limen.experiments.plan import Planned
+from limen.experiments.cell_factory import CellFactory
+from limen.experiments.plan import PlannedCell
 from limen.models.base.model import evaluating
 from limen.tasks.base.cell import Cell
 from limen.tasks.base.task import parse_task
-
-if TYPE_CHECKING:
-    from limen.experiments.engine import CellFactory
 
 MOST_SECONDS = 2.0
 """A try that is expected to take longer is not made."""
@@ -100,10 +98,10 @@ def gradient_calls(spec: dict[str, Any]) -> float:
     return parse_task(spec["task"])[1].cost(work)
 
 
-def samples_of(cell: Planned, workshop: "CellFactory") -> int:
+def samples_of(cell: PlannedCell, factory: CellFactory) -> int:
     """How many samples the cell's task takes."""
-    model = workshop.model(cell.spec["net"]["model"])
-    n = len(workshop.data(cell.spec["net"]["data"], model))
+    model = factory.model(cell.spec["net"]["model"])
+    n = len(factory.data(cell.spec["net"]["data"], model))
     return min(n, parse_task(cell.spec["task"])[1].at_most(model) or n)
 
 
@@ -111,7 +109,7 @@ def samples_of(cell: Planned, workshop: "CellFactory") -> int:
 class Estimate:
     """The cells of a plan as they are estimated, one after the other."""
 
-    workshop: "CellFactory"
+    factory: CellFactory
     spent: float = 0.0
     """Seconds that all tries have taken."""
     opened: float = 0.0
@@ -122,7 +120,7 @@ class Estimate:
         self._ready: set[str] = set()
         self._crafted: set[str] = set()
 
-    def seconds(self, cell: Planned) -> Span:
+    def seconds(self, cell: PlannedCell) -> Span:
         """What the cell takes in one job."""
         key = json.dumps(
             [cell.spec[k] for k in ("task", "net", "defense")] + [cell.labels["attack"]], sort_keys=True
@@ -136,8 +134,8 @@ class Estimate:
         self.spent += time.perf_counter() - begun
         return self._known[key]
 
-    def _estimated(self, planned: Planned, folder: Path) -> Span:
-        ready, n = self.workshop.cell(planned, folder), samples_of(planned, self.workshop)
+    def _estimated(self, planned: PlannedCell, folder: Path) -> Span:
+        ready, n = self.factory.cell(planned, folder), samples_of(planned, self.factory)
         ready = replace(ready, crafted=None)
         task, options = parse_task(planned.spec["task"])
         calls = gradient_calls(planned.spec)
@@ -149,7 +147,7 @@ class Estimate:
         def tried(k: int) -> float:
             few = options.limited(k, ready.model)
             return timed(
-                lambda: task.function(replace(ready, batch_size=min(self.workshop.batch_size, k)), few)
+                lambda: task.function(replace(ready, batch_size=min(self.factory.batch_size, k)), few)
             )
 
         if ready.attack and calls * self._gradient(ready, 1).low > MOST_SECONDS:
@@ -158,22 +156,22 @@ class Estimate:
         k = min(n, MOST_SAMPLES, max(1, int(MOST_SECONDS / max(one, 1e-3))))
         several = tried(k) if k > 1 else one
         each = max((several - one) / (k - 1), 0.0) if k > 1 else one
-        batches = math.ceil(n / self.workshop.batch_size)
+        batches = math.ceil(n / self.factory.batch_size)
         told = batches * max(one - each, 0.0) + each * n
         return Span(told * NOISE[0], max(told, min(several / k * n, 2 * told)) * NOISE[1])
 
-    def _warmed(self, planned: Planned) -> float:
+    def _warmed(self, planned: PlannedCell) -> float:
         """Seconds that a net and its data need to be there; a first pass, which is slower than others, is
         among them."""
         key = json.dumps([planned.spec["net"], planned.spec["defense"]], sort_keys=True)
         if key in self._ready:
             return 0.0
         self._ready.add(key)
-        return timed(lambda: self._plain(self.workshop.cell(planned, Path()), 2))
+        return timed(lambda: self._plain(self.factory.cell(planned, Path()), 2))
 
     def _gradient(self, cell: Cell, n: int) -> Span:
         """Seconds of one gradient of n samples, in batches as they will run; the range of several."""
-        k = min(n, self.workshop.batch_size)
+        k = min(n, self.factory.batch_size)
         batch = _first(cell, k)
         attack = cell.attack or Attack.parse("pgd")
         with torch.no_grad(), evaluating(cell.attacked_model):
@@ -191,7 +189,7 @@ class Estimate:
         still = replace(cell, attack=None)
         return _around(timed(lambda: still.rows(still.samples(batch)[0])) * n / len(batch))
 
-    def _universal(self, planned: Planned, cell: Cell, n: int) -> Span:
+    def _universal(self, planned: PlannedCell, cell: Cell, n: int) -> Span:
         """Crafted once for all cells that share it, then only added."""
         assert cell.attack is not None
         options = cell.attack.spec.options
@@ -209,8 +207,8 @@ class Estimate:
         gradients do."""
         wanted = len(cell.training(cell.limit))
         early = EARLY if options.patience else 1.0
-        gradient = self._gradient(cell, min(wanted, 4 * self.workshop.batch_size)).times(
-            max(1.0, wanted / (4 * self.workshop.batch_size))
+        gradient = self._gradient(cell, min(wanted, 4 * self.factory.batch_size)).times(
+            max(1.0, wanted / (4 * self.factory.batch_size))
         )
         if gradient.low > MOST_SECONDS:
             return gradient.times(options.epochs * min(early, NOISE[0]), options.epochs * 2) + self._plain(

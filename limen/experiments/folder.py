@@ -17,7 +17,7 @@ from limen.audio.files import write_clip
 from limen.core.atomic import read_json, write_atomic
 from limen.core.errors import UserError
 from limen.experiments.file import Experiment
-from limen.experiments.plan import Planned
+from limen.experiments.plan import PlannedCell
 from limen.images.files import write_picture
 from limen.metrics.base.apply import Metric, columns
 from limen.metrics.base.summary import summarise
@@ -76,7 +76,7 @@ def read_table(path: Path) -> list[dict[str, Any]]:
         ) from None
 
 
-def start_cell(run: Path, cell: Planned) -> Path:
+def start_cell(run: Path, cell: PlannedCell) -> Path:
     """The folder in which a cell is computed; a checkpoint of an interrupted run is kept, all else is
     removed."""
     folder = run / "cells" / f"{cell.id}.part"
@@ -85,7 +85,7 @@ def start_cell(run: Path, cell: Planned) -> Path:
     return folder
 
 
-def drop_unfinished(run: Path, cells: Iterable[Planned]) -> None:
+def drop_unfinished(run: Path, cells: Iterable[PlannedCell]) -> None:
     """Remove unfinished cells, as far as the file system allows."""
     for cell in cells:
         with suppress(OSError):
@@ -102,7 +102,12 @@ def _clear(folder: Path) -> None:
 
 
 def finish_cell(
-    run: Path, cell: Planned, folder: Path, facts: dict[str, Any], outcome: Outcome, metrics: Sequence[Metric]
+    run: Path,
+    cell: PlannedCell,
+    folder: Path,
+    facts: dict[str, Any],
+    outcome: Outcome,
+    metrics: Sequence[Metric],
 ) -> None:
     """Write the results of the cell and move it into place."""
     task, options = parse_task(cell.spec["task"])
@@ -169,7 +174,7 @@ def _write_sample(path: Path, name: str, x: torch.Tensor, facts: dict[str, Any])
     return path.with_suffix(".png").name
 
 
-def done(run: Path, cell: Planned, say: Callable[[str], None]) -> bool:
+def done(run: Path, cell: PlannedCell, say: Callable[[str], None]) -> bool:
     """True if the cell exists, did not fail, and can be read; a damaged one is reported and computed
     again."""
     folder = run / "cells" / cell.id
@@ -181,12 +186,12 @@ def done(run: Path, cell: Planned, say: Callable[[str], None]) -> bool:
             read_json(folder / name, shape)
         pq.read_metadata(folder / "rows.parquet")
     except (UserError, OSError, pa.ArrowException):
-        say(f"damaged and computed again: {cell.words} (cells/{cell.id})")
+        say(f"damaged and computed again: {cell.description} (cells/{cell.id})")
         return False
     return status == "done"
 
 
-def close_run(run: Path, experiment: Experiment, cells: list[Planned]) -> dict[str, Any]:
+def close_run(run: Path, experiment: Experiment, cells: list[PlannedCell]) -> dict[str, Any]:
     """Gather the cells: one table of all rows, one summary."""
     rows: list[dict[str, Any]] = []
     gathered = []

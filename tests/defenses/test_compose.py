@@ -15,7 +15,7 @@ from limen.core.types import Kind
 from limen.defenses.base.compose import defended, label, training_of
 from limen.defenses.base.defended import Transform
 from limen.defenses.base.options import DefenseOptions, WeightedDefenseOptions
-from limen.experiments.engine import CellFactory
+from limen.experiments.cell_factory import CellFactory
 from limen.experiments.file import Experiment
 from limen.experiments.plan import plan
 from limen.models.base.model import Classifier, Model
