@@ -11,10 +11,9 @@ f_k = z_k - z_c and w_k its gradient. Towards a target t, f = z_t - max_{k != t}
 
 Departs from the paper: after steps that fell short, one aims beyond the boundary: at f = (eta - 1) * 2^n |f|
 for the n-th in a row, at most |f| (a boundary that curves away is otherwise approached for ever and never
-crossed); one pass serves a step, because it judges a point and linearises the boundary there: after a success
-this boundary, a little behind which the point lies, is looked at from the point after the step back, and not
-the one at the latter; there is no final search. With a budget, a sample leaves once it is inside, and with
-`give_up` also when it is far from it.
+crossed); a step needs one pass, which checks a point and linearises the boundary there: after a success, the
+step starts from the point moved back, but uses the boundary linearised before that move; there is no final
+search. With a budget, a sample is finished once it is inside, and with `give_up` also if it is far from it.
 """
 
 from typing import Any, ClassVar, Literal
@@ -57,15 +56,15 @@ class FAB(AttackOptions):
     """0: every step linearises towards all classes, one backward pass each; k: one run towards each of the k
     most likely other classes."""
     alpha_max: float = Field(default=0.1, ge=0, le=1)
-    """Largest share of the pull towards the clean sample."""
+    """Largest weight alpha of the step that starts from the clean sample."""
     eta: float = Field(default=1.05, ge=1)
-    """How far beyond the linearised boundary a step goes."""
+    """Factor eta of a step; above 1 it goes beyond the linearised boundary."""
     beta: float = Field(default=0.9, gt=0, lt=1)
     """Share of the change that is kept after a success."""
     give_up: float = Field(default=0.0, ge=0)
-    """0: never. Otherwise, with a budget, after a quarter and after half of the steps a run of a sample ends
-    that would not come inside if its smallest change fell, with each further doubling of the steps, by this
-    many times what it fell with the last one."""
+    """0: never. Otherwise, with a budget, a sample's run ends after a quarter or a half of the steps if its
+    smallest change would not get inside the budget even if it fell, with each further doubling of the steps,
+    by this many times as much as with the last one."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.steps * self.restarts * (self.targets or (classes or 2) - 1)
@@ -103,9 +102,8 @@ def fab(problem: Problem, options: FAB) -> Tensor:
 def _run_together(
     runs: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, picks: list[Tensor]
 ) -> None:
-    """Runs towards several classes at once. What comes out is what one after the other would give: a run sees
-    nothing of the others, but is broken off once one before it is inside the budget, and then counts for
-    nothing."""
+    """Runs towards several classes at once. The result is the same as with one after the other: runs are
+    independent, but a run is stopped and ignored once an earlier one is inside the budget."""
     together = len(picks)
     found, pick = Smallest.of(runs), torch.cat(picks)
     for restart in range(options.restarts):
@@ -151,7 +149,7 @@ def _run(
                 nearest = torch.where(success, nearest.minimum(far), nearest)
                 done = done | forecast.at(step, nearest - 1)
             if bool(done.any()):
-                if not some:  # given up, and not taken above
+                if not some:  # given up, and not counted above
                     best.take(left[done], x[done], size[done], success[done])
                 stay = (~done).nonzero().squeeze(1)
                 active, forecast = active.rows(stay), forecast.rows(stay)
@@ -195,8 +193,8 @@ def _boundary(active: Problem, x: Tensor, pick: Tensor, norm: str) -> tuple[Tens
 def _towards(
     active: Problem, x: Tensor, f: Tensor, f_0: Tensor, w: Tensor, options: FAB, norm: str
 ) -> Tensor:
-    """One step: eta times the way to the hyperplane from here and from the clean sample, mixed. `f` (B,)
-    here, `f_0` at the clean one."""
+    """One step: a mixture of eta times the step to the hyperplane from the current point and from the clean
+    sample. `f` (B,) here, `f_0` at the clean one."""
     both = torch.stack([x.flatten(1), active.x.flatten(1)])
     low, high = _range(active)
     ways = onto_hyperplane(both, w.flatten(1), torch.stack([-f, -f_0]), low, high, norm)
@@ -228,8 +226,8 @@ def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
 
 
 def _settled(problem: Problem, best: Smallest, norm: str, together: int = 1) -> Tensor:
-    """(B,) bool: whether the smallest changes keep to the budget. Of runs side by side, all towards one class
-    after all towards another: this one's or that of one before it."""
+    """(B,) bool: whether the smallest changes keep to the budget. If runs towards several classes are
+    computed together (all rows of one class, then of the next), an earlier run of the sample counts too."""
     if problem.budget is None or not problem.deterministic:
         return torch.zeros_like(best.size, dtype=torch.bool)
     size = best.size
