@@ -1,11 +1,11 @@
-"""How well a listener's threshold is known after a few trials, and whether its 95 % interval keeps its word:
+"""Error of a listener's threshold after a few trials, and coverage of its 95 % interval:
 docs/benchmarks_adaptive.md.
 
     python benchmarks/bench_adaptive.py [--listeners 3000] [--studies 500] [--no-write]
 
-Simulated same/different listeners: threshold even over 15-85, slope even on a logarithmic scale over 2-32,
-lapses even over 0-8 %, false alarms 4 %. All methods face the same listeners and the same luck (one uniform
-number per listener and trial).
+Simulated same/different listeners: threshold uniform over 15-85, slope log-uniform over 2-32, lapse rate
+uniform over 0-8 %, false alarm rate 4 %. All methods use the same listeners and the same random numbers (one
+uniform number per listener and trial).
 """
 
 import argparse
@@ -20,7 +20,7 @@ from limen.core.statistics import clopper_pearson, t_interval
 from limen.perception import adaptive, psychometric
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks_adaptive.md"
-TRIALS, CHECKED, TOGETHER, SEATS = 30, (12, 20, 30), 100, 12
+TRIALS, CHECKED, BATCH, LISTENERS = 30, (12, 20, 30), 100, 12
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Listeners:
     threshold: np.ndarray
     slope: np.ndarray
     lapse: np.ndarray
-    luck: np.ndarray
+    uniform: np.ndarray
 
     def answers(self, levels: np.ndarray, trial: int, rows: slice = slice(None)) -> np.ndarray:
         chance = psychometric.probability(
             levels, self.threshold[rows], self.slope[rows], self.lapse[rows], 0.04
         )
-        return self.luck[rows, trial] < chance
+        return self.uniform[rows, trial] < chance
 
 
 def listeners(threshold: np.ndarray, rng: np.random.Generator) -> Listeners:
@@ -47,7 +47,7 @@ def listeners(threshold: np.ndarray, rng: np.random.Generator) -> Listeners:
     )
 
 
-def played(options: adaptive.Options, who: Listeners) -> tuple[np.ndarray, np.ndarray]:
+def simulated(options: adaptive.Options, who: Listeners) -> tuple[np.ndarray, np.ndarray]:
     """Levels and answers, (N, TRIALS). psi for many listeners at once; the others one by one."""
     n = len(who.threshold)
     levels, answers = np.zeros((n, TRIALS)), np.zeros((n, TRIALS), bool)
@@ -61,25 +61,25 @@ def played(options: adaptive.Options, who: Listeners) -> tuple[np.ndarray, np.nd
                 levels[i, t], answers[i, t] = level, who.answers(np.array([level]), t, slice(i, i + 1))[0]
         return levels, answers
     g = psychometric.grid(options.prior)
-    for start in range(0, n, TOGETHER):
-        rows = slice(start, min(n, start + TOGETHER))
+    for start in range(0, n, BATCH):
+        rows = slice(start, min(n, start + BATCH))
         logs = np.zeros((rows.stop - start, len(g.thresholds), len(g.slope)))
         for t in range(TRIALS):
             w = np.exp(logs - logs.max((1, 2), keepdims=True))
             chosen = adaptive.most_informative(g, w / w.sum((1, 2), keepdims=True), options.about)
             levels[rows, t] = g.levels[chosen]
             answers[rows, t] = who.answers(levels[rows, t], t, rows)
-            for said in (0, 1):
-                logs[answers[rows, t] == said] += g.log_answers[said][chosen[answers[rows, t] == said]]
+            for answer in (0, 1):
+                logs[answers[rows, t] == answer] += g.log_answers[answer][chosen[answers[rows, t] == answer]]
     first = list(zip(levels[0, :-1], answers[0, :-1], strict=True))
     assert adaptive.next_level(options, first, seed=0) == levels[0, -1], (
-        "many at once must choose what one alone chooses"
+        "a batch must choose the same levels as a single listener"
     )
     return levels, answers
 
 
-def turns(levels: np.ndarray, answers: np.ndarray) -> float:
-    """A staircase as it is usually read: the mean level at its turns, without the first two where there are
+def reversals(levels: np.ndarray, answers: np.ndarray) -> float:
+    """The usual estimate of a staircase: the mean level at its reversals, without the first two if there are
     more than four."""
     at = levels[1:][answers[1:] != answers[:-1]]
     return float(np.mean(at[2:] if len(at) > 4 else at)) if len(at) else float(levels[-1])
@@ -98,13 +98,13 @@ def rmse_table(who: Listeners, psi: tuple[np.ndarray, np.ndarray], lines: list[s
     }
     errors: dict[str, np.ndarray] = {}
     for name, kind in kinds.items():
-        levels, answers = played(adaptive.Options(**kind), who) if kind else psi
+        levels, answers = simulated(adaptive.Options(**kind), who) if kind else psi
         pairs = list(zip(levels, answers, strict=True))
         if name == "staircase":
-            errors["staircase, as usually read"] = np.asarray(
-                [[turns(x[:t], a[:t]) for t in CHECKED] for x, a in pairs]
+            errors["staircase, mean of reversals"] = np.asarray(
+                [[reversals(x[:t], a[:t]) for t in CHECKED] for x, a in pairs]
             )
-            name = "staircase, read by our posterior"
+            name = "staircase, posterior mean"
         errors[name] = np.asarray(
             [[psychometric.fit(x[:t], a[:t]).threshold.mean for t in CHECKED] for x, a in pairs]
         )
@@ -141,14 +141,14 @@ def coverage_row(name: str, who: Listeners, psi: tuple[np.ndarray, np.ndarray], 
     inside = np.asarray(
         [f.threshold.low <= t <= f.threshold.high for f, t in zip(fits, who.threshold, strict=True)]
     )
-    groups = [fits[i * SEATS : (i + 1) * SEATS] for i in range(len(middle))]
+    groups = [fits[i * LISTENERS : (i + 1) * LISTENERS] for i in range(len(middle))]
     means = [psychometric.pooled(group).mean for group in groups]
     plain = np.asarray([t_interval([f.threshold.mean for f in group]) for group in groups], float)
     together = np.asarray([m.low <= t <= m.high for m, t in zip(means, middle, strict=True)])
     student = (plain[:, 0] <= middle) & (middle <= plain[:, 1])
     pooled = f"{share(together)}, {np.mean([m.high - m.low for m in means]):.1f} wide"
     return (
-        f"| {name} | {share(inside[::SEATS])} | {share(inside)} | {pooled} | {share(student)}, "
+        f"| {name} | {share(inside[::LISTENERS])} | {share(inside)} | {pooled} | {share(student)}, "
         f"{np.diff(plain).mean():.1f} wide |"
     )
 
@@ -158,58 +158,64 @@ def main() -> None:
     parser.add_argument("--listeners", type=int, default=3000)
     parser.add_argument("--studies", type=int, default=500)
     parser.add_argument("--no-write", action="store_true")
-    asked = parser.parse_args()
-    began = time.process_time()
+    arguments = parser.parse_args()
+    started = time.process_time()
     rng = np.random.default_rng(2)
-    even = listeners(rng.uniform(15, 85, asked.studies * SEATS), rng)
-    mean, spread = rng.uniform(30, 70, (asked.studies, 1)), rng.uniform(3, 15, (asked.studies, 1))
+    even = listeners(rng.uniform(15, 85, arguments.studies * LISTENERS), rng)
+    mean, spread = rng.uniform(30, 70, (arguments.studies, 1)), rng.uniform(3, 15, (arguments.studies, 1))
     bell = listeners(
-        np.clip(mean + spread * rng.standard_normal((asked.studies, SEATS)), 0, 100).ravel(), rng
+        np.clip(mean + spread * rng.standard_normal((arguments.studies, LISTENERS)), 0, 100).ravel(), rng
     )
-    psi = played(adaptive.Options(), even)
-    n = min(asked.listeners, len(even.threshold))
+    psi = simulated(adaptive.Options(), even)
+    n = min(arguments.listeners, len(even.threshold))
     first = replace(
-        even, threshold=even.threshold[:n], slope=even.slope[:n], lapse=even.lapse[:n], luck=even.luck[:n]
+        even,
+        threshold=even.threshold[:n],
+        slope=even.slope[:n],
+        lapse=even.lapse[:n],
+        uniform=even.uniform[:n],
     )
     lines = [
         "# Adaptive sampling of thresholds",
         "",
         "Written by `python benchmarks/bench_adaptive.py`. Simulated same/different listeners on levels "
-        "0-100: slopes even on a",
-        "logarithmic scale over 2-32 levels, lapses even over 0-8 %, false alarms 4 %.",
+        "0-100: slopes log-uniform over 2-32",
+        "levels, lapse rates uniform over 0-8 %, false alarm rate 4 %.",
         "",
-        f"## Error of the threshold (RMSE), {n} listeners, thresholds even over 15-85",
+        f"## Error of the threshold (RMSE), {n} listeners, thresholds uniform over 15-85",
         "",
-        "All methods face the same listeners and the same luck, and but for one row all are read the same "
-        "way: as the mean of the",
-        "posterior, which is what `adaptive.posterior` gives. In brackets: 95 % interval of the difference, "
-        "listeners drawn with",
-        "replacement. A staircase as usually read is the mean level at its turns. Reading it by the "
-        "posterior takes its disadvantage from",
-        "it; what psi has over it then is that there are no steps to be set.",
+        "All methods use the same listeners and the same random numbers, and all except one row use the "
+        "same estimate: the mean of the",
+        "posterior, as given by `adaptive.posterior`. In brackets: 95 % interval of the difference, from a "
+        "bootstrap over listeners. The",
+        "usual estimate of a staircase is the mean level at its reversals. With the posterior mean, the "
+        "staircase is as accurate as psi;",
+        "psi then has the advantage that no step sizes need to be chosen.",
         "",
     ]
     rmse_table(first, (psi[0][:n], psi[1][:n]), lines)
     lines += [
         "",
-        f"## Coverage of 95 % intervals, {asked.studies} studies of {SEATS} listeners, {TRIALS} trials "
+        f"## Coverage of 95 % intervals, {arguments.studies} studies of {LISTENERS} listeners, {TRIALS} trials "
         "each, psi",
         "",
-        "How often the interval holds the truth, and within which bounds that share is known "
-        "(Clopper-Pearson): the threshold of a",
-        "listener (credible interval), and the mean threshold of the population the listeners of a study "
-        "came from",
-        "(`psychometric.pooled`, and the plain t interval over their estimates).",
+        "Share of intervals that contain the true value, with its Clopper-Pearson interval: for the "
+        "threshold of a listener (credible",
+        "interval), and for the mean threshold of the population of listeners (`psychometric.pooled`, and "
+        "the t interval over the",
+        "estimates).",
         "",
         "| listeners of a study | one listener per study | every listener | mean threshold, `pooled` | mean "
         "threshold, t interval |",
         "|---|---|---|---|---|",
-        coverage_row("even over 15-85", even, psi, np.full(asked.studies, 50.0)),
-        coverage_row("Gaussian: mean 30-70, spread 3-15", bell, played(adaptive.Options(), bell), mean[:, 0]),
+        coverage_row("uniform over 15-85", even, psi, np.full(arguments.studies, 50.0)),
+        coverage_row(
+            "Gaussian: mean 30-70, spread 3-15", bell, simulated(adaptive.Options(), bell), mean[:, 0]
+        ),
     ]
     print("\n".join(lines[-2:]))
-    lines += ["", f"The whole run took {time.process_time() - began:.0f} s of one core."]
-    if not asked.no_write:
+    lines += ["", f"The run took {time.process_time() - started:.0f} s on one core."]
+    if not arguments.no_write:
         PAGE.write_text("\n".join(lines) + "\n")
 
 

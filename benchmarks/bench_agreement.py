@@ -1,19 +1,18 @@
-"""Do two libraries that implement one algorithm fool the same pictures when they start at the same random
-points?
+"""Agreement of two implementations of the same algorithm, picture by picture, from the same random starts.
 
 python benchmarks/bench_agreement.py [--seeds 8] [--only apgd,auto_attack]
 
-Our apgd and auto_attack beside pyautoattack's, which are the original ones, with the starts that torch's
-stream gives for each seed: robust pictures of both, and on how many pictures they disagree. 128 digits and
-both networks of bench_attacks.py. Square's draws stay each library's own. What it gives stands in
+Compares our apgd and auto_attack with those of pyautoattack, the original ones, started at points drawn from
+torch's stream for each seed: the number of robust pictures of both, and the number on which they disagree. 128
+digits and both networks of bench_attacks.py. Square uses the draws of each library. Results are in
 docs/peers.md.
 """
 
 import argparse
 
-from environment import among_peers
+from environment import in_peers_environment
 
-among_peers()
+in_peers_environment()
 
 import peers  # noqa: E402
 import torch  # noqa: E402
@@ -27,7 +26,7 @@ PARTS = {
     "apgd, dlr": ({"name": "apgd", "loss": "dlr"}, "apgd-dlr"),
     "auto_attack": ({"name": "auto_attack"}, None),
 }
-"""How we are asked, and which part of pyautoattack is; None: the whole."""
+"""Our attack and the part of pyautoattack; None: all of it."""
 
 
 def main() -> None:
@@ -36,7 +35,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument(
-        "--only", default="", help="attacks whose name begins with one of these, parted by commas"
+        "--only", default="", help="attacks whose name begins with one of these, separated by commas"
     )
     parser.add_argument("--network", default="undefended,robust")
     arguments = parser.parse_args()
@@ -58,7 +57,7 @@ def main() -> None:
             one, other = (torch.stack(left[library]) for library in left)
             print(
                 f"{'adversarially trained' if robust else 'undefended'}, {name}: of {one.numel()} robust "
-                f"{int(one.sum())} (limen) and {int(other.sum())} (pyautoattack), otherwise judged "
+                f"{int(one.sum())} (limen) and {int(other.sum())} (pyautoattack), judged differently "
                 f"{int((one != other).sum())}; robust per seed {one.sum(1).tolist()} and "
                 f"{other.sum(1).tolist()}",
                 flush=True,

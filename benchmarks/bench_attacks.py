@@ -1,11 +1,11 @@
-"""Speed and strength of our attacks beside foolbox, torchattacks, ART, cleverhans, pyautoattack and
-secml-torch, all in one run.
+"""Speed and strength of our attacks compared with foolbox, torchattacks, ART, cleverhans, pyautoattack and
+secml-torch, in one run.
 
 python benchmarks/bench_attacks.py [--only PGD,APGD] [--data mnist,cifar10] [--repeats 1] [--no-write]
 
-The peers live in an environment of their own, .venv-peers, which the first run makes (setup_peers.sh); this
-file then starts itself again in it. How it is measured stands in README.md beside this file; the tables go to
-the terminal and to docs/benchmarks.md.
+The peers are installed in a separate environment, .venv-peers, which the first run creates (setup_peers.sh);
+this file then restarts itself in it. README.md describes the measurement; the tables are printed and written to
+docs/benchmarks.md.
 """
 
 import argparse
@@ -16,9 +16,9 @@ import time
 from importlib.metadata import version
 from typing import Any
 
-from environment import HERE, among_peers
+from environment import HERE, in_peers_environment
 
-among_peers()
+in_peers_environment()
 
 import peers  # noqa: E402
 import torch  # noqa: E402
@@ -34,7 +34,7 @@ PEERS = (
     "pyautoattack",
     "secml-torch",
 )
-KEPT = HERE.parent / "build" / "benchmarks"
+RESULTS = HERE.parent / "build" / "benchmarks"
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 
@@ -45,10 +45,10 @@ def main() -> None:
     parser.add_argument(
         "--repeats",
         type=int,
-        help="at most; by default the long attacks once or twice, the short ones 3 to 15 times",
+        help="largest number of repeats; by default 1 or 2 for long attacks, 3 to 15 for short ones",
     )
     parser.add_argument(
-        "--only", default="", help="attacks whose name begins with one of these, parted by commas"
+        "--only", default="", help="attacks whose name begins with one of these, separated by commas"
     )
     parser.add_argument("--data", default="mnist,cifar10")
     parser.add_argument("--network", default="undefended,robust")
@@ -75,16 +75,16 @@ def main() -> None:
                     n = contest.n // (
                         2 if data == "cifar10" else 1
                     )  # these networks cost two to three times as much
-                    # what is wrong already is at distance 0, and says nothing of an attack that seeks the
-                    # smallest change
+                    # a picture that is already wrong is at distance 0: no test of an attack that searches for
+                    # the smallest change
                     i = torch.arange(n) if contest.norm is None else right.nonzero().squeeze(1)[:n]
                     started, rows = (
                         time.time(),
-                        fought(contest, label, network, x[i], y[i], arguments.repeats),
+                        measured(contest, label, network, x[i], y[i], arguments.repeats),
                     )
                     if not arguments.no_write:
-                        found = {"rows": [cells(row) for row in rows], "summary": verdict(rows)}
-                        keep(
+                        found = {"rows": [cells(row) for row in rows], "summary": summary_row(rows)}
+                        store(
                             f"{data}_{'robust' if robust else 'standard'}",
                             head,
                             contest.name,
@@ -94,18 +94,18 @@ def main() -> None:
                         write()
 
 
-def keep(name: str, head: str, contest: str, found: dict[str, Any], took: float) -> None:
-    """What one contest on one network gave, for the page: they may be measured on different days."""
-    path = KEPT / f"{name}.json"
-    kept = json.loads(path.read_text()) if path.exists() else {"contests": {}}
-    kept["head"], kept["contests"][contest] = head, {**found, "minutes": took / 60}
+def store(name: str, head: str, contest: str, found: dict[str, Any], duration_s: float) -> None:
+    """Store the results of one contest on one network for the page; contests may be measured on different days."""
+    path = RESULTS / f"{name}.json"
+    stored = json.loads(path.read_text()) if path.exists() else {"contests": {}}
+    stored["head"], stored["contests"][contest] = head, {**found, "minutes": duration_s / 60}
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole = path.with_suffix(".new")
-    whole.write_text(json.dumps(kept, indent=1))
-    whole.replace(path)  # at once: another process may be writing the page
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps(stored, indent=1))
+    temporary.replace(path)  # atomic: another process may be writing the page
 
 
-def fought(
+def measured(
     contest: Contest,
     label: str,
     network: torch.nn.Module,
@@ -118,12 +118,19 @@ def fought(
     rows = {library: Row(contest.name, label, library) for library in runs}
     for _ in range(contest.repeats if repeats is None else min(repeats, contest.repeats)):
         for library, run in list(runs.items()):
-            judges = library.split(":")[0] in peers.JUDGING or (contest.name == "AutoAttack")
+            reports_success = library.split(":")[0] in peers.REPORTING or (contest.name == "AutoAttack")
             try:
                 measure(
-                    rows[library], run, network, x, y, asked=contest.asked, norm=contest.norm, judges=judges
+                    rows[library],
+                    run,
+                    network,
+                    x,
+                    y,
+                    requested=contest.requested,
+                    norm=contest.norm,
+                    reports_success=reports_success,
                 )
-            except Exception as error:  # a peer that fails drops out of this contest, and is named
+            except Exception as error:  # a peer that fails is named and left out of this contest
                 print(
                     f"{contest.name}, {label}: {library} failed: {type(error).__name__}: {error}", flush=True
                 )
@@ -131,7 +138,7 @@ def fought(
     for row in rows.values():
         row.minimal = contest.norm is not None
         print("  ".join(cells(row)), flush=True)
-    print(verdict(list(rows.values())), flush=True)
+    print(summary_row(list(rows.values())), flush=True)
     return list(rows.values())
 
 
@@ -150,7 +157,7 @@ def cells(row: Row) -> list[str]:
         row.attack,
         row.network,
         row.library,
-        show(row.asked),
+        show(row.requested),
         show(row.made),
         row.calls,
         strength(row),
@@ -158,8 +165,8 @@ def cells(row: Row) -> list[str]:
     ]
 
 
-def verdict(rows: list[Row]) -> str:
-    """One row of the summary: our time over the fastest peer's, our strength beside the strongest peer's."""
+def summary_row(rows: list[Row]) -> str:
+    """One row of the summary: our time over that of the fastest peer, our strength and that of the strongest."""
     ours = [r for r in rows if r.library.startswith("limen")]
     theirs = [r for r in rows if not r.library.startswith("limen")]
     if not ours or not theirs:
@@ -180,10 +187,10 @@ def verdict(rows: list[Row]) -> str:
 
 
 def write() -> None:
-    """The page, of all that has been measured."""
-    found = [json.loads(path.read_text()) for path in sorted(KEPT.glob("*.json"), reverse=True)]
+    """Write the page from all measurements so far."""
+    found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"), reverse=True)]
     order = [c.name for c in contests(1, 1, 1) + auto_attacks(1)]
-    fights = [one["contests"][name] for one in found for name in order if name in one["contests"]]
+    results = [one["contests"][name] for one in found for name in order if name in one["contests"]]
     heads = [
         f"- {one['head']}; {sum(c['minutes'] for c in one['contests'].values()):.0f} min" for one in found
     ]
@@ -191,25 +198,25 @@ def write() -> None:
         "attack",
         "network",
         "library",
-        "time / bare, calls asked for",
+        "time / bare, calls requested",
         "time / bare, calls made",
         "forward / backward per picture",
         "strength",
         "leaves p.grad",
     ]
-    lines = [line for one in fights for line in one["rows"]]
+    lines = [line for one in results for line in one["rows"]]
     table = ["| " + " | ".join(line) + " |" for line in [columns, ["---"] * len(columns), *lines]]
     summary = [
-        "| attack | network | our time / the fastest peer's | our time / bare loop of our calls | ours | "
-        "the strongest peer |",
+        "| attack | network | our time / time of the fastest peer | our time / bare loop of our calls | "
+        "our strength | strength of the strongest peer |",
         "|---|---|---|---|---|---|",
-        *(one["summary"] for one in fights if one["summary"]),
+        *(one["summary"] for one in results if one["summary"]),
     ]
     versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
     page = f"""# Benchmarks
 
-Written by `make bench`; how it is measured stands in `benchmarks/README.md`. One thread, CPU time, on a busy machine: one
-run, or the median over the repeats with their range in brackets; single runs are good to about 10 %.
+Written by `make bench`; `benchmarks/README.md` describes the measurement. One thread, CPU time, on a busy machine: one run, or the median
+over the repeats with their range in brackets; the error of a single run is about 10 %.
 torch {torch.__version__}, {versions}, Python {platform.python_version()}. The networks:
 
 {chr(10).join(heads)}
@@ -218,21 +225,21 @@ torch {torch.__version__}, {versions}, Python {platform.python_version()}. The n
 
 {chr(10).join(summary)}
 
-Fixed budget: robust accuracy, less is stronger. Minimal norm, over pictures that the network gets right: share fooled, median norm, in
-which a picture that is not fooled counts as infinitely far, and mean norm of those that are. Every time includes the pass that says who
-is fooled. FGSM: our clean pass, which also says who is wrong already, gives the gradient too, or where many are wrong a fresh pass over
-the others does. AutoAttack and our cascade stand beside pyautoattack alone, which makes the calls of the authors' code; torchattacks makes
-a tenth of its steps ([peers](peers.md)). EAD: ours makes 9 x 25 steps. APGD-100 and APGD-l2-100: ours raises its softened margin, the
-others the cross-entropy, each library's default. APGD-CE, APGD-DLR and AutoAttack are one algorithm in all libraries, so ours starts at the
-random points of pyautoattack there; elsewhere each library draws its own.
+Fixed budget: robust accuracy; lower is stronger. Minimal norm, over the pictures that the network classifies correctly: share fooled, median
+norm, in which a picture that is not fooled counts as infinitely far, and mean norm of the fooled ones. Every time includes the pass that
+determines which pictures are fooled. FGSM: our clean pass, which also finds the pictures that are already wrong, provides the gradient;
+if many are wrong, a fresh pass over the others does. AutoAttack and our cascade are compared with pyautoattack only, which makes the calls of
+the authors' code; torchattacks makes a tenth of its steps ([peers](peers.md)). EAD: ours makes 9 x 25 steps. APGD-100 and APGD-l2-100: ours
+maximises its softened margin, the others the cross-entropy, as by the default of each library. APGD-CE, APGD-DLR and AutoAttack are the same
+algorithm in all libraries, so ours starts at the random points of pyautoattack; for the other attacks each library draws its own.
 The defaults of deepfool, cw_l2 and ead were chosen on the first pictures of the test sets, which are also those of these tables.
 
-## All figures
+## All measurements
 
 {chr(10).join(table)}
 
-*Calls asked for*: the bare loop of so many gradients of the whole batch (AutoAttack: 100; Square: 1000 queries count as 400). *Calls made*:
-a bare loop of exactly the calls, batch sizes included, that the attack made; what is above 1 is overhead.
+*Calls requested*: a bare loop of the requested number of gradients of the full batch (AutoAttack: 100; Square: 1000 queries count as 400).
+*Calls made*: a bare loop of exactly the calls that the attack made, with their batch sizes; the part above 1 is overhead.
 """
     (HERE.parent / "docs" / "benchmarks.md").write_text(page)
     print("written: docs/benchmarks.md")

@@ -1,11 +1,10 @@
-"""The masking threshold for a whole batch at once beside the same procedure in loops over frames and maskers:
-how many times faster.
+"""Speed-up of the masking threshold of a batch over the same procedure in loops over frames and maskers.
 
     python benchmarks/bench_masking.py [seconds of audio] [clips]
 
-The loop is the procedure of Qin et al. 2019 as their code runs it: each frame by itself in numpy, maskers
-taken out of an array one by one. Both run on one core, in one process, in turns; the ratio is that of the
-fastest of five rounds.
+The loop is the procedure of Qin et al. 2019 as in their code: frame by frame in numpy, with maskers deleted
+from an array one by one. Both run in turn on one core in one process; the ratio is that of the fastest of five
+rounds.
 """
 
 import sys

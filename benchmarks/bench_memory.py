@@ -1,10 +1,10 @@
-"""Peak memory of our attacks over that of the bare loop of gradients, and where their time goes.
+"""Peak memory of our attacks relative to a bare loop of gradients, and the distribution of their time.
 
 python benchmarks/bench_memory.py [--n 512]      prints two tables and writes docs/benchmarks_memory.md
 
-Every figure is measured in a process of its own: the peak of the resident set while the attack runs, less
-what was there before it. Time is parted by what runs: the network forward, the network backward, and the
-attack around it.
+Every number is measured in its own process: the peak of the resident set while the attack runs, minus the
+memory before it. Time is divided into the forward pass of the network, its backward pass, and the rest of the
+attack.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def attacked(name: str, network: nn.Module, x: Tensor, y: Tensor) -> None:
 
 
 def child(name: str, n: int) -> None:
-    """Prints the peak in MB and the seconds forward, backward and in all."""
+    """Print the peak in MB and the seconds of forward passes, of backward passes and in total."""
     torch.set_num_threads(1)
     x, y = pictures("cifar10", "test")
     x, y = x[:n].clone(), y[:n].clone()
@@ -87,10 +87,10 @@ def child(name: str, n: int) -> None:
         if name == "bare"
         else (lambda k: attacked(name, network, x[:k], y[:k]))
     )
-    run(8)  # code and buffers that are loaded once
+    run(8)  # loads code and buffers that are needed only once
     network.forward_s = network.backward_s = 0.0
     before = memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     start = time.process_time()
     run(n)
     print(memory("VmHWM") - before, network.forward_s, network.backward_s, time.process_time() - start)
@@ -120,10 +120,10 @@ def main() -> None:
     heads = (
         "attack",
         "peak, MB",
-        "over the bare loop",
-        "network forward",
-        "network backward",
-        "the attack around it",
+        "relative to the bare loop",
+        "forward pass",
+        "backward pass",
+        "rest of the attack",
     )
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for name, (peak, forward, backward, total) in figures.items():
@@ -135,11 +135,11 @@ def main() -> None:
         )
     table = "\n".join(lines)
     print(table)
-    PAGE.write_text(f"""# Memory, and where the time goes
+    PAGE.write_text(f"""# Memory and distribution of the time
 
-Written by `python benchmarks/bench_memory.py`: {arguments.n} CIFAR-10 pictures at once on the adversarially trained network of the
-benchmarks, one thread, every attack in a process of its own. Peak: of the resident memory while the attack runs, less what was there
-before. The bare loop is three gradients of the whole batch. The last three columns are shares of CPU time.
+Written by `python benchmarks/bench_memory.py`: one batch of {arguments.n} CIFAR-10 pictures on the adversarially trained network of the
+benchmarks, one thread, every attack in its own process. Peak: resident memory while the attack runs, minus the memory before it. The
+bare loop computes three gradients of the full batch. The last three columns are shares of CPU time.
 
 {table}
 """)

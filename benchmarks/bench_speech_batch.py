@@ -1,10 +1,10 @@
-"""Eight clips attacked side by side against one after another: how much faster, and whether anything differs.
+"""Speed-up of an attack on a batch of eight clips over attacks on single clips, and a check of equal results.
 
 python benchmarks/bench_speech_batch.py [steps]       prints the table and writes docs/benchmarks_speech.md
 
-Each pair runs in turn in the same process on the same threads, so the ratio does not depend on what else the
-machine does. The batch must give each clip what it gets alone: largest difference of the adversarial audio,
-and whether all transcripts agree.
+Both run in turn in the same process on the same threads, so the ratio does not depend on the load of the
+machine. The batch must give each clip the same result as alone: the table has the largest difference of the
+adversarial audio, and whether all transcripts agree.
 """
 
 import sys
@@ -29,15 +29,15 @@ NETS = [
 ]
 ROUNDS = 5
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_speech.md"
-INTRODUCTION = """# Eight clips at once
+INTRODUCTION = """# Batches of eight clips
 
-Written by `python benchmarks/bench_speech_batch.py`: {steps} steps on eight clips of different lengths, one after another and as one
-batch, in turn, with {threads} threads of torch; the best of {rounds} rounds. The networks give a clip the same bits alone and beside
-others (the difference is that of the stored 16-bit audio). The shares of a batch go to as many threads; a single clip is searched in one.
-The exception is `wav2vec2_small`: its convolutions over the waveform are searched in double precision and keep all cores busy with a
-single clip, so there is little that a batch could add.
+Written by `python benchmarks/bench_speech_batch.py`: attack with {steps} steps on eight clips of different lengths, one by one and as one
+batch, in turn, with {threads} threads of torch; the best of {rounds} rounds. The networks are batch-invariant: a clip gets bit-identical
+results alone and in a batch (the difference is that of the stored 16-bit audio). A batch is divided among as many threads; a single clip is
+searched in one thread. The exception is `wav2vec2_small`: its convolutions over the waveform are computed in double precision and occupy all
+cores with a single clip, so a batch gains little.
 
-| model | attack | alone, s | batch, s | times faster | largest difference | same transcripts |
+| model | attack | alone, s | batch, s | speed-up | largest difference | same transcripts |
 |---|---|---|---|---|---|---|
 """
 
@@ -73,12 +73,12 @@ def main(steps: int) -> None:
         batch = component.function(options).all()
         for label, attack_spec in attacks.items():
             attack = Attack.parse(attack_spec)
-            single, whole = [], []
+            single, batched = [], []
             for _ in range(ROUNDS):
                 seconds, ones = timed(attack, model, [alone(batch, i) for i in range(len(batch))])
                 single.append(seconds)
                 seconds, (many,) = timed(attack, model, [batch])
-                whole.append(seconds)
+                batched.append(seconds)
             texts = predictions(many.adversarial)
             same = all(predictions(one.adversarial)[0] == texts[i] for i, one in enumerate(ones))
             apart = max(
@@ -87,7 +87,7 @@ def main(steps: int) -> None:
             )
             name = f"{spec['name']}{' (CTC head)' if 'head' in spec else ''}"
             row = (
-                f"| {name} | {label} | {min(single):.2f} | {min(whole):.2f} | {min(single) / min(whole):.1f} "
+                f"| {name} | {label} | {min(single):.2f} | {min(batched):.2f} | {min(single) / min(batched):.1f} "
                 f"| {apart:.1e} | "
             )
             row += f"{'yes' if same else 'no'} |\n"

@@ -4,7 +4,8 @@ docs/benchmarks_statistics.md.
     python benchmarks/bench_study_statistics.py [--studies 10000] [--no-write]
 
 Listeners and items differ by Gaussian draws of their log odds (the answers are those of
-tests/listening/simulated_answers.py). Every study is analysed as by `limen listen analyze`. The text of the page is in benchmarks/study_statistics.md.
+tests/listening/simulated_answers.py). Every study is analysed as by `limen listen analyze`. The text of the
+page is in benchmarks/study_statistics.md.
 """
 
 import argparse
@@ -42,9 +43,9 @@ Design = tuple[np.ndarray, np.ndarray, Crossing]
 
 
 SAME = ((36, 6), (20, 12), (8, 12))
-"""Listeners and items, everyone hearing all."""
+"""Listeners and items; every listener hears all items."""
 DRAWN = ((20, 12, 60), (8, 12, 24))
-"""Listeners, the items each hears, and those they are drawn from."""
+"""Listeners, items per listener, and size of the pool from which they are drawn."""
 OTHER_SAME, OTHER_DRAWN = ((24, 8), (15, 10), (12, 20), (50, 4), (10, 6)), ((30, 8, 40), (14, 10, 30))
 """Designs that were not used when the method was chosen."""
 
@@ -52,7 +53,7 @@ OTHER_SAME, OTHER_DRAWN = ((24, 8), (15, 10), (12, 20), (50, 4), (10, 6)), ((30,
 def designs(
     same: Sequence[tuple[int, int]], drawn: Sequence[tuple[int, int, int]], rng: np.random.Generator
 ) -> dict[str, Design]:
-    """Who hears what."""
+    """The listener and the item of every answer."""
     found = {
         f"{n} x {items}, the same clips for all": simulated.everyone_hears_all(n, items) for n, items in same
     }
@@ -73,7 +74,7 @@ def groups_of_their_own() -> Design:
 
 
 def percent(value: float, low: float = -1.0, high: float = 101.0) -> str:
-    """Bold outside the goal."""
+    """The value in per cent, in bold outside the target."""
     shown = f"{100 * value:.1f}"
     return shown if low <= round(100 * value, 1) <= high else f"**{shown}**"
 
@@ -116,7 +117,7 @@ def shares(name: str, design: Design, studies: int, rng: np.random.Generator) ->
 
 
 def ranges(every: dict[str, Design], studies: int, rng: np.random.Generator) -> list[str]:
-    """Smallest and largest over all ICCs and item SDs, of the columns of `shares` that have a goal."""
+    """Smallest and largest value over all ICCs and item SDs of the columns of `shares` that have a target."""
     lines = []
     for name, design in every.items():
         rows = [
@@ -133,8 +134,8 @@ def ranges(every: dict[str, Design], studies: int, rng: np.random.Generator) -> 
 
 
 def alternatives(studies: int, rng: np.random.Generator) -> list[str]:
-    """Two-sided tests with other variances and degrees of freedom, where everyone hears all: functions of the
-    three mean squares."""
+    """Two-sided tests with other variances and degrees of freedom if every listener hears every item: functions
+    of the three mean squares."""
     lines = []
     for listeners, items in SAME:
         who, what = simulated.everyone_hears_all(listeners, items)
@@ -241,7 +242,7 @@ def seed000() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def ratings(studies: int, rng: np.random.Generator) -> list[str]:
-    """Differences between two conditions, rated in steps of 1 to 5: where there is none, and where it is a
+    """Tests of the difference between two conditions, rated in steps of 1 to 5, if it is zero and if it is a
     quarter of a step."""
     lines = []
     for name, (who, what, condition) in layouts().items():
@@ -267,7 +268,7 @@ def ratings(studies: int, rng: np.random.Generator) -> list[str]:
 
 
 def few_items(studies: int, rng: np.random.Generator) -> list[str]:
-    """Two-sided tests of chance where all hear the same few clips."""
+    """Two-sided tests of chance if all listeners hear the same few clips."""
     lines = []
     for listeners in (36, 100):
         cells = []
@@ -288,8 +289,7 @@ def few_items(studies: int, rng: np.random.Generator) -> list[str]:
 
 
 def power(all_designs: dict[str, Design], studies: int, rng: np.random.Generator) -> list[str]:
-    """What the exact test finds and the one that is used does not, where nothing clusters; and what `check`
-    says."""
+    """Power of the tests, of the exact test if answers are independent, and the power planned by `check`."""
     lines = []
     for name, (who, what, crossing) in all_designs.items():
         n, m = crossing.n, crossing.n // crossing.listeners
@@ -300,8 +300,8 @@ def power(all_designs: dict[str, Design], studies: int, rng: np.random.Generator
                 right = simulated.right(who, what, share, icc, item_sd, studies, rng)
                 above = p_above(*judged(crossing, right), n, 0.5)
                 planned = expected_of_share(share, crossing.listeners, m, crossing.items, icc, item_sd)
-                said = power_detect(n, share, 0.5, 0.05, planned.design_effect, planned.df, sides=2)
-                cells += [percent((2 * np.minimum(above, 1 - above) < 0.05).mean()), percent(said)]
+                planned_power = power_detect(n, share, 0.5, 0.05, planned.design_effect, planned.df, sides=2)
+                cells += [percent((2 * np.minimum(above, 1 - above) < 0.05).mean()), percent(planned_power)]
                 cells.append(percent((exact[right.sum(1)] < 0.05).mean()) if not icc else "")
             right = simulated.right(who, what, 0.5, icc, item_sd, studies, rng)
             planned = expected_of_share(0.5, crossing.listeners, m, crossing.items, icc, item_sd)
@@ -333,29 +333,29 @@ def _few(listeners: tuple[int, ...], trials: int) -> bool:
 def who_hears(studies: int, rng: np.random.Generator) -> list[str]:
     lines = []
     for listeners, trials in ((30, 12), (36, 6), (20, 12), (8, 12), (100, 12)):
-        asked = [trials] * listeners
+        per_listener = [trials] * listeners
         who, what = simulated.everyone_hears_all(listeners, trials)
         crossing, n = Crossing(who, what), listeners * trials
         for share, ability in ((0.0, 1.0), (0.1, 1.0), (0.1, 0.9), (0.3, 0.9)):
             some = np.arange(listeners) < round(share * listeners)
-            # a fixed number hears it in every study: 3 of 30
+            # the number of hearers is the same in every study: 3 of 30
             right = rng.random((studies, n)) < np.where(some, ability, 0.5)[who]
             bound = np.array(
-                [hearers(k, asked).high for k in right.reshape(studies, listeners, trials).sum(2)]
+                [hearers(k, per_listener).high for k in right.reshape(studies, listeners, trials).sum(2)]
             )
             equal = p_within(*judged(crossing, right), n, 0.5, BOUND) < 0.05
             true = some.mean()
             cells = [(bound >= true).mean(), np.median(bound), equal.mean(), (equal & (bound <= FEW)).mean()]
-            heard = f"{some.sum()} of {listeners}, right in {100 * ability:.0f} %"
+            hearing = f"{some.sum()} of {listeners}, right in {100 * ability:.0f} %"
             lines.append(
-                f"| {listeners} x {trials} | {heard} | " + " | ".join(percent(v) for v in cells) + " |"
+                f"| {listeners} x {trials} | {hearing} | " + " | ".join(percent(v) for v in cells) + " |"
             )
     print(lines[1], flush=True)
     return lines
 
 
 def sensitivities(studies: int, rng: np.random.Generator) -> list[str]:
-    """d' of answers of as many clips for each truth; the interval that of the share."""
+    """Mean of d' and coverage of its interval, with equal numbers of clips for either right answer."""
     lines = []
     for (listeners, trials), (icc, item_sd) in product(
         SAME, ((0.0, 0.0), (0.0, 0.8), (0.15, 0.8), (0.3, 0.0))
@@ -391,28 +391,28 @@ def main() -> None:
     )
     parser.add_argument("--studies", type=int, default=10_000)
     parser.add_argument("--no-write", action="store_true")
-    asked = parser.parse_args()
-    began, rng = time.process_time(), np.random.default_rng(0)
+    arguments = parser.parse_args()
+    started, rng = time.process_time(), np.random.default_rng(0)
     every = designs(SAME, DRAWN, rng)
     every["36 x 6, nine groups with 6 clips each"] = groups_of_their_own()
     text = (Path(__file__).parent / "study_statistics.md").read_text(encoding="utf-8")
     tables = {
         "SHARES": "\n".join(
-            line for name, design in every.items() for line in shares(name, design, asked.studies, rng)
+            line for name, design in every.items() for line in shares(name, design, arguments.studies, rng)
         ),
-        "OTHERS": "\n".join(ranges(designs(OTHER_SAME, OTHER_DRAWN, rng), asked.studies, rng)),
-        "CHOICE": "\n".join(alternatives(asked.studies, rng)),
-        "RATINGS": "\n".join(ratings(asked.studies, rng)),
-        "POWER": "\n".join(power(every, asked.studies, rng)),
-        "HEARERS": "\n".join(who_hears(asked.studies // 5, rng)),
-        "FEWITEMS": "\n".join(few_items(asked.studies, rng)),
-        "SENSITIVITY": "\n".join(sensitivities(asked.studies // 5, rng)),
-        "STUDIES": f"{asked.studies:,}",
-        "SECONDS": f"{time.process_time() - began:.0f}",
+        "OTHERS": "\n".join(ranges(designs(OTHER_SAME, OTHER_DRAWN, rng), arguments.studies, rng)),
+        "CHOICE": "\n".join(alternatives(arguments.studies, rng)),
+        "RATINGS": "\n".join(ratings(arguments.studies, rng)),
+        "POWER": "\n".join(power(every, arguments.studies, rng)),
+        "HEARERS": "\n".join(who_hears(arguments.studies // 5, rng)),
+        "FEWITEMS": "\n".join(few_items(arguments.studies, rng)),
+        "SENSITIVITY": "\n".join(sensitivities(arguments.studies // 5, rng)),
+        "STUDIES": f"{arguments.studies:,}",
+        "SECONDS": f"{time.process_time() - started:.0f}",
     }
     for name, table in tables.items():
         text = text.replace("{" + name + "}", table)
-    if asked.no_write:
+    if arguments.no_write:
         print(text)
     else:
         PAGE.write_text(text, encoding="utf-8")

@@ -1,15 +1,15 @@
-"""What a gradient step of a search on Whisper costs beside a bare forward and backward pass of the same
+"""Cost of a gradient step of a search on Whisper relative to a bare forward and backward pass of the same
 network.
 
-python benchmarks/bench_whisper_gradient.py        prints the table and writes it into
-docs/benchmarks_speech.md First: limen data get whisper-tiny.en && limen data get whisper-base && limen data
-get asterisk-en
+python benchmarks/bench_whisper_gradient.py        prints the table and writes it to docs/benchmarks_speech.md
 
-Bare: the loss of the true texts and its gradient, single precision, all clips in one padded batch, all
-threads: what a loop of a few lines would do. A step: the whole of an untargeted pgd search in its default
-setting, by the gradients it asked for, decoding and confirmations on the full 30 s included, under a budget
-so small that hardly a clip leaves. Both take turns in the same process, so that the ratio does not depend on
-what else the machine does.
+First: limen data get whisper-tiny.en && limen data get whisper-base && limen data get asterisk-en
+
+Bare: the loss of the true texts and its gradient in single precision, with all clips in one padded batch and
+all threads, as a loop of a few lines would compute it. A step: the time of an untargeted pgd search in its
+default setting, with decoding and confirmations on the full 30 s, divided by its number of gradients, under a
+budget so small that almost no clip ends early. Both run in turn in the same process, so that the ratio does
+not depend on the load of the machine.
 """
 
 import statistics
@@ -26,17 +26,17 @@ from limen.models.whisper.transcripts import WhisperTranscripts
 
 CLIPS, STEPS, ROUNDS, SNR_DB = 4, 40, 3, 70
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_speech.md"
-HEADING = "# A step on Whisper"
+HEADING = "# Cost of a step on Whisper"
 INTRODUCTION = """{heading}
 
-Written by `python benchmarks/bench_whisper_gradient.py`: {clips} recorded prompts of up to 4 s that are understood, untargeted `pgd`
-of {steps} steps in its default setting at {snr_db} dB, {threads} thread(s) of torch. A step is the time of the whole search, decoding
-and confirmations on the full 30 s included, by the gradients it asked for; bare is the loss and its gradient of the same clips in one
-padded batch, in single precision. Median and range of {rounds} rounds, each with both in turn. A clip that claims success costs one
-forward pass over the full 30 s besides, about as much as four steps. The 40 steps of the default ask at 6 of them; a search of
-only 10 asks at 4, and cost 1.24 of bare on tiny.en.
+Written by `python benchmarks/bench_whisper_gradient.py`: {clips} recorded prompts of up to 4 s that Whisper transcribes correctly,
+untargeted `pgd` of {steps} steps in its default setting at {snr_db} dB, {threads} thread(s) of torch. A step is the time of the search, with
+decoding and confirmations on the full 30 s, divided by its number of gradients; bare is the loss and its gradient of the same clips in one
+padded batch, in single precision. Median and range of {rounds} rounds, each with both in turn. A claimed success costs an additional
+forward pass over the full 30 s, as much as about four steps. The default of 40 steps makes this check at 6 of them; a search of only 10
+steps makes it at 4, and its cost was 1.24 times the bare one on tiny.en.
 
-| model | clips that stayed | bare, s | step, s | step / bare | range |
+| model | clips that used all steps | bare, s | step, s | step / bare | range |
 |---|---|---|---|---|---|
 """
 
@@ -45,17 +45,14 @@ def bare(model, batch: Batch, texts: list[str]) -> float:
     """Seconds of one forward and backward pass over all clips at once."""
     begun = time.perf_counter()
     x = batch.x.clone().requires_grad_()
-    part = model._heard(
-        x, batch.lengths
-    )  # one padded batch: asked from outside, the model takes clip after clip
+    part = model._heard(x, batch.lengths)  # one padded batch; a call of the model processes clip after clip
     answers = WhisperTranscripts(model.network, model.tokens, [part], model.writing)
     torch.autograd.grad(answers.nll(texts).sum(), x)
     return time.perf_counter() - begun
 
 
 def step(attack: Attack, model, batch: Batch) -> tuple[float, int]:
-    """Seconds of a search by the gradients per clip that it asked for, times the clips; and how many clips
-    left early."""
+    """Seconds of a search per gradient of the batch, and the number of clips whose search ended early."""
     problem = attack.pose(model, batch, store="int16")
     begun = time.perf_counter()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Which attacks are compared, and how each library is asked for them."""
+"""The attacks that are compared, and the call of each library."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ class Contest:
     """One attack as several libraries offer it."""
 
     name: str
-    asked: int
-    """Gradients asked for."""
+    requested: int
+    """Requested gradients."""
     runs: dict[str, Callable[[], Run]]
     n: int = 64
     """Pictures."""
     norm: float | None = None
-    """Minimal-norm attacks: what they make small. None: robust accuracy within the budget counts."""
+    """The norm that minimal-norm attacks minimise. None: robust accuracy within the budget is compared."""
     repeats: int = 3
-    """How often it is run: the long ones less, the short ones more."""
+    """Number of runs; fewer for long attacks."""
 
 
 def contests(eps: float, eps_l2: float, eps_l1: float) -> list[Contest]:

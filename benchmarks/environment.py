@@ -1,4 +1,4 @@
-"""The peers live in an environment of their own, .venv-peers, in which a script starts itself again."""
+"""Restarts a script in .venv-peers, the separate environment of the peers."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 
-def among_peers() -> None:
-    """Returns only where the peers can be imported; makes their environment if need be."""
+def in_peers_environment() -> None:
+    """Restart the script in the environment of the peers, which is created if necessary; return if it runs in it."""
     if find_spec("foolbox") is not None:
         return
     subprocess.run(

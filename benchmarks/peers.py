@@ -1,8 +1,8 @@
-"""Every library's way of calling an attack, as functions from network, pictures, labels and seed to
+"""The call of an attack in each library, as functions from network, pictures, labels and seed to
 adversarial pictures.
 
-All are asked for the same thing: untargeted, the same radius, the same number of steps of the same length,
-one restart. Where a library has no such knob its own choice stands.
+All have the same settings: untargeted, the same radius, the same number of steps of the same length, one
+restart. If a library does not have a setting, its own default is used.
 """
 
 import contextlib
@@ -31,8 +31,8 @@ from limen.attacks.engine.run import Attack
 from limen.core.types import Batch
 from limen.models.base.model import Classifier
 
-JUDGING = {"limen", "foolbox", "pyautoattack: AutoAttack"}
-"""Libraries that say themselves who is fooled."""
+REPORTING = {"limen", "foolbox", "pyautoattack: AutoAttack"}
+"""Libraries that report which pictures are fooled."""
 INF = float("inf")
 NAMES = {INF: "Linf", 2: "L2", 1: "L1", 0: "L0"}
 
@@ -56,7 +56,7 @@ def foolboxes(name: str, eps: float | None = None, **options: Any) -> Run:
 
 def torchattackses(name: str, **options: Any) -> Run:
     make = getattr(torchattacks, name)
-    seeded = "seed" in inspect.signature(make).parameters  # the others draw from torch's own stream
+    seeded = "seed" in inspect.signature(make).parameters  # the others draw from torch's global stream
     return lambda network, x, y, seed: make(network, **options, **({"seed": seed} if seeded else {}))(x, y)
 
 
@@ -141,25 +141,25 @@ def secml_fmn(norm: str, steps: int) -> Run:
 
 
 def pyautoattacks(eps: float, norm: float, part: str | None = None, queries: int = 5000) -> Run:
-    """The whole of AutoAttack, or one of its parts: apgd-ce, apgd-dlr, square, fab-t."""
+    """AutoAttack, or one of its parts: apgd-ce, apgd-dlr, square, fab-t."""
 
     def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
-        whole = AutoAttack(network, eps=eps, norm=NAMES[norm], seed=seed)
+        attack = AutoAttack(network, eps=eps, norm=NAMES[norm], seed=seed)
         if part is None:
-            found = whole.run_standard_evaluation(x, y, batch_size=len(x))
+            found = attack.run_standard_evaluation(x, y, batch_size=len(x))
             return found[0] if isinstance(found, tuple) else found
         if part in ("apgd-ce", "apgd-dlr"):
-            whole.apgd.loss, whole.apgd.n_restarts, whole.apgd.seed = part.removeprefix("apgd-"), 1, seed
-            return whole.apgd.perturb(x, y)
+            attack.apgd.loss, attack.apgd.n_restarts, attack.apgd.seed = part.removeprefix("apgd-"), 1, seed
+            return attack.apgd.perturb(x, y)
         if part == "square":
-            whole.square.n_queries, whole.square.seed = queries, seed
-            return whole.square.perturb(x, y)
-        whole.fab.targeted, whole.fab.n_restarts, whole.fab.seed, whole.fab.n_target_classes = (
+            attack.square.n_queries, attack.square.seed = queries, seed
+            return attack.square.perturb(x, y)
+        attack.fab.targeted, attack.fab.n_restarts, attack.fab.seed, attack.fab.n_target_classes = (
             True,
             1,
             seed,
             9,
         )
-        return whole.fab.perturb(x, y)
+        return attack.fab.perturb(x, y)
 
     return run

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes .venv-peers: the libraries that Limen is measured against, beside the torch that Limen uses. Safe to run again.
-# Some of them name old versions of torch among their needs, so the peers come without dependencies and theirs are named here.
+# Creates .venv-peers: the libraries that Limen is compared with, and the torch that Limen uses. Safe to run again.
+# Some of them require old versions of torch, so they are installed without dependencies, which are listed here instead.
 set -e
 cd "$(dirname "$0")/.."
 [ -f .venv-peers/.ready-6 ] && exit 0
-echo "== making .venv-peers: foolbox, torchattacks, adversarial-robustness-toolbox, pyautoattack, cleverhans, secml-torch (about two minutes)"
+echo "== creating .venv-peers: foolbox, torchattacks, adversarial-robustness-toolbox, pyautoattack, cleverhans, secml-torch (about two minutes)"
 "${PYTHON:-python3}" -m venv .venv-peers
 .venv-peers/bin/python -m pip install --quiet --constraint constraints.txt torch==2.13.0 numpy scipy pydantic scikit-learn \
   requests GitPython eagerpy typing-extensions packaging tqdm six setuptools absl-py easydict joblib matplotlib

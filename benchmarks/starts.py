@@ -1,5 +1,5 @@
-"""Our attacks from the random points at which pyautoattack, that is the original code, starts: two libraries
-that implement one algorithm can then be compared picture by picture."""
+"""Our attacks started at the random points of pyautoattack, the original code, so that two implementations of the
+same algorithm can be compared picture by picture."""
 
 import torch
 from timing import Run
@@ -10,14 +10,14 @@ from limen.attacks.engine.problem import Problem
 
 
 def shared_start(problem: Problem) -> Tensor:
-    """Where pyautoattack starts under linf, drawn from torch's own stream."""
+    """The point at which pyautoattack starts under linf, drawn from torch's global stream."""
     drawn = 2 * torch.rand(problem.x.shape) - 1
     return problem.clip(problem.x + problem.ball.fill(drawn))
 
 
 def from_their_starts(ours: Run) -> Run:
-    """pyautoattack sets the stream anew before each of its attacks, and so must those of our auto_attack.
-    Square's draws stay ours."""
+    """The run with its start points from torch's global stream, seeded before each attack of our auto_attack, as
+    in pyautoattack. Square keeps our draws."""
 
     def run(network: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
         start, alone = Problem.start, cascade.alone

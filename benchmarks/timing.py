@@ -1,5 +1,5 @@
-"""How an attack is timed: CPU time of one thread over that of bare loops of gradients. One runs just before
-and just after the attack, one in between its own calls."""
+"""Timing of an attack: CPU time of one thread relative to bare loops of gradients. One loop runs just before and
+just after the attack, another one between its calls."""
 
 import random
 import statistics
@@ -17,9 +17,8 @@ Run = Callable[[nn.Module, Tensor, Tensor, int], Tensor]
 
 
 class Traced(nn.Module):
-    """Writes down every call: how many samples, and whether gradients came back through it. Of a share of the
-    calls, drawn at random, the bare call follows at once, on a clock of its own: the machine is as fast for
-    the one as for the other."""
+    """Records every call: the number of samples and of backward passes. A random share of the calls is repeated
+    at once as a bare call, timed separately, so that the machine is equally fast for both."""
 
     def __init__(self, network: nn.Module, x: Tensor, y: Tensor, share: float):
         super().__init__()
@@ -27,7 +26,7 @@ class Traced(nn.Module):
         self.trace: list[list[int]] = []
         """[samples, backward passes] of each call."""
         self.part: list[list[int]] = []
-        """Those whose bare call was made."""
+        """The calls that were repeated as bare calls."""
         self.bare = 0.0
         """Seconds of these bare calls."""
 
@@ -41,15 +40,15 @@ class Traced(nn.Module):
         return logits
 
     def repeat(self) -> None:
-        """The bare call of the last call, whose backward passes have been made by now."""
+        """Repeat the last call as a bare call; its backward passes have been made by now."""
         if self.trace and self.dice.random() < self.share:
             self.part.append(self.trace[-1])
             self.bare += seconds(lambda: replay(self.network, self.x, self.y, self.part[-1:]))
 
 
 def replay(network: nn.Module, x: Tensor, y: Tensor, trace: list[list[int]]) -> None:
-    """The bare loop of the same calls: forward, summed cross-entropy, gradient with respect to x; nothing
-    else."""
+    """The bare loop of the same calls: forward, summed cross-entropy, gradient with respect to x, and
+    nothing else."""
     for n, backward in trace:
         if n > len(x):  # several points of each picture at once
             x, y = x.repeat(-(-n // len(x)), 1, 1, 1), y.repeat(-(-n // len(y)))
@@ -65,7 +64,7 @@ def replay(network: nn.Module, x: Tensor, y: Tensor, trace: list[list[int]]) -> 
 
 
 def weight(trace: list[list[int]]) -> float:
-    """Rough cost, only to scale a part of a trace to the whole: a backward pass costs about 1.3 forward
+    """Rough cost, used only to scale a part of a trace to the full trace: a backward pass costs about 1.3 forward
     passes."""
     return sum(n * (1 + 1.3 * backward) for n, backward in trace)
 
@@ -83,22 +82,22 @@ class Row:
     attack: str
     network: str
     library: str
-    asked: list[float] = field(default_factory=list)
-    """Time over the bare loop of the calls asked for, one number per repeat."""
+    requested: list[float] = field(default_factory=list)
+    """Time over the bare loop of the requested calls, one number per repeat."""
     made: list[float] = field(default_factory=list)
-    """Time over the bare loop of the calls really made."""
+    """Time over the bare loop of the calls that were made."""
     calls: str = ""
     fooled: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    """Of every picture in every repeat."""
+    """For every picture in every repeat."""
     sizes: Tensor = field(default_factory=lambda: torch.zeros(0))
-    """The same: of the change, in the attack's norm."""
+    """For every picture in every repeat: norm of the change."""
     grads_left: bool = False
     minimal: bool = False
-    """Seeks the smallest change: its norm counts."""
+    """Whether the attack searches for the smallest change, so that its norm is compared."""
 
     @property
     def time(self) -> float:
-        return statistics.median(self.asked)
+        return statistics.median(self.requested)
 
     @property
     def success(self) -> float:
@@ -117,33 +116,33 @@ def measure(
     x: Tensor,
     y: Tensor,
     *,
-    asked: int,
+    requested: int,
     norm: float | None,
-    judges: bool,
+    reports_success: bool,
 ) -> None:
-    """One repeat. `asked` counts gradients; `judges`: the library itself says who is fooled, so no pass need
-    be added for that.
+    """Measure one repeat. `requested` is a number of gradients; `reports_success`: the library itself reports which
+    pictures are fooled, so no pass is added for that.
 
-    The bare loop of the calls asked for runs in halves, before and after the attack; that of the calls made,
-    or of a third of them, in between its own. Every repeat has another seed, the same for all libraries.
+    The bare loop of the requested calls runs in two halves, before and after the attack; that of the calls
+    made, or of a third of them, between these. Every repeat has another seed, the same for all libraries.
     """
-    seed = len(row.asked)
+    seed = len(row.requested)
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
     for p in network.parameters():
         p.grad = None
-    quarter = [[len(x), 1]] * max(8, min(asked // 4, 25))
+    quarter = [[len(x), 1]] * max(8, min(requested // 4, 25))
     bare = seconds(lambda: replay(network, x, y, quarter))
-    traced = Traced(network, x, y, share=1 if asked == 1 else 1 / 3).eval()
+    traced = Traced(network, x, y, share=1 if requested == 1 else 1 / 3).eval()
     start = time.process_time()
-    x_adv = judged(run, traced, x, y, seed, judges)
+    x_adv = attacked(run, traced, x, y, seed, reports_success)
     spent = time.process_time() - start - traced.bare
     bare += seconds(lambda: replay(network, x, y, quarter))
     traced.repeat()
     made = traced.trace
     row.grads_left = any(p.grad is not None for p in network.parameters())
-    row.asked.append(spent / (bare * asked / (2 * len(quarter))))
+    row.requested.append(spent / (bare * requested / (2 * len(quarter))))
     row.made.append(spent / (traced.bare * weight(made) / weight(traced.part)))
     forward, backward = sum(n for n, _ in made) / len(x), sum(n * b for n, b in made) / len(x)
     row.calls = f"{forward:.1f} / {backward:.1f}"
@@ -159,11 +158,11 @@ def measure(
     row.sizes = torch.cat([row.sizes, sizes])
 
 
-def judged(run: Run, network: nn.Module, x: Tensor, y: Tensor, seed: int, judges: bool) -> Tensor:
-    """What the attack returns, and who is fooled by it: a library that does not say so owes its user one more
-    pass."""
+def attacked(run: Run, network: nn.Module, x: Tensor, y: Tensor, seed: int, reports_success: bool) -> Tensor:
+    """The result of the attack, with one more forward pass if the library does not report which pictures are
+    fooled."""
     x_adv = run(network, x, y, seed)
-    if not judges:
+    if not reports_success:
         with torch.no_grad():
             network(x_adv).argmax(1)
     return x_adv

@@ -1,9 +1,9 @@
 """The networks that the benchmarks attack: small CNNs on MNIST and CIFAR-10, standard and adversarially
 trained.
 
-Their weights lie in victims/ beside this file, in half precision. `python benchmarks/victim.py mnist cifar10`
-trains them anew (about 40 minutes on one core). Pictures are real: `limen data get mnist` and `limen data get
-cifar10` fetch them. Data are read with numpy alone, so that nothing but torch decides what is timed.
+Their weights are in victims/, in half precision. `python benchmarks/victim.py mnist cifar10` trains them again
+(about 40 minutes on one core). `limen data get mnist` and `limen data get cifar10` download the pictures. Data
+are read with numpy alone, so that the timing depends on torch only.
 """
 
 import gzip
@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-KEPT = Path(__file__).resolve().parent / "victims"
+WEIGHTS = Path(__file__).resolve().parent / "victims"
 CACHE = Path(os.environ.get("LIMEN_CACHE") or Path.home() / ".cache" / "limen").expanduser()
 EPS = {"mnist": 0.3, "cifar10": 8 / 255}
 """Radius in L-inf of the adversarial training."""
@@ -62,7 +62,7 @@ def pictures(data: str, split: str) -> tuple[Tensor, Tensor]:
     """Pictures (N, C, H, W) in [0, 1] and labels of the training or the test split."""
     folder = CACHE / data
     if not folder.is_dir():
-        raise SystemExit(f"{folder} is not there: run `limen data get {data}` first.")
+        raise SystemExit(f"{folder} does not exist: run `limen data get {data}` first.")
     return {"mnist": _mnist, "cifar10": _cifar10}[data](folder, split)
 
 
@@ -72,7 +72,7 @@ def _mnist(folder: Path, split: str) -> tuple[Tensor, Tensor]:
 
 
 def _idx(folder: Path, prefix: str) -> Tensor:
-    """A file of MNIST's IDX format, packed or not."""
+    """The content of a file in MNIST's IDX format, compressed or not."""
     path = sorted(folder.rglob(f"{prefix}*"))[0]
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     dimensions = data[3]
@@ -95,11 +95,11 @@ def trained(data: str, robust: bool) -> nn.Sequential:
 
 
 def _path(data: str, robust: bool) -> Path:
-    return KEPT / f"{data}_{'robust' if robust else 'standard'}.pth"
+    return WEIGHTS / f"{data}_{'robust' if robust else 'standard'}.pth"
 
 
 def train(data: str, robust: bool) -> None:
-    """Standard: Adam on the pictures. Robust: from there on, on PGD samples whose radius grows to EPS."""
+    """Standard: Adam on the pictures. Robust: continued from there on PGD samples whose radius grows to EPS."""
     torch.manual_seed(0)
     x, y = pictures(data, "train")
     network = trained(data, False).train() if robust else NETWORKS[data]()
@@ -113,7 +113,7 @@ def train(data: str, robust: bool) -> None:
         rows = torch.randint(len(x), (128,))
         clean, labels = x[rows], y[rows]
         if data == "cifar10":
-            clean = _moved(clean)
+            clean = _augmented(clean)
         batch = (
             _adversarial(network, clean, labels, EPS[data] * min(1.0, (step + 1) / (0.5 * steps)), inner)
             if robust
@@ -126,7 +126,7 @@ def train(data: str, robust: bool) -> None:
         schedule.step()
         if step % 100 == 0:
             print(data, robust, step, round(float(loss.detach()), 3), flush=True)
-    KEPT.mkdir(exist_ok=True)
+    WEIGHTS.mkdir(exist_ok=True)
     torch.save({k: v.half() for k, v in network.state_dict().items()}, _path(data, robust))
     network, (x, y) = trained(data, robust), pictures(data, "test")
     x, y = x[:2000], y[:2000]
@@ -138,8 +138,8 @@ def train(data: str, robust: bool) -> None:
     print(data, robust, f"clean {clean_accuracy:.1%}, PGD-20 at {EPS[data]:.3g} {robust_accuracy:.1%}")
 
 
-def _moved(x: Tensor) -> Tensor:
-    """Each batch mirrored or not, and shifted by up to 4 pixels."""
+def _augmented(x: Tensor) -> Tensor:
+    """The batch mirrored with probability one half, and shifted by up to 4 pixels."""
     x = x.flip(3) if torch.rand(()) < 0.5 else x
     i, j = torch.randint(0, 9, (2,)).tolist()
     return F.pad(x, (4, 4, 4, 4))[:, :, i : i + 32, j : j + 32]

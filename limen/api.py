@@ -1,7 +1,7 @@
-"""What `import limen` offers: load, wrap, defend, attack, measure, on models and tensors of any origin.
+"""The Python interface: load, wrap, defend, attack and measure, for models and tensors of any origin.
 
-Whatever a call is given (a torch module, tensors, a budget as text) becomes here what the rest of Limen
-knows: a `Model`, a `Batch`, validated options. A mistake is a `UserError`, with the sentence that an
+Arguments (a torch module, tensors, a budget as text) are converted to a `Model`, a `Batch` and validated
+options. A mistake is a `UserError`, with the sentence that an
 experiment file would get.
 """
 
@@ -24,7 +24,7 @@ from limen.core.errors import UserError
 from limen.core.options import parse_options
 from limen.core.types import Batch, Output, Samples, answers_of, predictions
 from limen.defenses.base.compose import defended
-from limen.inputs import UNKNOWN, as_batch, listed, whole
+from limen.inputs import UNKNOWN, as_batch, integer, listed
 from limen.metrics.base.apply import applicable
 from limen.metrics.base.apply import measure as rows_of
 from limen.models.base.load import load_model as _load_model
@@ -34,7 +34,7 @@ from limen.models.torch_module import Wrapping, wrap
 
 
 def load_model(model: str | Mapping[str, Any] | nn.Module, **options: Any) -> Model:
-    """A model by name, load_model("cnn", weights="mine.pth"), or a torch module of yours: load_model(net,
+    """A model by name, load_model("cnn", weights="mine.pth"), or your torch module: load_model(net,
     kind="picture", classes=10, mean=[...], std=[...]), with the options that `limen describe torch_module`
     lists."""
     if isinstance(model, Model):
@@ -52,12 +52,12 @@ def load_model(model: str | Mapping[str, Any] | nn.Module, **options: Any) -> Mo
 def load_data(name: str, *, batch_size: int = 32, **options: Any) -> Iterator[Batch]:
     """Batches of a data set: `for batch in load_data("spoken_words", split="test")`."""
     component, parsed = parse("data", {"name": name, **options})
-    return component.function(parsed).batches(whole(batch_size, "batch_size", 1))
+    return component.function(parsed).batches(integer(batch_size, "batch_size", 1))
 
 
 def defend(model: Any, *defenses: Any) -> Model:
-    """The model behind these defences, the first of which a sample meets first: defend(model, "bit_depth:4",
-    {"name": "jpeg"})."""
+    """The model behind these defences, applied in this order: defend(model, "bit_depth:4", {"name":
+    "jpeg"})."""
     if isinstance(model, nn.Module) and not isinstance(model, Model):
         raise UserError(
             "defend must know what the module takes: defend(limen.load_model(net, kind=..., classes=...), "
@@ -93,7 +93,7 @@ def attack(
     """
     spec = AttackSpec.parse({**_spec(name), "goal": goal, "budget": budget, **options})
     configured, surrogate = Attack(spec), spec.surrogate
-    seed = whole(seed, "seed")
+    seed = integer(seed, "seed")
     if not isinstance(attack_on_defense, bool):
         raise UserError(
             "attack_on_defense must be True (the attack knows the defence) or False, got "
@@ -134,11 +134,11 @@ def measure(
     classes: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """One row per sample: every metric that applies, or those named. `result` is what `attack` returned, or
-    the changed samples alone, which only the metrics that ask no model can judge; clips then need their
+    the changed samples alone, for which only metrics that use no model apply; clips then need their
     `rate_hz`."""
     attacked = result if isinstance(result, Attacked) else None
     metrics = None if metrics is None else listed(metrics)
-    rate_hz = None if rate_hz is None else whole(rate_hz, "rate_hz", 1)
+    rate_hz = None if rate_hz is None else integer(rate_hz, "rate_hz", 1)
     batch = _attacked_samples(samples, attacked) if attacked else as_batch(samples)
     x_adv = attacked.x_adv if attacked else as_batch(result).x
     if x_adv.shape != batch.x.shape:
@@ -170,8 +170,8 @@ def measure(
 def over_the_air(
     model: Any, samples: Any, result: Attacked, through: Sequence[Any], *, draws: int = 20, seed: int = 0
 ) -> Tensor:
-    """(B,) the share of fresh draws of these transforms in which the attack reaches its goal:
-    through=["room"]."""
+    """(B,) share of fresh draws of these transforms, through=["room"], in which the attack reaches its
+    goal."""
     if not isinstance(result, Attacked):
         raise UserError(
             "over_the_air judges by the goal of an attack: give all that limen.attack returned, got "
@@ -180,13 +180,13 @@ def over_the_air(
     options = parse_options(OverTheAir, {"through": listed(through), "draws": draws}, "over_the_air")
     batch = _attacked_samples(samples, result)
     return share_over_the_air(
-        as_model(model, batch), batch, result.x_adv, result.goal, options, seed=whole(seed, "seed")
+        as_model(model, batch), batch, result.x_adv, result.goal, options, seed=integer(seed, "seed")
     )
 
 
 def as_model(model: Any, batch: Batch) -> Model:
-    """The model, one by name, or a torch module, tried on two of the samples; what a module answers says how
-    many classes it knows."""
+    """The model, a model by name, or a torch module, checked on two of the samples. The number of classes of
+    a module is the width of its output."""
     if isinstance(model, Model) or not isinstance(model, nn.Module):
         known = load_model(model)
         check_outputs(known, batch, _called(known))
@@ -196,7 +196,7 @@ def as_model(model: Any, batch: Batch) -> Model:
 
 
 def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch]:
-    """Model and batch that fit each other; samples without answers get those of the model."""
+    """A model and a batch that fit each other; samples without labels get the predictions of the model."""
     batch = as_batch(samples, y)
     model = as_model(model, batch)
     if batch.y is UNKNOWN:
@@ -216,12 +216,12 @@ def _surrogate(spec: dict[str, Any], known: Model, batch: Batch) -> Model:
 
 
 def _called(model: Model) -> str:
-    """What a message calls a model: the name of the class that the user knows."""
+    """Name of a model in messages: the class name of its network."""
     return type(inner(model)).__name__
 
 
 def _warn_if_blind(attacked: Attacked) -> None:
-    """A search that never got a gradient it could use has found nothing out."""
+    """Warn if the search never got a usable gradient."""
     calls = attacked.calls
     if bool(calls.backward.any()) and torch.equal(calls.dead, calls.backward):
         warnings.warn(
@@ -234,7 +234,7 @@ def _warn_if_blind(attacked: Attacked) -> None:
 
 
 def _attacked_samples(samples: Any, result: Attacked) -> Batch:
-    """The batch that was attacked, after a check that `samples` are those."""
+    """The attacked batch, after a check that `samples` are the same."""
     given = as_batch(samples)
     if given.x.shape != result.batch.x.shape or not torch.equal(given.x, result.batch.x):
         raise UserError(

@@ -1,5 +1,4 @@
-"""What a call from Python is given (tensors, arrays, tuples, numbers, one or a list of them) as what the rest
-of Limen knows."""
+"""Conversion of the arguments of Python calls (tensors, arrays, tuples, numbers) to batches."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,21 +14,21 @@ from limen.core.types import Batch, Kind
 from limen.models.base.model import check_samples
 
 UNKNOWN: list[str] = []
-"""The answers of samples that came without any."""
+"""Placeholder for y of samples without labels."""
 
 
 def as_batch(samples: Any, y: Any = None) -> Batch:
-    """A batch of x (B, C, H, W) or (B, T), with the answers y; UNKNOWN without any."""
+    """A batch of x (B, C, H, W) or (B, T) with labels y; UNKNOWN without any."""
     if isinstance(samples, Batch):
         if y is not None:
-            raise UserError("These samples are a batch that has its own answers: leave y out.")
+            raise UserError("These samples are a batch with labels: leave y out.")
         return samples
     x, lengths = samples, None
     if isinstance(samples, tuple | list) and len(samples) in (2, 3) and y is None:
         x, y, lengths = (*samples, None)[:3]
     x = _tensor(x, "x")
     if not x.is_floating_point():
-        way = "Of 16-bit sound: x.float() / 32768." if x.dim() == 2 else "Of 8-bit pixels: x.float() / 255."
+        way = "For 16-bit sound: x.float() / 32768." if x.dim() == 2 else "For 8-bit pixels: x.float() / 255."
         raise UserError(
             "x must hold floating-point numbers in the natural range (pixels 0 to 1, waveforms -1 to 1), got "
             f"{x.dtype}. {way}"
@@ -48,13 +47,13 @@ def as_batch(samples: Any, y: Any = None) -> Batch:
 
 
 def listed(values: Any) -> list[Any]:
-    """A list of several values, or of the one that was given."""
+    """A list of the values; a single value gives a list of one."""
     one = isinstance(values, str | Mapping | Options) or not isinstance(values, Iterable)
     return [values] if one else list(values)
 
 
-def whole(value: Any, name: str, least: int | None = None) -> int:
-    """The value of an argument that counts something."""
+def integer(value: Any, name: str, least: int | None = None) -> int:
+    """An integer argument; a UserError for anything else."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or (least is not None and value < least):
         raise UserError(
             f"{name} must be a whole number{'' if least is None else f' of at least {least}'}, got {value!r}."

@@ -100,7 +100,7 @@ MISTAKES = {
     ),
     "16-bit sound": (
         lambda: attacked(torch.zeros(2, 100, dtype=torch.int16)),
-        r"Of 16-bit sound: x\.float\(\) / 32768",
+        r"For 16-bit sound: x\.float\(\) / 32768",
     ),
     "sound out of range": (
         lambda: attacked(CLIPS * 1000, None, net=Loudness()),

@@ -1,1 +1,1 @@
-"""Ways a sound gets worse, each with a strength from 0 (unchanged) to 100; one file per axis."""
+"""Degradations of a sound with a strength from 0 (unchanged) to 100; one file per axis."""

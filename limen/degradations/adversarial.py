@@ -1,5 +1,4 @@
-"""An adversarial perturbation, scaled: x + s / 100 * largest * (perturbed - clean). Strength 100 plays the
-perturbed clip itself."""
+"""Adversarial perturbation scaled to the strength s: x + s / 100 * largest * (perturbed - clean)."""
 
 from pydantic import Field
 from torch import Tensor
@@ -11,13 +10,13 @@ from limen.core.options import Options
 
 class Adversarial(Options):
     condition: str = "adversarial"
-    """In a study: which file of the item is the perturbed one, where `file` is not given."""
+    """In a study: the condition whose file of the item is the perturbed clip, if `file` is not given."""
     file: str = ""
     """The perturbed clip; a path from the study file's folder."""
     clean_file: str = ""
-    """The clip it was made from; empty: the sound that comes in."""
+    """The clip it was made from; empty: the sound that is degraded."""
     largest: float = Field(default=1.0, gt=0, le=1000)
-    """Strength 100 is so many times the perturbation."""
+    """Factor of the perturbation at strength 100."""
 
 
 def adversarial(x: Tensor, strength: float, rate_hz: int, options: Adversarial, seed: int) -> Tensor:

@@ -1,6 +1,6 @@
-r"""Reverberation that grows: an impulse response is multiplied by a constant after the direct sound (Manocha
-et al. 2020, https://arxiv.org/abs/2001.04460, section 3.1), so that the direct-to-reverberant ratio falls
-evenly from `weakest_db` to `strongest_db`:
+r"""Reverberation of increasing level. An impulse response is multiplied by a constant after the direct sound
+(Manocha et al. 2020, https://arxiv.org/abs/2001.04460, section 3.1), so that the direct-to-reverberant ratio
+falls evenly from `weakest_db` to `strongest_db`:
     DRR = 10 log10 ( sum_direct h^2 / sum_after h^2 )
 """
 

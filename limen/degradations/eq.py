@@ -1,4 +1,4 @@
-"""An equaliser's slider: one band of frequencies is made louder or softer, without delay."""
+"""Gain of one frequency band, without delay, as by a slider of an equaliser."""
 
 from pydantic import Field, model_validator
 from torch import Tensor
@@ -18,13 +18,13 @@ class Eq(Options):
     @model_validator(mode="after")
     def _rising(self) -> "Eq":
         if self.low_hz >= self.high_hz:
-            raise ValueError(f"low_hz ({self.low_hz:g}) must lie below high_hz ({self.high_hz:g}).")
+            raise ValueError(f"low_hz ({self.low_hz:g}) must be below high_hz ({self.high_hz:g}).")
         return self
 
 
 def eq(x: Tensor, strength: float, rate_hz: int, options: Eq, seed: int) -> Tensor:
     high_hz = min(options.high_hz, 0.49 * rate_hz)
-    if strength == 0 or options.low_hz >= high_hz:  # the clip holds nothing of the band
+    if strength == 0 or options.low_hz >= high_hz:  # the clip has no such frequencies
         return x
     return x + (10 ** (options.largest_db * strength / 100 / 20) - 1) * band_pass(
         x, options.low_hz, high_hz, rate_hz

@@ -1,5 +1,5 @@
-"""Louder or softer. In a study that sets all sounds to the same power, this comes after that: strength 100 is
-`largest_db` away from it."""
+"""Gain: louder or softer. In a study that sets all sounds to the same power, the gain is applied
+afterwards."""
 
 from pydantic import Field
 from torch import Tensor

@@ -1,5 +1,5 @@
-"""High frequencies taken away, from half the sample rate down to `cutoff_hz`, in equal ratios. At 3500 and
-7000 Hz: MUSHRA's anchors."""
+"""Low-pass filter whose cutoff falls in equal ratios from half the sample rate to `cutoff_hz`. Cutoffs of
+3500 and 7000 Hz give the anchors of MUSHRA."""
 
 from pydantic import Field
 from torch import Tensor
@@ -11,7 +11,7 @@ from limen.degradations.shared.scale import geometric
 
 class LowPass(Options):
     cutoff_hz: float = Field(default=3500.0, gt=0)
-    """Cutoff at strength 100. A clip whose sample rate holds no higher frequencies stays as it is."""
+    """Cutoff at strength 100. A clip without higher frequencies is unchanged."""
 
 
 def low_pass(x: Tensor, strength: float, rate_hz: int, options: LowPass, seed: int) -> Tensor:

@@ -1,5 +1,5 @@
-"""MP3 by LAME at lower and lower bit rates, in equal ratios from the highest to the lowest that its sample
-rate allows."""
+"""MP3 compression by LAME at bit rates that fall in equal ratios from the highest to the lowest that the
+sample rate allows."""
 
 from pydantic import Field
 from torch import Tensor

@@ -1,5 +1,5 @@
-"""Fewer and fewer bits on the logarithmic scale of telephones, from 16 to 2; G.711 has 8. Between whole bits,
-the nearest."""
+"""Quantisation on the logarithmic mu-law scale with fewer bits, from 16 to 2, rounded to whole bits. G.711
+has 8."""
 
 from pydantic import Field
 from torch import Tensor

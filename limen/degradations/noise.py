@@ -1,5 +1,5 @@
-r"""Coloured noise, from barely there to as loud as the clip: power per hertz goes like f^a (flat below 20 Hz,
-where nobody hears it),
+r"""Coloured noise, from barely audible to as loud as the clip. Power per hertz is proportional to f^a (flat
+below 20 Hz, which is inaudible),
     white a = 0, pink a = -1, brown a = -2, blue a = 1, violet a = 2
 and strength maps to the ratio of mean powers, SNR = weakest_db + (strongest_db - weakest_db) s / 100.
 """
@@ -21,7 +21,7 @@ AUDIBLE_HZ = 20.0
 
 class Noise(Options):
     colour: Literal["white", "pink", "brown", "blue", "violet"] = "white"
-    """How its power is spread over frequencies."""
+    """Spectrum of the noise."""
     weakest_db: float = Field(default=60.0, ge=-20, le=120)
     """Signal-to-noise ratio just above strength 0."""
     strongest_db: float = Field(default=0.0, ge=-60, le=120)

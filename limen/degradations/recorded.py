@@ -1,5 +1,4 @@
-"""Recorded noise (applause, crickets, a street, people talking) from a file, from barely there to as loud as
-the clip."""
+"""Recorded noise from a file (applause, crickets, a street), from barely audible to as loud as the clip."""
 
 from typing import Any, ClassVar
 
@@ -17,8 +16,8 @@ class Recorded(Options):
     example: ClassVar[dict[str, Any]] = {"file": "applause.wav"}
 
     file: str = Field(min_length=1)
-    """The recording; a path from the study file's folder. Starts anywhere in it, and is repeated if it is
-    shorter than the clip."""
+    """The recording; a path from the study file's folder. Its start is drawn at random; it is repeated if it
+    is shorter than the clip."""
     weakest_db: float = Field(default=60.0, ge=-20, le=120)
     """Signal-to-noise ratio just above strength 0."""
     strongest_db: float = Field(default=0.0, ge=-60, le=120)

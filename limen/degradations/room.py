@@ -1,6 +1,6 @@
-"""A simulated room (image sources, limen.audio.rooms) that grows larger and harder: sides from two thirds to
-all of `size_m`, RT60 from 0 to `longest_s`. Where speaker and microphone stand is drawn; the direct sound
-keeps its level."""
+"""Simulated room (image sources, limen.audio.rooms) that grows larger and more reverberant. Sides grow from
+two thirds of `size_m` to `size_m`, RT60 from 0 to `longest_s`. Positions of speaker and microphone are drawn
+at random; the direct sound keeps its level."""
 
 import math
 from typing import Annotated
@@ -15,7 +15,7 @@ from limen.core.seeds import generator
 from limen.degradations.shared.scale import between
 
 TAIL = 1.05
-"""The response is as long as the RT60, and a little."""
+"""Length of the response, as a multiple of the RT60."""
 
 
 Side = Annotated[float, Field(ge=2, le=100)]
@@ -27,7 +27,7 @@ class Room(Options):
     longest_s: float = Field(default=1.5, gt=0, le=20)
     """RT60 at strength 100."""
     distance_m: float = Field(default=1.5, gt=0)
-    """From the speaker to the microphone, or as far as fits."""
+    """Distance from speaker to microphone, or the largest that fits."""
 
 
 def room(x: Tensor, strength: float, rate_hz: int, options: Room, seed: int) -> Tensor:
@@ -40,7 +40,7 @@ def room(x: Tensor, strength: float, rate_hz: int, options: Room, seed: int) -> 
     rooms = placed(
         torch.rand(1, 5, generator=chance, dtype=torch.float64), size, one * options.distance_m, rt60_s
     )
-    # drawn to the longest RT60 whatever the strength, so that the tail is the same noise
+    # drawn up to the longest RT60 at any strength, so that the tail is always the same noise
     noise = torch.randn(
         1, math.ceil(TAIL * options.longest_s * rate_hz), generator=chance, dtype=torch.float64
     )

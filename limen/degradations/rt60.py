@@ -1,7 +1,7 @@
-"""Reverberation that lasts: an impulse response is stretched in time after the direct sound (Manocha et al.
-2020, https://arxiv.org/abs/2001.04460, section 3.1), so that the time in which it decays by 60 dB grows
-evenly from 0 to `longest_s`. Its amplitude stays, so its energy grows with it, as in a room whose walls get
-harder.
+"""Reverberation of increasing duration. An impulse response is stretched in time after the direct sound
+(Manocha et al. 2020, https://arxiv.org/abs/2001.04460, section 3.1), so that the time in which it decays by
+60 dB grows evenly from 0 to `longest_s`. Its amplitude is unchanged, so its energy grows, as in a room with
+harder walls.
 """
 
 from pydantic import Field

@@ -1,7 +1,7 @@
-"""Impulse responses to be modified: what comes after the direct sound, relative to it.
+"""The reverberant part of impulse responses, relative to the direct sound.
 
-The direct sound is taken as a single impulse of its energy, so that without anything after it a clip stays as
-it was.
+The direct sound is replaced by a single impulse of the same energy, so that a response without reverberation
+leaves a clip unchanged.
 """
 
 import math
@@ -16,17 +16,15 @@ from limen.core.errors import UserError
 from limen.core.seeds import generator
 
 DIRECT_S = 0.0025
-"""What arrives within this time of the strongest arrival is direct sound: no wall is nearer than 40 cm."""
+"""Sound within this time of the strongest arrival is direct: no wall is nearer than 40 cm."""
 ROOM_S = 0.5
-"""RT60 of the room that is used where no impulse response is given: 6 x 4.5 x 3 m, one metre from the
-source."""
+"""RT60 of the default room: 6 x 4.5 x 3 m, one metre from the source."""
 GRAIN_S = 0.01
 
 
 @lru_cache(maxsize=32)
 def after_direct(file: str, rate_hz: int) -> tuple[Tensor, float]:
-    """(T,) what comes after the direct sound, which counts as an impulse of 1 at time 0, and its RT60 in
-    seconds."""
+    """(T,) response after the direct sound, which is an impulse of 1 at time 0, and its RT60 in seconds."""
     if file:
         h = read_clip(file, rate_hz).double()
     else:
@@ -46,25 +44,25 @@ def after_direct(file: str, rate_hz: int) -> tuple[Tensor, float]:
     rest[: window + 1] = 0
     if not float(rest.abs().max()):
         raise UserError(
-            f"{file}: holds nothing after its direct sound; an impulse response of a room was expected."
+            f"{file}: has no sound after the direct sound; expected an impulse response of a room."
         )
     seconds = float(measured_rt60_s(rest[None], rate_hz))
     if not math.isfinite(seconds) or seconds <= 0:
-        raise UserError(f"{file}: does not decay like a room; an impulse response of a room was expected.")
+        raise UserError(f"{file}: does not decay like a room; expected an impulse response of a room.")
     return rest / direct, seconds
 
 
 def reverberant(x: Tensor, rest: Tensor) -> Tensor:
-    """The clip and what a room adds to it while it lasts."""
+    """Add the reverberation to the clip, cut to the length of the clip."""
     return x + convolved(x[None], rest.to(x)[None])[0]
 
 
 def stretched(rest: Tensor, factor: float, rate_hz: int) -> Tensor:
-    """The same decay over `factor` times the time, without a change of pitch: grains of 10 ms, shorter where
-    time is squeezed, each from where it would have been.
+    """Stretch a decay in time by `factor` without a change of pitch, by overlapping grains of 10 ms (shorter
+    if time is compressed).
 
-    Its energy is `factor` times what it was. Windows are sines, whose squares add up to 1: neighbouring
-    grains of a reverberant tail are as good as independent, unless the factor is near 1.
+    The energy is multiplied by `factor`. Windows are sines, whose squares add up to 1: neighbouring
+    grains of a reverberant tail are nearly independent, unless the factor is near 1.
     """
     hop = max(1, round(min(factor, 1.0) * GRAIN_S * rate_hz / 2))
     window = torch.sin((torch.arange(2 * hop, dtype=rest.dtype) + 0.5) / (2 * hop) * math.pi)

@@ -1,4 +1,4 @@
-"""What axes share: from a strength to a number, and noise at a given distance from a clip."""
+"""Scales shared by the axes: from a strength to a value, and noise at a given SNR."""
 
 from collections.abc import Callable
 
@@ -7,18 +7,17 @@ from torch import Tensor
 
 
 def between(weakest: float, strongest: float, strength: float) -> float:
-    """Evenly from what strength 0 would give to what 100 gives."""
+    """Linear interpolation from the value at strength 0 to that at 100."""
     return weakest + (strongest - weakest) * strength / 100
 
 
 def geometric(weakest: float, strongest: float, strength: float) -> float:
-    """The same, in equal ratios: for frequencies and bit rates."""
+    """Geometric interpolation, for frequencies and bit rates."""
     return weakest * (strongest / weakest) ** (strength / 100)
 
 
 def at_snr(x: Tensor, noise: Tensor, snr_db: float) -> Tensor:
-    """x with the noise added so that mean powers are this far apart. To silence, or from silent noise,
-    nothing is added."""
+    """Add the noise at this signal-to-noise ratio. A silent clip and silent noise are left alone."""
     power, unwanted = x.square().mean(), noise.square().mean()
     if not float(power) or not float(unwanted):
         return x
@@ -26,7 +25,6 @@ def at_snr(x: Tensor, noise: Tensor, snr_db: float) -> Tensor:
 
 
 def within_full_scale(x: Tensor, code: Callable[[Tensor], Tensor]) -> Tensor:
-    """Through a coder that clips at 1: what is louder (noise added before) is turned down for it, and up
-    again afterwards."""
+    """Apply a coder that clips at 1: a louder clip is attenuated first and amplified again afterwards."""
     peak = torch.clamp(x.abs().amax(), min=1.0)
     return code(x / peak) * peak
