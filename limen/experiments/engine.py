@@ -46,8 +46,9 @@ def run_cell(cell: PlannedCell, factory: CellFactory, watcher: Watcher, *, run: 
     """Compute one cell and move it into the run folder; returns a line for the log.
 
     The results depend on `cell.spec` alone: `order`, `labels` and `variable` describe it (the label of the
-    net also names it in messages and in the task transfer), and `factory` holds what other cells with the same specs opened. So any process that sees the run folder
-    can compute any cell. Without `safe_mode` an error is raised, with it recorded as the cell's result."""
+    net also names it in messages and in the task transfer), and `factory` holds what other cells with the
+    same specs opened. So any process that sees the run folder can compute any cell. Without `safe_mode` an
+    error is raised, with it recorded as the cell's result."""
     begun, description = time.perf_counter(), cell.description
     folder = start_cell(run, cell)
     metrics: list[Metric] = []
