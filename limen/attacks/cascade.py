@@ -3,7 +3,7 @@
 The result of a sample is its first success or, without one, the point of highest loss. The
 default fools at least what AutoAttack (Croce & Hein 2020, https://arxiv.org/abs/2003.01690) fools on the
 networks of docs/benchmarks.md, in less than a quarter of its time: four starts of apgd with its softened
-margin find nearly everything; the runs towards single classes and the short random search are for models
+margin do most of the work; the runs towards single classes and the short random search are for models
 whose gradients are misleading.
 """
 
