@@ -201,8 +201,8 @@ def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch
     model = as_model(model, batch)
     if batch.y is UNKNOWN:
         with torch.no_grad(), evaluating(model):
-            said = predictions(model(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean")))
-        batch = replace(batch, y=said)
+            predicted = predictions(model(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean")))
+        batch = replace(batch, y=predicted)
     check_fits(model, batch)
     return model, batch
 

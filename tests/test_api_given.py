@@ -104,7 +104,7 @@ MISTAKES = {
     ),
     "sound out of range": (
         lambda: attacked(CLIPS * 1000, None, net=Loudness()),
-        r"x must lie in \[-1.0, 1.0\].*pass x / 32768",
+        r"x must be in \[-1.0, 1.0\].*pass x / 32768",
     ),
     "pictures out of range": (lambda: attacked(X * 9), r"load_model\(net, mean=\.\.\., std=\.\.\.\)"),
     **{

@@ -86,7 +86,7 @@ def fab(problem: Problem, options: FAB) -> Tensor:
         else list(others[:, : options.targets].split(1, 1))
     )
     while picks:
-        left = ((best.size > 0) & ~_settled(problem, best, norm)).nonzero().squeeze(1)
+        left = ((best.size > 0) & ~_finished(problem, best, norm)).nonzero().squeeze(1)
         if not len(left):
             break
         # small batches are slow: as many runs as fit; where runs draw from a sample's stream, one after the
@@ -108,18 +108,18 @@ def _run_together(
     found, pick = Smallest.of(runs), torch.cat(picks)
     for restart in range(options.restarts):
         _run(runs, options, norm, found, pick, together, restart > 0)
-    settled, x, size = (
-        t.chunk(together) for t in (_settled(runs, found, norm, together), found.x, found.size)
+    finished, x, size = (
+        t.chunk(together) for t in (_finished(runs, found, norm, together), found.x, found.size)
     )
     for k in range(together):
-        i = slice(None) if k == 0 else ~settled[k - 1]
+        i = slice(None) if k == 0 else ~finished[k - 1]
         best.take(left[i], x[k][i], size[k][i], size[k][i] < torch.inf)
 
 
 def _run(
     runs: Problem, options: FAB, norm: str, best: Smallest, pick: Tensor, together: int, random: bool
 ) -> None:
-    left = (~_settled(runs, best, norm, together)).nonzero().squeeze(1)
+    left = (~_finished(runs, best, norm, together)).nonzero().squeeze(1)
     if not len(left):
         return
     active, pick = runs.rows(left), pick[left]
@@ -141,7 +141,7 @@ def _run(
         if some:
             best.take(left, x, size, success)
         if active.budget is not None and active.deterministic and (some or options.give_up):
-            done = _settled(runs, best, norm, together)[left] if some else torch.zeros_like(success)
+            done = _finished(runs, best, norm, together)[left] if some else torch.zeros_like(success)
             if options.give_up:
                 far = (
                     size if active.ball.norm_name == norm else active.ball.norm(delta)
@@ -225,7 +225,7 @@ def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
     )
 
 
-def _settled(problem: Problem, best: Smallest, norm: str, together: int = 1) -> Tensor:
+def _finished(problem: Problem, best: Smallest, norm: str, together: int = 1) -> Tensor:
     """(B,) bool: whether the smallest changes keep to the budget. If runs towards several classes are
     computed together (all rows of one class, then of the next), an earlier run of the sample counts too."""
     if problem.budget is None or not problem.deterministic:

@@ -226,9 +226,9 @@ def _near(problem: Problem, x: Tensor) -> Tensor:
     target = problem.goal.target
     if not isinstance(target, list):
         return torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    heard = predictions(problem.outputs(x))
+    texts = predictions(problem.outputs(x))
     return torch.tensor(
-        [edits(t, str(h)).errors <= NEAR for t, h in zip(target, heard, strict=True)], device=x.device
+        [edits(t, str(text)).errors <= NEAR for t, text in zip(target, texts, strict=True)], device=x.device
     )
 
 

@@ -51,9 +51,9 @@ def kenansville(problem: Problem, options: Kenansville) -> Tensor:
 
     def at(rows: Tensor, db: Tensor) -> Tensor:
         """The clips of some rows, changed by `db` below the budget."""
-        asked = (energy[rows] * 10 ** (-db / 10)).tolist()
+        energies = (energy[rows] * 10 ** (-db / 10)).tolist()
         return torch.stack(
-            [without(problem, row, e, remove[row]) for row, e in zip(rows.tolist(), asked, strict=True)]
+            [without(problem, row, e, remove[row]) for row, e in zip(rows.tolist(), energies, strict=True)]
         )
 
     everyone = torch.arange(len(problem))

@@ -132,10 +132,10 @@ def square(problem: Problem, options: Square) -> Tensor:
         if not len(whose):
             continue
         if len(whose) < len(counts) * len(rows):
-            asked = active.rows(whose)
+            repeated = active.rows(whose)
         else:
-            asked = whole = whole if len(whole) == len(whose) else active.rows(whose)
-        value, there = _look(asked, z, max(2 * len(problem), FEW))
+            repeated = whole = whole if len(whole) == len(whose) else active.rows(whose)
+        value, there = _evaluate(repeated, z, max(2 * len(problem), FEW))
         for who, changed, now, arrived in zip(
             *(t.split(counts) for t in (whose, z, value, there)), strict=True
         ):
@@ -146,13 +146,13 @@ def square(problem: Problem, options: Square) -> Tensor:
     return found
 
 
-def _look(asked: Problem, z: Tensor, most: int) -> tuple[Tensor, Tensor]:
+def _evaluate(repeated: Problem, z: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """Margins, or losses, and success at the points z, no more than `most` in one pass."""
     if len(z) > most:
         parts = torch.arange(len(z), device=z.device).chunk(-(-len(z) // most))
-        values, there = zip(*(_look(asked.rows(i), z[i], most) for i in parts), strict=True)
+        values, there = zip(*(_evaluate(repeated.rows(i), z[i], most) for i in parts), strict=True)
         return torch.cat(values), torch.cat(there)
-    return asked.evaluate(z, asked.goal.margin if asked.model.output == "class" else None)
+    return repeated.evaluate(z, repeated.goal.margin if repeated.model.output == "class" else None)
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,8 @@ class _Garbled(Goal):
         return self._reached(outputs)
 
     def _rates(self, outputs: Tensor | Transcripts) -> Tensor:
-        heard = zip(self.own, predictions(outputs), strict=True)
-        return torch.tensor([edits(own, str(text)).errors / max(len(own), 1) for own, text in heard])
+        pairs = zip(self.own, predictions(outputs), strict=True)
+        return torch.tensor([edits(own, str(text)).errors / max(len(own), 1) for own, text in pairs])
 
 
 @torch.no_grad()

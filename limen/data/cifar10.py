@@ -83,7 +83,7 @@ def _read_part(paths: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
     batches = [(_read_binary if path.suffix == ".bin" else _read_pickle)(path) for path in paths]
     labels = np.concatenate([batch[1] for batch in batches])
     if len(labels) and not (labels.min() >= 0 and labels.max() < len(CLASSES)):
-        raise UserError(f"{paths[0].parent}: labels must lie in 0..9, got {labels.min()}..{labels.max()}.")
+        raise UserError(f"{paths[0].parent}: labels must be in 0..9, got {labels.min()}..{labels.max()}.")
     return np.concatenate([batch[0] for batch in batches]), labels
 
 

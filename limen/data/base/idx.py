@@ -54,7 +54,7 @@ def idx_dataset(name: str, classes: list[str], options: IdxOptions) -> Dataset:
             "labels."
         )
     if len(labels) and int(labels.max()) >= len(classes):
-        raise UserError(f"{labels_path}: labels must lie in 0..{len(classes) - 1}, got {int(labels.max())}.")
+        raise UserError(f"{labels_path}: labels must be in 0..{len(classes) - 1}, got {int(labels.max())}.")
     numbers = list(range(len(labels)))
     if options.split != "test":
         cut = len(labels) - min(HELD_OUT, len(labels) // 10)
