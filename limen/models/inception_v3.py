@@ -5,6 +5,8 @@ sake: it steers only training from scratch, which this package does not do, so i
 pass.
 """
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,6 +16,10 @@ from limen.models.base.model import Model, class_names
 
 
 class InceptionV3(ImageNetOptions):
+    # measured with Python and torch: 841 MB for batches of 4, 1697 for 12
+    network_mb: ClassVar[int] = 180
+    sample_mb: ClassVar[float] = 110
+
     aux_logits: bool = True
     """The weights hold the auxiliary classifier (torchvision's do)."""
     transform_input: bool = False
