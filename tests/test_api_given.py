@@ -81,7 +81,7 @@ MISTAKES = {
     ),
     "lengths with a fraction": (
         lambda: attacked((CLIPS, [1, 1], [50.5, 20]), None, net=Loudness()),
-        "one whole number per clip, got",
+        "one integer per clip, got",
     ),
     "lengths of pictures": (lambda: attacked((X, Y, [1.0] * 4), None), "lengths are for clips"),
     "a sparse tensor": (lambda: attacked(X.to_sparse()), r"x must be a dense tensor.*x\.to_dense\(\)"),

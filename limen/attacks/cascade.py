@@ -1,4 +1,4 @@
-"""Several attacks in sequence, each on the samples that withstood the ones before: cheap ones first.
+"""Several attacks in sequence, each on the samples that withstood the ones before, cheap attacks first.
 
 The result of a sample is its first success or, without one, the point of highest loss. The
 default fools at least what AutoAttack (Croce & Hein 2020, https://arxiv.org/abs/2003.01690) fools on the

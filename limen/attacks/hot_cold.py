@@ -1,5 +1,5 @@
 r"""Hot/cold: a line search along the direction that raises one class and lowers another, to the nearest point
-that fools and stays similar.
+that fools the model and stays similar.
 
 Rozsa et al. 2016, https://arxiv.org/abs/1605.01775:
 

@@ -1,5 +1,6 @@
-r"""L-BFGS attack, the first of all: a penalty on the size of the change, quasi-Newton steps within the range,
-a search over the penalty. Szegedy et al. 2014, section 4.1, https://arxiv.org/abs/1312.6199:
+r"""L-BFGS attack, the first adversarial attack: a penalty on the size of the change, quasi-Newton steps
+within the range, and a search over the penalty. Szegedy et al. 2014, section 4.1,
+https://arxiv.org/abs/1312.6199:
 
     minimise  c' * |r| + loss(x + r)    subject to  low <= x + r <= high,
         with the c' at which the minimiser just reaches the goal

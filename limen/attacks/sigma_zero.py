@@ -1,4 +1,4 @@
-r"""Sigma-zero: few changed values, by gradients of a smooth count of them. Cinà et al. 2025,
+r"""Sigma-zero: few changed values, by gradients of a smooth count of the changed values. Cinà et al. 2025,
 https://arxiv.org/abs/2402.01879:
 
     minimise  max( -margin(x + delta), 0 ) + 1/d * sum_i delta_i^2 / (delta_i^2 + sigma)

@@ -91,7 +91,7 @@ def _read_binary(path: Path) -> tuple[np.ndarray, np.ndarray]:
     data = np.fromfile(path, np.uint8)
     if len(data) == 0 or len(data) % (PIXELS + 1):
         raise UserError(
-            f"{path}: its {len(data)} bytes are not a whole number of records of {PIXELS + 1} bytes; the "
+            f"{path}: its {len(data)} bytes are not a multiple of the record size of {PIXELS + 1} bytes; the "
             "file is empty or cut short."
         )
     records = data.reshape(-1, PIXELS + 1)

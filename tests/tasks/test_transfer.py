@@ -129,7 +129,7 @@ class Multilingual(Speller):
         (Slow(), "The victim x takes clips at 16000 Hz, but the samples were made at 8000 Hz"),
         (
             load_model({"name": "mlp", "weights": "random"}),
-            "The victim x cannot judge these samples. This model takes pictures",
+            "The victim x cannot evaluate these samples. This model takes pictures",
         ),
     ],
 )

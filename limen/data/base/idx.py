@@ -93,7 +93,7 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
             data = np.empty(prod(shape), np.uint8)
             there = file.readinto(data.data)
             if there < len(data) or file.read(1):
-                raise UserError(f"{promised}, {there if there < len(data) else 'more'} are there.")
+                raise UserError(f"{promised}, but the file has {there if there < len(data) else 'more'}.")
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error}). It may be cut short.") from None
     return data.reshape(shape)
