@@ -77,7 +77,7 @@ MISTAKES = {
     ),
     "one length for all": (
         lambda: attacked((CLIPS, [1, 1], 50), None, net=Loudness()),
-        r"whole number per clip, got \(\), torch.int64",
+        r"integer per clip, got \(\), torch.int64",
     ),
     "lengths with a fraction": (
         lambda: attacked((CLIPS, [1, 1], [50.5, 20]), None, net=Loudness()),
