@@ -127,7 +127,7 @@ def _masking_gradient(masking: Masking, delta: Tensor) -> Tensor:
     return gradient
 
 
-def _adapted(alpha: Tensor, reached: Tensor, made: int, options: Imperceptible) -> Tensor:
-    grown = alpha * options.increase if made % options.increase_every == 0 else alpha
-    fallen = (alpha * options.fall).clamp_min(LEAST_ALPHA) if made % options.fall_every == 0 else alpha
+def _adapted(alpha: Tensor, reached: Tensor, steps_done: int, options: Imperceptible) -> Tensor:
+    grown = alpha * options.increase if steps_done % options.increase_every == 0 else alpha
+    fallen = (alpha * options.fall).clamp_min(LEAST_ALPHA) if steps_done % options.fall_every == 0 else alpha
     return torch.where(reached, grown, fallen)

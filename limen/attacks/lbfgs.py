@@ -95,16 +95,16 @@ class _Pairs:
 
     def __init__(self, like: Tensor, history: int):
         self.s = like.new_zeros(history, *like.flatten(1).shape)
-        self.dg, self.made = (
+        self.dg, self.counts = (
             torch.zeros_like(self.s),
             torch.zeros(len(like), dtype=torch.long, device=like.device),
         )
 
     def add(self, who: Tensor, s: Tensor, dg: Tensor) -> None:
         rows = who.nonzero().squeeze(1)
-        at = self.made[rows] % len(self.s)
+        at = self.counts[rows] % len(self.s)
         self.s[at, rows], self.dg[at, rows] = s.flatten(1)[rows], dg.flatten(1)[rows]
-        self.made[rows] += 1
+        self.counts[rows] += 1
 
     def times(self, g: Tensor, free: Tensor, c: Tensor) -> Tensor:
         """(B, n) H * g over the values that are free, with y = 2 * s + c * dg. Pairs without curvature are
@@ -112,7 +112,7 @@ class _Pairs:
         rows = torch.arange(len(g), device=g.device)
         pairs = []
         for age in range(1, len(self.s) + 1):
-            at = (self.made - age) % len(self.s)
+            at = (self.counts - age) % len(self.s)
             s = self.s[at, rows] * free
             y = 2 * s + c[:, None] * self.dg[at, rows] * free
             sy, yy = (s * y).sum(1), y.square().sum(1)
@@ -130,7 +130,7 @@ class _Pairs:
         return q * free
 
     def rows(self, keep: Tensor) -> None:
-        self.s, self.dg, self.made = self.s[:, keep], self.dg[:, keep], self.made[keep]
+        self.s, self.dg, self.counts = self.s[:, keep], self.dg[:, keep], self.counts[keep]
 
 
 @torch.no_grad()
@@ -180,8 +180,11 @@ def _cross_entropy(goal: Goal, temperature: Tensor, margins: list[Tensor]) -> Ca
                 -margin / temperature
             )  # a goal that compares something else than one class with the others
         z, reference = logits / temperature[:, None], goal.reference[:, None]
-        mine, others = z.gather(1, reference).squeeze(1), z.scatter(1, reference, -torch.inf).logsumexp(1)
-        return F.softplus(others - mine if goal.targeted else mine - others)
+        own_logit, others = (
+            z.gather(1, reference).squeeze(1),
+            z.scatter(1, reference, -torch.inf).logsumexp(1),
+        )
+        return F.softplus(others - own_logit if goal.targeted else own_logit - others)
 
     return measure
 

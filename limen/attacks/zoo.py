@@ -71,7 +71,7 @@ class _Walk:
     first: Tensor
     second: Tensor
     """Adam's moments."""
-    made: Tensor
+    updates: Tensor
     """Steps of each coordinate."""
     best: Tensor
     """(B,) size of the smallest change that reaches the goal."""
@@ -149,11 +149,11 @@ def _step(active: Problem, walk: _Walk, c: Tensor, rate: Tensor, coordinates: in
         succeeded |= good.any(1)
         _keep(active, walk, ends, good)
     g = (2 * walk.delta + c[:, None] * slope) * seen
-    walk.made += seen
+    walk.updates += seen
     walk.first = torch.where(seen > 0, 0.9 * walk.first + 0.1 * g, walk.first)
     walk.second = torch.where(seen > 0, 0.999 * walk.second + 0.001 * g.square(), walk.second)
-    made = walk.made.clamp_min(1)
-    down = walk.first / (1 - 0.9**made) / (walk.second / (1 - 0.999**made)).sqrt().add_(1e-8)
+    updates = walk.updates.clamp_min(1)
+    down = walk.first / (1 - 0.9**updates) / (walk.second / (1 - 0.999**updates)).sqrt().add_(1e-8)
     x = active.x + (walk.delta - rate[:, None] * down * seen).view_as(active.x)
     walk.delta = (active.clip(x) - active.x).flatten(1)
     return succeeded

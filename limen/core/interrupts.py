@@ -26,11 +26,11 @@ class _Handler:
 def single_interrupt() -> Iterator[None]:
     """Raise one KeyboardInterrupt for several Ctrl-C within two seconds. Does nothing if Ctrl-C is ignored or
     has another handler."""
-    ours = (
+    default_handler = (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     )
-    if not ours:
+    if not default_handler:
         yield
         return
     signal.signal(signal.SIGINT, _Handler())

@@ -49,9 +49,9 @@ class _Distribution(Goal):
         """The smallest lead of a wanted class over the one that should follow it."""
         assert isinstance(outputs, Tensor)
         assert self.wanted is not None
-        mine = outputs.gather(1, self.wanted)
+        values = outputs.gather(1, self.wanted)
         rest = outputs.scatter(1, self.wanted, -torch.inf).amax(1, keepdim=True)
-        return (mine - torch.cat([mine[:, 1:], rest], 1)).amin(1)
+        return (values - torch.cat([values[:, 1:], rest], 1)).amin(1)
 
     def score(self, outputs: Outputs) -> Tensor:
         return self.loss(outputs)

@@ -93,8 +93,9 @@ def history(
 ) -> list[tuple[float, bool]]:
     """(strength, whether the difference was noticed) for each answer of a track, in the order of the
     screens."""
-    mine = sorted((a for a in answers if planned[a.position].track == track), key=lambda a: a.position)
-    signal = trial_type(planned[mine[0].position].kind).signal if mine else None
+    of_track = sorted((a for a in answers if planned[a.position].track == track), key=lambda a: a.position)
+    signal = trial_type(planned[of_track[0].position].kind).signal if of_track else None
     return [
-        (float(a.facts["strength"]), signal is not None and a.answer["answer"] == signal.answer) for a in mine
+        (float(a.facts["strength"]), signal is not None and a.answer["answer"] == signal.answer)
+        for a in of_track
     ]

@@ -96,10 +96,10 @@ def _known(run: Path, attack: str | None, value: str | None) -> None:
     values: dict[str, list[str]] = defaultdict(list)
     for _, labels, swept in _attacked(run, attack):
         values[labels["attack"]] += [swept] if swept not in values[labels["attack"]] else []
-    there = list(dict.fromkeys(v for mine in values.values() for v in mine))
+    there = list(dict.fromkeys(v for of_cell in values.values() for v in of_cell))
     if value is not None and value not in there:
         raise UserError(f'{run}: no value "{value}" of a sweep. There are: {", ".join(there) or "none"}.')
-    if value is None and (several := [name for name, mine in values.items() if len(mine) > 1]):
+    if value is None and (several := [name for name, of_cell in values.items() if len(of_cell) > 1]):
         raise UserError(
             f"{run}: a sweep has several values of {', '.join(several)} ({', '.join(there)}), which one "
             "condition of a study would mix. "
@@ -140,13 +140,15 @@ def _of_cell(cell: Path, attack: str, data: str, value: str) -> Iterable[ClipPai
 def _rows(cell: Path) -> list[dict[str, Any]]:
     table = cell / "adversarial" / "table.csv"
     if table.is_file():
-        said = {
+        renamed = {
             "text": "label",
             "clean_transcript": "clean_prediction",
             "adversarial_transcript": "adversarial_prediction",
         }
         with table.open(newline="", encoding="utf-8") as file:
-            rows = [{said.get(key, key): value for key, value in row.items()} for row in csv.DictReader(file)]
+            rows = [
+                {renamed.get(key, key): value for key, value in row.items()} for row in csv.DictReader(file)
+            ]
         return [
             {
                 **row,
@@ -201,8 +203,8 @@ def enough(run: Path, attack: str | None, value: str | None, share: float) -> st
         columns = (rows[k] for k in ("id", "label", "clean_prediction", "success"))
         fooled |= {
             identity
-            for identity, word, said, success in zip(*columns, strict=True)
-            if said == word and success and word not in NAMELESS
+            for identity, word, predicted, success in zip(*columns, strict=True)
+            if predicted == word and success and word not in NAMELESS
         }
     limits = f"raise `limit` of its data and `limit_samples` of its task (at most {attacked} now"
     if all_kept:

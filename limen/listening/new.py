@@ -54,8 +54,8 @@ def new_study(
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise UserError(f"{folder}: already exists and is not empty. Give another name, or remove it first.")
     seed = secrets.randbelow(2**53) if seed is None else seed
-    beside = folder.with_name(folder.name + ".part")
-    shutil.rmtree(beside, ignore_errors=True)
+    partial = folder.with_name(folder.name + ".part")
+    shutil.rmtree(partial, ignore_errors=True)
     levels: tuple[Loudness | None, ...] = LEVELS if template == "seed000" else (None,)
     needed, of_all = (
         (CLIPS + TRIALS, EXPERIMENTS * (CLIPS + TRIALS))
@@ -69,7 +69,7 @@ def new_study(
             from limen.listening.demo_pairs import demo_pairs
 
             found = demo_pairs(
-                beside / "made", of_all * len(levels), LEVELS if template == "seed000" else LEVELS[2:], seed
+                partial / "made", of_all * len(levels), LEVELS if template == "seed000" else LEVELS[2:], seed
             )
         by_level = {level: [p for p in found if level in (None, p.loudness)] for level in levels}
         _refuse_few(template, by_level, needed, run, attack, value)
@@ -78,13 +78,13 @@ def new_study(
             rows = [row for level, mine in chosen.items() for row in _experiments(str(level), mine, seed)]
         else:
             rows = [_row(pair) for pair in alternating(chosen[None], seed)]
-        _write(beside, template, folder.resolve().name, seed, rows)
-        shutil.rmtree(beside / "made", ignore_errors=True)
-        read_study(beside / "study.yaml")
+        _write(partial, template, folder.resolve().name, seed, rows)
+        shutil.rmtree(partial / "made", ignore_errors=True)
+        read_study(partial / "study.yaml")
         shutil.rmtree(folder, ignore_errors=True)
-        beside.rename(folder)
+        partial.rename(folder)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
     return folder / "study.yaml"
 
 

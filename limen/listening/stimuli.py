@@ -104,13 +104,13 @@ class Stimuli:
         ]
         if all(p.is_file() for p in paths):
             return [p.read_bytes() for p in paths]
-        made = self._make(stimuli, seed)
+        rendered = self._make(stimuli, seed)
         with suppress(
             OSError
-        ):  # a full disk must not prevent playback; the sound is made again when it is needed
-            for path, wav in zip(paths, made, strict=True):
+        ):  # a full disk must not prevent playback; the sound is rendered again when it is needed
+            for path, wav in zip(paths, rendered, strict=True):
                 _write(path, wav)
-        return made
+        return rendered
 
     def _content(self, stimulus: Stimulus) -> list[str]:
         """Hashes of all files used for a sound."""
@@ -246,9 +246,9 @@ def _dithered(wav: bytes, seed: int) -> bytes:
 def _write(path: Path, content: bytes) -> None:
     """Atomic write, also if two requests make the same sound at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
+        partial.write_bytes(content)
+        os.replace(partial, path)
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)

@@ -52,7 +52,7 @@ def headlines(cells: Sequence[CellResult]) -> list[Headline]:
         net: [c for c in cells if c.net == net and harm(c) is not None]
         for net in dict.fromkeys(c.net for c in cells)
     }
-    return [_headline(net, mine, unions) for net, mine in nets.items() if mine]
+    return [_headline(net, of_net, unions) for net, of_net in nets.items() if of_net]
 
 
 def _headline(net: str, cells: list[CellResult], unions: list[Together]) -> Headline:

@@ -37,8 +37,8 @@ class Results:
         for net in dict.fromkeys(c.net for c in self.cells):
             rows: list[Row] = []
             for defense in dict.fromkeys(c.defense for c in self.cells if c.net == net):
-                mine = [c for c in self.cells if (c.net, c.defense) == (net, defense)]
-                rows += [self._row(c, first=c is mine[0], top=not rows) for c in mine]
+                group = [c for c in self.cells if (c.net, c.defense) == (net, defense)]
+                rows += [self._row(c, first=c is group[0], top=not rows) for c in group]
                 unions = [u for u in self.unions if (u.net, u.defense) == (net, defense)]
                 rows += [self._union(u) for u in unions]
             groups.append(Group(rows, net))

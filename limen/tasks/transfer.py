@@ -145,11 +145,11 @@ def _check(cell: Cell, name: str, victim: Model, batch: Batch) -> None:
 
 def _check_languages(name: str, goal: Goal, proxy: Outputs | None, victim: Outputs) -> None:
     """Refuses a victim with other languages: a goal that names one holds its index in the proxy's list."""
-    mine, theirs = (getattr(outputs, "languages", None) for outputs in (proxy, victim))
-    if mine and goal.targeted and goal.target is None and mine != theirs:
+    proxy_languages, victim_languages = (getattr(outputs, "languages", None) for outputs in (proxy, victim))
+    if proxy_languages and goal.targeted and goal.target is None and proxy_languages != victim_languages:
         raise UserError(
-            f"The goal names a language, but the victim {name} has {_some(theirs)} and the proxy "
-            f"{_some(mine)}. Choose victims with the same languages, or a goal about transcripts."
+            f"The goal names a language, but the victim {name} has {_some(victim_languages)} and the proxy "
+            f"{_some(proxy_languages)}. Choose victims with the same languages, or a goal about transcripts."
         )
 
 

@@ -42,7 +42,7 @@ def preference(listener: Listener, options: Preference) -> list[Screen]:
         both + ((Choice("none", options.indifferent),) if options.indifferent else ()),
     )
 
-    beside = {"reference": options.reference} if options.reference else {}
+    extra = {"reference": options.reference} if options.reference else {}
 
     def cases(items: Sequence[Any]) -> list[Case]:
         usable = [i for i in items if options.reference is None or options.reference in i.files]
@@ -70,7 +70,7 @@ def preference(listener: Listener, options: Preference) -> list[Screen]:
             (widget,),
             options.plays,
             options.switch,
-            facts=facts(item, f"{pair[0]} / {pair[1]}", sounds, a=a, b=b, **beside),
+            facts=facts(item, f"{pair[0]} / {pair[1]}", sounds, a=a, b=b, **extra),
         )
 
     return session("preference", listener, options, cases, screen)

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Locator, expect
 from studies import RATE_HZ
 from tap import record, recorded, tapped
 
+from limen.audio.files import WAV_HEADER
 from limen.listening.design import screens
-from limen.listening.stimuli import HEADER
 
 RAMP = round(0.008 * RATE_HZ)
 SECONDS = 3.0
@@ -31,7 +31,7 @@ def heard(server: Served) -> dict[str, np.ndarray]:
     screen = screens(server.sessions.study, "", 0)[0]
     wavs = server.sessions.sounds.of(screen).wavs
     return {
-        s.label: np.frombuffer(w[HEADER:], "<i2").astype(float)
+        s.label: np.frombuffer(w[WAV_HEADER:], "<i2").astype(float)
         for s, w in zip(screen.sounds, wavs, strict=True)
     }
 

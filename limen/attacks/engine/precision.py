@@ -39,20 +39,20 @@ def prepared(model: Model, x: Tensor, precision: Precision) -> tuple[Model, Tens
 def _twin(model: Model, precision: Precision) -> Model:
     """A copy whose weights need no gradients, cached until the weights change."""
     state = precision, [p._version for p in model.parameters()]
-    kept = _TWINS.get(model)
-    if kept is None or kept[0] != state:
+    entry = _TWINS.get(model)
+    if entry is None or entry[0] != state:
         shared = {id(p): nn.Parameter(p.detach(), requires_grad=False) for p in model.parameters()}
-        kept = _TWINS[model] = state, copy.deepcopy(model, shared).eval()
+        entry = _TWINS[model] = state, copy.deepcopy(model, shared).eval()
         if precision != "single":
-            kept[1].double()
+            entry[1].double()
         if precision == "auto":
-            for part in kept[1].modules():
+            for part in entry[1].modules():
                 if isinstance(part, Model) and part.batch_invariant:
                     if gives_same_bits(part.float()):
                         part.register_forward_pre_hook(_on_grid)
                     else:
                         part.double()
-    return kept[1]
+    return entry[1]
 
 
 def _on_grid(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:

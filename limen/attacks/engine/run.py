@@ -227,22 +227,22 @@ class Attack:
             )
         with torch.no_grad(), evaluating(model), evaluating(victim), evaluating(stop or victim):
             streams = seeds.generators(seed, batch.ids, "clean")
-            kept = (
+            clean_pass = (
                 CleanPass.of(model, batch.x, batch.lengths, streams)
                 if self._starts_clean(model, victim)
                 else None
             )
             clean = (
                 forward_pass(victim, batch.x, batch.lengths, streams)
-                if kept is None or kept.outputs is None
-                else kept.outputs.detach()
+                if clean_pass is None or clean_pass.outputs is None
+                else clean_pass.outputs.detach()
             )
             problem = self.pose(
                 model, batch, seed=seed, clean=clean if victim is model else None, store=store, bounds=bounds
             )
             if problem.model is model and problem.x is batch.x:
-                problem.clean = kept
-            del kept  # so that the search can free it
+                problem.clean = clean_pass
+            del clean_pass  # so that the search can free it
             if stop is not None:
                 problem.watch = Watch.over(stop, problem.x, batch.x.dtype, stop_every)
             x_adv = self._searched(

@@ -47,7 +47,7 @@ class Adam:
     start anew."""
 
     def __init__(self, like: Tensor):
-        self.first, self.second, self.made = (
+        self.first, self.second, self.counts = (
             torch.zeros_like(like),
             torch.zeros_like(like),
             like.new_zeros(len(like)),
@@ -56,20 +56,20 @@ class Adam:
     def means(self, slope: Tensor) -> tuple[Tensor, Tensor]:
         """(B, ...) the mean slope and the root of the mean square one, this one included; a step is the one
         over the other."""
-        self.made += 1
+        self.counts += 1
         self.first.mul_(0.9).add_(slope, alpha=0.1)
         self.second.mul_(0.999).addcmul_(slope, slope, value=0.001)
-        root = (self.second / expand(1 - 0.999**self.made, slope)).sqrt_()
+        root = (self.second / expand(1 - 0.999**self.counts, slope)).sqrt_()
         floor = (FLOOR * root.flatten(1).amax(1)).clamp_min(torch.finfo(slope.dtype).tiny)
-        return self.first / expand(1 - 0.9**self.made, slope), root.add_(expand(floor, slope))
+        return self.first / expand(1 - 0.9**self.counts, slope), root.add_(expand(floor, slope))
 
     def restart(self, who: Tensor) -> None:
         """Resets the moments and the count of the samples (B,) bool."""
-        for kept in (self.first, self.second, self.made):
+        for kept in (self.first, self.second, self.counts):
             kept[who] = 0
 
     def rows(self, keep: Tensor) -> None:
-        self.first, self.second, self.made = self.first[keep], self.second[keep], self.made[keep]
+        self.first, self.second, self.counts = self.first[keep], self.second[keep], self.counts[keep]
 
 
 def way(active: Problem, gradient: Tensor, margin: Tensor) -> Tensor:

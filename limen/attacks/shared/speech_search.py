@@ -23,19 +23,19 @@ class Steps:
     """
 
     def __init__(self, optimiser: str, problem: Problem):
-        self.adam, self.mask, self.made = optimiser == "adam", problem.mask, 0
+        self.adam, self.mask, self.updates = optimiser == "adam", problem.mask, 0
         self.first, self.second = torch.zeros_like(problem.x), torch.zeros_like(problem.x)
 
     def down(self, slope: Tensor) -> Tensor:
         """(B, ...) the descent step for a gradient."""
         if not self.adam:
             return -slope / self._scale(slope)
-        self.made += 1
+        self.updates += 1
         self.first.lerp_(slope, 0.1)
         self.second.mul_(0.999).addcmul_(slope, slope, value=0.001)
         root = self.second.sqrt()
         # both moments begin at zero; the bias of the second is the same factor in the root and in its scale
-        bias = (1 - 0.9**self.made) / (1 - 0.999**self.made) ** 0.5
+        bias = (1 - 0.9**self.updates) / (1 - 0.999**self.updates) ** 0.5
         return torch.div(self.first, root.add_(DAMPING * self._scale(root)), out=root).mul_(-1 / bias)
 
     def _scale(self, values: Tensor) -> Tensor:

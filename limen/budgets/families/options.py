@@ -62,8 +62,8 @@ def make_budget(budget: tuple[Component, Options], context: BudgetContext) -> Bu
             f"The budget {component.name} is for {' and '.join(f'{k}s' for k in kinds)}; got "
             f"{context.kind}s. Budgets for {context.kind}s: {', '.join(others)}."
         )
-    made: Budget = component.function(context, options)
-    return made
+    built: Budget = component.function(context, options)
+    return built
 
 
 def default_budget(kind: Kind) -> dict[str, Any]:

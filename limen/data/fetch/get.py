@@ -69,18 +69,18 @@ def _fill(
         archives, origin = _given(Path(source)), str(source)
     else:
         archives, origin = _download(name, entry, work / "download", progress)
-    kept = _extract(name, entry, archives, work)
-    size = sum(path.stat().st_size for path in kept.values())
+    extracted = _extract(name, entry, archives, work)
+    size = sum(path.stat().st_size for path in extracted.values())
     record = {
         "name": name,
         "about": entry.about,
         "source": origin,
         "licence": entry.licence,
         "bytes": size,
-        "sha256": {file: _sha256(path) for file, path in sorted(kept.items())},
+        "sha256": {file: _sha256(path) for file, path in sorted(extracted.items())},
     }
     (work / "files" / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
-    return len(kept), size
+    return len(extracted), size
 
 
 def _given(source: Path) -> list[Path]:
@@ -147,7 +147,7 @@ def _extract(name: str, entry: Entry, archives: list[Path], work: Path) -> dict[
                     with target.open("wb") as out:
                         shutil.copyfileobj(file, out, 1 << 20)
                     found.setdefault(pattern, {})[inside] = target
-    kept: dict[str, Path] = {}
+    extracted: dict[str, Path] = {}
     if missing := [pattern for pattern in entry.files if pattern not in found]:
         raise UserError(
             f"{name}: no file {' and no file '.join(missing)} was found in "
@@ -157,10 +157,10 @@ def _extract(name: str, entry: Entry, archives: list[Path], work: Path) -> dict[
         named = _without_common_folder(found[pattern])
         _check(name, pattern, named, expected)
         for inside, file_path in named.items():
-            kept[inside] = folder / inside
-            kept[inside].parent.mkdir(parents=True, exist_ok=True)
-            file_path.rename(kept[inside])
-    return kept
+            extracted[inside] = folder / inside
+            extracted[inside].parent.mkdir(parents=True, exist_ok=True)
+            file_path.rename(extracted[inside])
+    return extracted
 
 
 def _without_common_folder(files: dict[str, Path]) -> dict[str, Path]:

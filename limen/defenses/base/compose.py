@@ -72,14 +72,14 @@ def _behind(model: Model, component: Component, options: DefenseOptions) -> Mode
 
 def _check(model: Model, component: Component, options: DefenseOptions) -> None:
     """A UserError unless the defence can protect this model."""
-    for declared, mine, verb in (("kinds", model.kind, "take"), ("outputs", model.output, "give")):
+    for declared, fact, verb in (("kinds", model.kind, "take"), ("outputs", model.output, "give")):
         allowed = getattr(options, declared)
-        if mine not in allowed:
+        if fact not in allowed:
             known = [load("defenses", name) for name in names("defenses")]
-            others = [one.name for one in known if mine in getattr(one.options, declared)]
+            others = [one.name for one in known if fact in getattr(one.options, declared)]
             raise UserError(
                 f"The defense {component.name} is for models that {verb} "
-                f"{' or '.join(map(_plural, allowed))}, but this one {verb}s {_plural(mine)}. Use one of: "
+                f"{' or '.join(map(_plural, allowed))}, but this one {verb}s {_plural(fact)}. Use one of: "
                 f"{', '.join(others)}."
             )
 

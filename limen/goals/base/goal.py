@@ -142,9 +142,9 @@ class Goal:
 
     def _margin(self, outputs: Tensor | Transcripts) -> Tensor:
         assert isinstance(outputs, Tensor)
-        mine = outputs.gather(1, self.reference[:, None]).squeeze(1)
+        own_logit = outputs.gather(1, self.reference[:, None]).squeeze(1)
         others = outputs.scatter(1, self.reference[:, None], -torch.inf).amax(1)
-        return mine - others if self.targeted else others - mine
+        return own_logit - others if self.targeted else others - own_logit
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ def make_goal(goal: tuple[Component, Options], context: GoalContext, output: str
             f"The goal {component.name} is for models that give {_plural(*_outputs(component))}; this one "
             f"gives {_plural(output)}. Goals for it: {', '.join(others) or 'none'}."
         )
-    made: Goal = component.function(context, options)
-    return made
+    built: Goal = component.function(context, options)
+    return built
 
 
 def _outputs(component: Component) -> tuple[str, ...]:

@@ -48,14 +48,14 @@ def choices(answers: TrialAnswers) -> tuple[Choices | None, list[str]]:
     chance = chance_of(study, trial, rows)
     levels = _confidences(study, rows)
     cells = answers.cells(rows)
-    shares = tuple(share(where, mine, signal, chance, answers.bound, levels) for where, mine in cells if mine)
+    shares = tuple(share(where, part, signal, chance, answers.bound, levels) for where, part in cells if part)
     confusions: tuple[Confusion, ...] = ()
     typed: tuple[tuple[str, int], ...] = ()
     if signal is None:
         listed = list(dict.fromkeys(item.answer for item in study.items if item.answer is not None))
         confusions = tuple(
-            _confusion(where, mine, rows, listed)
-            for where, mine in cells
+            _confusion(where, part, rows, listed)
+            for where, part in cells
             if where.keys in ((), ("condition",))
         )
         texts = [str(r["choice"]) for r in rows]
@@ -115,9 +115,9 @@ def share(
 def hearers_of(rows: Sequence[Row], right: Sequence[bool], chance: float, sides: int = 1) -> Hearers:
     counts: dict[Any, list[int]] = {}
     for row, good in zip(rows, right, strict=True):
-        mine = counts.setdefault(row["listener"], [0, 0])
-        mine[0] += bool(good)
-        mine[1] += 1
+        of_listener = counts.setdefault(row["listener"], [0, 0])
+        of_listener[0] += bool(good)
+        of_listener[1] += 1
     return hearers([k for k, _ in counts.values()], [m for _, m in counts.values()], chance, sides)
 
 
@@ -140,10 +140,10 @@ def _by_confidence(rows: Sequence[Row], levels: Sequence[str]) -> tuple[Confiden
     answered = [row for row in rows if row["confidence"] is not None]
     out = []
     for level in levels if answered else ():
-        mine = [row for row in answered if row["confidence"] == level]
-        right = [bool(row["correct"]) for row in mine]
-        share_right = share_of(mine, right) if mine else Estimate(None)
-        out.append(Confidence(level, len(mine), len(mine) / len(answered), sum(right), share_right))
+        part = [row for row in answered if row["confidence"] == level]
+        right = [bool(row["correct"]) for row in part]
+        share_right = share_of(part, right) if part else Estimate(None)
+        out.append(Confidence(level, len(part), len(part) / len(answered), sum(right), share_right))
     return tuple(out)
 
 
@@ -157,7 +157,7 @@ def _sensitivity(
     noises = [row for row in rows if row["truth"] != signal.answer]
     if not signals or not noises:
         return Estimate(None), Estimate(None), None
-    hits, alarms = (sum(row["choice"] == signal.answer for row in mine) for mine in (signals, noises))
+    hits, alarms = (sum(row["choice"] == signal.answer for row in part) for part in (signals, noises))
     ends = None if share.low is None or share.high is None else (share.low, share.high)
     found = sensitivity(hits, len(signals), alarms, len(noises), signal.design, interval=ends)
     d = replace(share, value=found.dprime, low=found.low, high=found.high)

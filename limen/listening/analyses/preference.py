@@ -18,8 +18,8 @@ def preference(answers: TrialAnswers) -> tuple[Preference | None, list[str]]:
     for row in rows:
         pairs.setdefault(compared(answers.study, row), []).append(row)
     winners, losers, listeners = [], [], []
-    for (first, second), mine in pairs.items():
-        for row in mine:
+    for (first, second), part in pairs.items():
+        for row in part:
             # a tie is half a win for each: entered once each way, and every other answer twice
             won = [first, second] if row["chosen"] is None else [row["chosen"]] * 2
             winners += won
@@ -28,7 +28,7 @@ def preference(answers: TrialAnswers) -> tuple[Preference | None, list[str]]:
     several = len(set(listeners)) > 1
     scale = bradley_terry(winners, losers, listeners, seed=answers.seed) if several else ()
     worth = tuple((s.item, Estimate(s.strength, s.low, s.high, "listeners")) for s in scale)
-    found = tuple(_pair(*pair, mine) for pair, mine in pairs.items())
+    found = tuple(_pair(*pair, part) for pair, part in pairs.items())
     return Preference(answers.trial, len(rows), found, worth), []
 
 

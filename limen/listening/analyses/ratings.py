@@ -17,12 +17,12 @@ def ratings(answers: TrialAnswers) -> tuple[Rated | None, list[str]]:
     k = len(levels)
     good_from, bad_to = levels[min(math.ceil(0.6 * k), k - 1)], levels[max(math.floor(0.4 * k) - 1, 0)]
     cells = answers.cells(rows)
-    found = tuple(cell(where, mine, levels, good_from, bad_to) for where, mine in cells if mine)
+    found = tuple(cell(where, part, levels, good_from, bad_to) for where, part in cells if part)
     compared = [
         c
-        for where, mine in cells
+        for where, part in cells
         if "condition" not in where.keys
-        for c in compare(answers.study, where, mine, answers.seed)
+        for c in compare(answers.study, where, part, answers.seed)
     ]
     agreed = agreement(rows, "ordinal", answers.seed)
     return Rated(answers.trial, levels, good_from, bad_to, found, tuple(compared), agreed), []

@@ -22,12 +22,12 @@ def sliders(answers: TrialAnswers) -> tuple[Sliders | None, list[str]]:
     options = answers.options_of(rows[0])
     reference = options.reference_of(next(i for i in answers.items if i.id == rows[0]["item"]))
     found, compared = [], []
-    for where, mine in answers.cells(rows):
-        if not mine or where.keys[-1:] == ("condition",):
+    for where, part in answers.cells(rows):
+        if not part or where.keys[-1:] == ("condition",):
             continue
-        found.append(cell(where, mine, (), GOOD_FROM, BAD_TO))
-        if any(r["condition"] == reference for r in mine):
-            more, against = _conditions(where, mine, reference)
+        found.append(cell(where, part, (), GOOD_FROM, BAD_TO))
+        if any(r["condition"] == reference for r in part):
+            more, against = _conditions(where, part, reference)
             found += more
             compared += against
     missed = mushra_rejected(

@@ -30,15 +30,15 @@ def thresholds(answers: TrialAnswers) -> tuple[Thresholds | None, list[str]]:
     ]
     axes, listeners = [], []
     for axis in dict.fromkeys(row["axis"] for row in rows):
-        mine = [row for row in rows if row["axis"] == axis]
-        options: Any = answers.options_of(mine[0])
+        part = [row for row in rows if row["axis"] == axis]
+        options: Any = answers.options_of(part[0])
         prior = options.adaptive.prior
         by: dict[int, list[Row]] = {}
-        for row in mine:
+        for row in part:
             by.setdefault(row["listener"], []).append(row)
         fits = {listener: _fit(answered, prior) for listener, answered in by.items()}
         listeners += [_listener(axis, listener, fit) for listener, fit in fits.items()]
-        axes.append(_axis(axis, mine, list(fits.values()), prior))
+        axes.append(_axis(axis, part, list(fits.values()), prior))
     return (Thresholds(answers.trial, tuple(axes), tuple(listeners)) if axes else None), []
 
 

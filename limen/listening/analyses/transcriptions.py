@@ -22,7 +22,7 @@ def transcriptions(answers: TrialAnswers) -> tuple[Transcriptions | None, list[s
         return None, []
     mistakes = Counter((str(row["truth"]), str(row["text"])) for row in rows if row["errors"])
     frequent = tuple((spoken, typed, n) for (spoken, typed), n in mistakes.most_common(MOST_MISTAKES))
-    cells = tuple(_transcribed(where, mine) for where, mine in answers.cells(rows) if mine)
+    cells = tuple(_transcribed(where, part) for where, part in answers.cells(rows) if part)
     return Transcriptions(answers.trial, cells, frequent), []
 
 

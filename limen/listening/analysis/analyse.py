@@ -45,8 +45,8 @@ def analyse(study: Study, rows: Sequence[Row], seed: int = 0, recorded: str | No
         for key in too_many(study, counted)
     ]
     results: list[TrialResult] = []
-    for trial, mine in by_trial.items():
-        found, remarks = analyse_trial(study, trial, mine, seed)
+    for trial, part in by_trial.items():
+        found, remarks = analyse_trial(study, trial, part, seed)
         results += found
         notes += remarks
     stamps = sorted(row["received_at"] for row in rows)
@@ -57,11 +57,11 @@ def analyse(study: Study, rows: Sequence[Row], seed: int = 0, recorded: str | No
         seed=seed,
         wanted=study.listeners,
         listeners=out.listeners,
-        finished=sum(bool(mine[0]["finished"]) for mine in by_listener(rows).values()),
+        finished=sum(bool(part[0]["finished"]) for part in by_listener(rows).values()),
         answers=len({(row["listener"], row["position"]) for row in counted}),
         first=stamps[0] if stamps else "",
         last=stamps[-1] if stamps else "",
-        simulated=sum(bool(mine[0].get("simulated")) for mine in by_listener(rows).values()),
+        simulated=sum(bool(part[0].get("simulated")) for part in by_listener(rows).values()),
         exclusions=out,
         trials=tuple(results),
         hypotheses=answered(study, by_trial, results, seed),
@@ -82,8 +82,8 @@ def by_trial_type(rows: Sequence[Row]) -> dict[str, list[Row]]:
         if row["kind"] in words and row["choice"] is not None:
             out.setdefault(words[row["kind"]], []).append({**row, "rating": None})
     return {
-        trial: [{**row, "correct": None} for row in mine] if trial in words else mine
-        for trial, mine in out.items()
+        trial: [{**row, "correct": None} for row in part] if trial in words else part
+        for trial, part in out.items()
     }
 
 
@@ -141,16 +141,16 @@ def _playback(rows: Sequence[Row]) -> Playback:
 def _people(rows: Sequence[Row], out: Exclusions) -> tuple[Person, ...]:
     why = {e.listener: e for e in out.excluded}
     people = []
-    for listener, mine in by_listener(rows).items():
-        trials = list({row["position"]: row for row in mine if row["role"] == "trial"}.values())
+    for listener, part in by_listener(rows).items():
+        trials = list({row["position"]: row for row in part if row["role"] == "trial"}.values())
         judged, right = _judged(trials)
         times = [row["response_ms"] / 1000 for row in trials if row["response_ms"] is not None]
-        stamps = sorted(datetime.fromisoformat(row["received_at"]) for row in mine)
+        stamps = sorted(datetime.fromisoformat(row["received_at"]) for row in part)
         with_sounds = [row for row in trials if row["heard"] is not None]
         people.append(
             Person(
                 listener=listener,
-                group=str(mine[0]["group"]),
+                group=str(part[0]["group"]),
                 trials=len(trials),
                 right=tuple((trial, right[trial], n) for trial, n in judged.items()),
                 median_s=float(np.median(times)) if times else None,
@@ -159,7 +159,7 @@ def _people(rows: Sequence[Row], out: Exclusions) -> tuple[Person, ...]:
                 with_sounds=len(with_sounds),
                 excluded=why[listener].reason if listener in why else "",
                 evidence=why[listener].evidence if listener in why else "",
-                implausible=str(mine[0].get("implausible") or ""),
+                implausible=str(part[0].get("implausible") or ""),
             )
         )
     return tuple(people)

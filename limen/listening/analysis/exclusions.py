@@ -62,17 +62,17 @@ def exclusions(study: Study, rows: Sequence[Row], recorded: str | None = None) -
     hits = [0] * len(study.exclude)
     listeners = by_listener(rows)
     flagged = implausible(listeners) if any(rule.name == "implausible" for rule in study.exclude) else {}
-    for listener, mine in listeners.items():
+    for listener, own_rows in listeners.items():
         for k, rule in enumerate(study.exclude):
             # all rules but two depend on one listener alone
-            relevant = _without_good_anchors(rule, rows, mine) if rule.name == "mid_anchor" else mine
+            relevant = _without_good_anchors(rule, rows, own_rows) if rule.name == "mid_anchor" else own_rows
             if (
                 evidence := flagged[listener]
                 if rule.name == "implausible"
                 else RULES[rule.name](rule, relevant)
             ):
                 hits[k] += 1
-                found.append(Exclusion(listener, str(mine[0]["group"]), rule.name, words(rule), evidence))
+                found.append(Exclusion(listener, str(own_rows[0]["group"]), rule.name, words(rule), evidence))
                 break
     rules = tuple(words(rule) for rule in study.exclude)
     return Exclusions(
@@ -168,15 +168,15 @@ def _constant_answers(rule: Rule, rows: Sequence[Row]) -> str:
     """A trial type needs at least two trials. Confidence is not considered."""
     found = []
     for kind in dict.fromkeys(row["kind"] for row in rows if row["role"] == "trial"):
-        mine = [row for row in rows if row["role"] == "trial" and row["kind"] == kind]
-        given = {(row["choice"], row["rating"], row["text"]) for row in mine}
-        if len({row["position"] for row in mine}) > 1 and len(given) == 1:
+        own_rows = [row for row in rows if row["role"] == "trial" and row["kind"] == kind]
+        given = {(row["choice"], row["rating"], row["text"]) for row in own_rows}
+        if len({row["position"] for row in own_rows}) > 1 and len(given) == 1:
             shown = next(
                 f"{v:g}" if isinstance(v, float) else str(v)
                 for v in (*next(iter(given)), "nothing")
                 if v is not None
             )
-            found.append(f"{kind}: “{shown[:60]}” {len(mine)} times")
+            found.append(f"{kind}: “{shown[:60]}” {len(own_rows)} times")
     return "; ".join(found)
 
 
@@ -205,7 +205,7 @@ def _too_often(rule: Rule, hit: Sequence[Row], rated: Sequence[Row], what: str) 
     return f"{what} {rule.score:g} in {len(hit)} of {len(rated)} trials ({each})"
 
 
-def _without_good_anchors(rule: Rule, rows: Sequence[Row], mine: Sequence[Row]) -> list[Row]:
+def _without_good_anchors(rule: Rule, rows: Sequence[Row], own_rows: Sequence[Row]) -> list[Row]:
     """A listener's rows without the items whose anchor more than a quarter of all listeners rate above the
     score."""
     above: dict[str, dict[int, bool]] = {}
@@ -214,7 +214,7 @@ def _without_good_anchors(rule: Rule, rows: Sequence[Row], mine: Sequence[Row]) 
             by = above.setdefault(row["item"], {})
             by[row["listener"]] = by.get(row["listener"], False) or row["rating"] > rule.score
     good = {item for item, by in above.items() if sum(by.values()) / len(by) > QUARTER}
-    return [row for row in mine if row["item"] not in good]
+    return [row for row in own_rows if row["item"] not in good]
 
 
 RULES: dict[str, Callable[[Rule, Sequence[Row]], str]] = {

@@ -119,8 +119,8 @@ def _of_answer(
         yield base
         return
     for sound in (s for s in screen.sounds if s.rated):
-        mine = {w.name: answer[w.name][sound.label] for w in each}
-        yield base | _read(each, mine, screen) | {"sound": sound.label, "condition": sound.condition}
+        own_answers = {w.name: answer[w.name][sound.label] for w in each}
+        yield base | _read(each, own_answers, screen) | {"sound": sound.label, "condition": sound.condition}
 
 
 def heard(screen: Screen, played: Sequence[Mapping[str, Any]]) -> bool | None:

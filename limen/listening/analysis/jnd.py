@@ -55,12 +55,12 @@ def jnd_table(
 
     folder = Path(folder)
     different = {name: trial_type(name).signal for name in trial_types("tracks_thresholds")}
-    mine = [
+    selected = [
         row
         for row in rows
         if row["kind"] in different and row["role"] == "trial" and row["choice"] is not None
     ]
-    if not mine:
+    if not selected:
         raise UserError(
             f"{study.name}: there are no judgments of pairs to write; they come from the trial types "
             f"{', '.join(different)}."
@@ -70,7 +70,7 @@ def jnd_table(
     folder.mkdir(parents=True, exist_ok=True)
     planned: dict[int, list[Screen]] = {}
     lines = []
-    for row in mine:
+    for row in selected:
         if row["listener"] not in planned:
             planned[row["listener"]] = screens(study, row["group"], row["number"])
         screen = planned[row["listener"]][row["position"]].at(float(row["strength"]))

@@ -37,7 +37,7 @@ def cell(
 
 def compare(study: Study, where: Where, rows: Sequence[Row], seed: int) -> list[Comparison]:
     """Every pair of conditions."""
-    by = [(inner.values[0], mine) for inner, mine in split_by(study, rows, "condition")]
+    by = [(inner.values[0], part) for inner, part in split_by(study, rows, "condition")]
     return [_compared(where, (a, b), first, second, seed) for (a, first), (b, second) in combinations(by, 2)]
 
 

@@ -35,28 +35,28 @@ def confounds(study: Study, heard: Mapping[str, ClipStats]) -> Iterator[Finding]
     trials, encounters = all_trials(study, heard)
     yield from _repeated(encounters)
     for kind in dict.fromkeys(t.kind for t in sorted(trials, key=lambda t: t.step)):
-        mine = [t for t in trials if t.kind == kind]
-        steps = sorted({t.step for t in mine})
+        of_kind = [t for t in trials if t.kind == kind]
+        steps = sorted({t.step for t in of_kind})
         where = f"step{'s' if len(steps) > 1 else ''} {', '.join(str(s + 1) for s in steps)} ({kind})"
-        yield from _single(mine, where)
-        for asked in dict.fromkeys(name for t in mine for name in t.asked):
-            about = [t for t in mine if asked in t.asked]
+        yield from _single(of_kind, where)
+        for asked in dict.fromkeys(name for t in of_kind for name in t.asked):
+            about = [t for t in of_kind if asked in t.asked]
             if len({t.asked[asked] for t in about}) == 1:
                 continue
-            said = f"{_ASKED[asked]} can be guessed from"
-            yield from from_properties(about, asked, where, said)
+            claim = f"{_ASKED[asked]} can be guessed from"
+            yield from from_properties(about, asked, where, claim)
             if asked == "condition":
                 yield from _between(about, where)
                 yield from single_value(about, where)
-                yield from by_step(about, where, said)
-                yield from measured(about, f"{where}: {said}", levelled=study.power_dbfs is not None)
+                yield from by_step(about, where, claim)
+                yield from measured(about, f"{where}: {claim}", levelled=study.power_dbfs is not None)
             if asked != "axis":
                 for step in steps:
                     order = str(study.steps[step].get("order", "random"))
                     yield from _ordered(
                         [t for t in about if t.step == step],
                         asked,
-                        f"step {step + 1} ({kind}): {said}",
+                        f"step {step + 1} ({kind}): {claim}",
                         order,
                     )
 
@@ -100,19 +100,19 @@ def _single(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
             groups.setdefault(trial.group, []).append(trial)
     tied: dict[str, list[str]] = defaultdict(list)
     alone: dict[str, list[str]] = defaultdict(list)
-    for group, mine in groups.items():
-        each = len(mine) / len({t.listener for t in mine})
+    for group, of_kind in groups.items():
+        each = len(of_kind) / len({t.listener for t in of_kind})
         by = {
-            c: {t.clip for t in mine if t.asked.get("condition") == c}
-            for c in {t.asked.get("condition", "") for t in mine}
+            c: {t.clip for t in of_kind if t.asked.get("condition") == c}
+            for c in {t.asked.get("condition", "") for t in of_kind}
         }
-        clips = {t.clip for t in mine}
+        clips = {t.clip for t in of_kind}
         if len(clips) == 1 and each > 1:
             alone[next(iter(clips))].append(group)
         for condition, heard in by.items():
             # within one group, a clip that occurs once is only one of its trials
-            once = group and sum(t.asked.get("condition") == condition for t in mine) <= len(
-                {t.listener for t in mine}
+            once = group and sum(t.asked.get("condition") == condition for t in of_kind) <= len(
+                {t.listener for t in of_kind}
             )
             if len(heard) == 1 < len(clips) and not once and any(other != heard for other in by.values()):
                 tied[condition].append(group)
@@ -160,7 +160,7 @@ def _between(trials: Sequence[Trial], where: str) -> Iterator[Finding]:
         )
 
 
-def _ordered(trials: Sequence[Trial], asked: str, said: str, order: str) -> Iterator[Finding]:
+def _ordered(trials: Sequence[Trial], asked: str, claim: str, order: str) -> Iterator[Finding]:
     """Whether the position in the step, exactly or by halves, or the previous trial reveals what is asked."""
     if len({t.asked[asked] for t in trials}) < 2:
         return
@@ -186,6 +186,6 @@ def _ordered(trials: Sequence[Trial], asked: str, said: str, order: str) -> Iter
             error = tied and asked in ("condition", "right answer")
             yield Finding(
                 "error" if error else "warning",
-                f"{said} the {what}: {guessed.describe(len(trials), 'trial')}. {do}.",
+                f"{claim} the {what}: {guessed.describe(len(trials), 'trial')}. {do}.",
             )
             return

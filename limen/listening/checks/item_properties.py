@@ -37,7 +37,7 @@ _TURNS = (
 )
 
 
-def from_properties(trials: Sequence[Trial], asked: str, where: str, said: str) -> Iterator[Finding]:
+def from_properties(trials: Sequence[Trial], asked: str, where: str, claim: str) -> Iterator[Finding]:
     """Findings for the word and for each factor of the items."""
     clips, counts, _ = _counted(trials, asked, within=False)
     within = _counted(trials, asked, within=True) if asked == "condition" else None
@@ -52,13 +52,13 @@ def from_properties(trials: Sequence[Trial], asked: str, where: str, said: str) 
                 n = round(len(within[2].items) / len(np.unique(within[2].listeners)))
                 yield Finding(
                     own[0],
-                    f"{where}: within a listener, {said} {what}: {own[1].describe(n, 'clip')}. {_TURNS}",
+                    f"{where}: within a listener, {claim} {what}: {own[1].describe(n, 'clip')}. {_TURNS}",
                 )
                 continue
         if overall:
             yield Finding(
                 overall[0],
-                f"{where}: {said} {what}: {overall[1].describe(len(clips), 'clip')}. {_REMEDY[asked]}",
+                f"{where}: {claim} {what}: {overall[1].describe(len(clips), 'clip')}. {_REMEDY[asked]}",
             )
 
 
@@ -139,7 +139,7 @@ def _numbers_by_quarters(values: Sequence[str]) -> list[str]:
         return list(values)
 
 
-def by_step(trials: Sequence[Trial], where: str, said: str) -> Iterator[Finding]:
+def by_step(trials: Sequence[Trial], where: str, claim: str) -> Iterator[Finding]:
     """Whether the step reveals the condition, for steps of one trial type, whose results are combined."""
     if len({t.step for t in trials}) == 1:
         return
@@ -150,7 +150,7 @@ def by_step(trials: Sequence[Trial], where: str, said: str) -> Iterator[Finding]
         level: Level = "error" if guessed.certain and all(t.played is not None for t in trials) else "warning"
         yield Finding(
             level,
-            f"{where}: {said} the step: {guessed.describe(len(heard), 'clip')}. Put all conditions "
+            f"{where}: {claim} the step: {guessed.describe(len(heard), 'clip')}. Put all conditions "
             "into one step, or all of them into each step.",
         )
 

@@ -79,7 +79,7 @@ def _differing(
     )
 
 
-def measured(trials: Sequence[Trial], said: str, levelled: bool) -> Iterator[Finding]:
+def measured(trials: Sequence[Trial], claim: str, levelled: bool) -> Iterator[Finding]:
     """Whether level or length reveals the condition of trials that play one clip. Pairs are compared in
     `apart`."""
     sounds = {(t.clip, t.asked["condition"]): t.played for t in trials if t.played is not None}
@@ -103,7 +103,7 @@ def measured(trials: Sequence[Trial], said: str, levelled: bool) -> Iterator[Fin
             do = "set `power_dbfs`" if what == "loudness" else "take versions of the same clips"
             yield Finding(
                 "error" if guessed.certain else "warning",
-                f"{said} the {what} (medians: {each}): {guessed.describe(len(sounds), 'sound')}. To fix it, "
+                f"{claim} the {what} (medians: {each}): {guessed.describe(len(sounds), 'sound')}. To fix it, "
                 f"{do}.",
             )
 
@@ -111,7 +111,9 @@ def measured(trials: Sequence[Trial], said: str, levelled: bool) -> Iterator[Fin
 def _heard_apart(values: Sequence[float], least: float) -> list[str]:
     """Quartiles of the values; quartiles whose medians differ by less than `least` are merged."""
     of = quarters(values)
-    middles = {q: median(v for v, mine in zip(values, of, strict=True) if mine == q) for q in sorted(set(of))}
+    middles = {
+        q: median(v for v, quartile in zip(values, of, strict=True) if quartile == q) for q in sorted(set(of))
+    }
     first, out = min(middles.values()), dict[int, float]()
     for q, middle in middles.items():
         first = middle if middle - first >= least else first

@@ -64,9 +64,11 @@ def interim(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[Interim]:
 
 
 def _interim(study: Study, h: Hypothesis, where: str, rows: Sequence[Mapping[str, Any]]) -> Interim:
-    listeners = sorted(by_listener(rows).values(), key=lambda mine: max(str(r["received_at"]) for r in mine))
-    right = [sum(bool(r["correct"]) for r in mine) for mine in listeners]
-    trials = [len(mine) for mine in listeners]
+    listeners = sorted(
+        by_listener(rows).values(), key=lambda own_rows: max(str(r["received_at"]) for r in own_rows)
+    )
+    right = [sum(bool(r["correct"]) for r in own_rows) for own_rows in listeners]
+    trials = [len(own_rows) for own_rows in listeners]
     chance, equivalence = chance_of(study, h.trial, rows), h.kind == "equivalent"
     shares = [k / m for k, m in zip(right, trials, strict=True)]
     mean = bets(shares, chance, h.alpha, h.bound if equivalence else None)

@@ -31,11 +31,11 @@ def delete_declined(connection: Connection, listener: int, position: int) -> boo
     Answers to earlier screens cannot be deleted: in that case the link from the person to them is deleted,
     and the place becomes free.
     """
-    mine = answers.c.listener == listener
-    if connection.scalar(select(exists().where(mine, answers.c.position >= position))):
+    own = answers.c.listener == listener
+    if connection.scalar(select(exists().where(own, answers.c.position >= position))):
         return False
     _delete_personal(connection, listener)
-    if connection.scalar(select(exists().where(mine))):
+    if connection.scalar(select(exists().where(own))):
         anonymous = {"returning_hash": None, "key_hash": f"declined {secrets.token_hex(16)}", "seen_at": 0.0}
         connection.execute(update(listeners).where(listeners.c.id == listener).values(anonymous))
     else:

@@ -99,9 +99,9 @@ def from_places(known: Callable[[Ints], Ints], asked: Ints, listeners: Ints) -> 
 
     def accuracy(values: Ints) -> float:
         seen = known(values)
-        kept = seen >= 0
+        used = seen >= 0
         table = np.zeros((int(seen.max()) + 1, classes))
-        np.add.at(table, (seen[kept], values[kept]), 1)
+        np.add.at(table, (seen[used], values[used]), 1)
         return float((table / np.maximum(table.sum(0), 1)).max(1).sum() / classes)
 
     return _against(

@@ -39,24 +39,26 @@ def implausible(everyone: Mapping[int, Sequence[Row]]) -> dict[int, str]:
     for row in (row for rows in asked.values() for row in rows):
         right[_cell(row)] += bool(row["correct"])
         n[_cell(row)] += 1
-    return {who: _judged(mine, everyone[who], right, n) if mine else "" for who, mine in asked.items()}
+    return {
+        who: _judged(own_rows, everyone[who], right, n) if own_rows else "" for who, own_rows in asked.items()
+    }
 
 
-def _judged(mine: Sequence[Row], rows: Sequence[Row], right: Counter[Cell], n: Counter[Cell]) -> str:
+def _judged(own_rows: Sequence[Row], rows: Sequence[Row], right: Counter[Cell], n: Counter[Cell]) -> str:
     own_right, own_n = (
-        Counter(_cell(row) for row in mine if row["correct"]),
-        Counter(_cell(row) for row in mine),
+        Counter(_cell(row) for row in own_rows if row["correct"]),
+        Counter(_cell(row) for row in own_rows),
     )
     # of all others, shrunk towards one half if there are few
     others = {cell: (right[cell] - own_right[cell] + 1) / (n[cell] - own_n[cell] + 2) for cell in own_n}
-    shares = np.array([max(CHANCE, others[_cell(row)]) for row in mine])
+    shares = np.array([max(CHANCE, others[_cell(row)]) for row in own_rows])
     p = at_least(own_right.total(), shares)
-    quick = _quick(rows, {row["position"] for row in mine})
-    if p > ODDS or 2 * quick <= len(mine):
+    quick = _quick(rows, {row["position"] for row in own_rows})
+    if p > ODDS or 2 * quick <= len(own_rows):
         return ""
     return (
-        f"{own_right.total()} of {len(mine)} right (others {100 * float(shares.mean()):.0f} %, p = {p:.1g}), "
-        f"{quick} answers in less time than the sounds last"
+        f"{own_right.total()} of {len(own_rows)} right (others {100 * float(shares.mean()):.0f} %, "
+        f"p = {p:.1g}), {quick} answers in less time than the sounds last"
     )
 
 
@@ -99,9 +101,9 @@ def _quick(rows: Sequence[Row], positions: set[int]) -> int:
         screens[k]["step"] for k in asked if not screens[k].get("simulated")
     }:  # simulated listeners answer at once
         # the time at which the very first screen was shown is unknown
-        mine = [k for k in asked if screens[k]["step"] == step and k > 0]
-        if mine and stamps[mine[-1]] - stamps[mine[0] - 1] + ROUNDING_S < ENOUGH * sum(
-            screens[k]["sounds_s"] for k in mine
+        own_rows = [k for k in asked if screens[k]["step"] == step and k > 0]
+        if own_rows and stamps[own_rows[-1]] - stamps[own_rows[0] - 1] + ROUNDING_S < ENOUGH * sum(
+            screens[k]["sounds_s"] for k in own_rows
         ):
-            quick |= set(mine)
+            quick |= set(own_rows)
     return len(quick)

@@ -69,20 +69,24 @@ def swept_curves(cells: Sequence[CellResult], key: str, unions: Sequence[Togethe
     """The curves through the cells of a sweep of one option, and through all attacks together."""
     found = _of_unions([u for u in unions if tuple(u.variable) == (key,)], key, what)
     for net, defense, attack in dict.fromkeys((c.net, c.defense, c.attack) for c in cells):
-        mine = [c for c in cells if (c.net, c.defense, c.attack) == (net, defense, attack)]
-        mine.sort(key=lambda c: float(c.variable[key]))
-        mean, low, high = zip(*(c.stat(COLUMN[what]) for c in mine), strict=True)
-        x = [float(c.variable[key]) for c in mine]
-        found.append(Curve(mine[0], x, mean, low, high, attack, mine[0].control))
+        selected = [c for c in cells if (c.net, c.defense, c.attack) == (net, defense, attack)]
+        selected.sort(key=lambda c: float(c.variable[key]))
+        mean, low, high = zip(*(c.stat(COLUMN[what]) for c in selected), strict=True)
+        x = [float(c.variable[key]) for c in selected]
+        found.append(Curve(selected[0], x, mean, low, high, attack, selected[0].control))
     return found
 
 
 def _of_unions(unions: Sequence[Together], key: str, what: str) -> list[Curve]:
     out = []
     for place in dict.fromkeys((u.net, u.defense) for u in unions):
-        mine = [u for u in unions if (u.net, u.defense) == place and number(u.variable[key]) is not None]
-        mine.sort(key=lambda u: float(u.variable[key]))
-        mean, low, high = zip(*(u.stat(COLUMN[what]) for u in mine), strict=True) if mine else ((), (), ())
-        if mine and None not in mean:
-            out.append(Curve(mine[0].cells[0], [float(u.variable[key]) for u in mine], mean, low, high, NAME))
+        selected = [u for u in unions if (u.net, u.defense) == place and number(u.variable[key]) is not None]
+        selected.sort(key=lambda u: float(u.variable[key]))
+        mean, low, high = (
+            zip(*(u.stat(COLUMN[what]) for u in selected), strict=True) if selected else ((), (), ())
+        )
+        if selected and None not in mean:
+            out.append(
+                Curve(selected[0].cells[0], [float(u.variable[key]) for u in selected], mean, low, high, NAME)
+            )
     return out

@@ -20,8 +20,8 @@ CAPTION = (
 def confusion_matrix(part: Part) -> Section | None:
     panels: list[tuple[str, Markup]] = []
     for net in dict.fromkeys(c.net for c in part.cells):
-        mine = [c for c in part.cells if c.net == net and c.output == "class" and not c.curve]
-        cell = worst([c for c in mine if c.defense == "none"] or mine)
+        selected = [c for c in part.cells if c.net == net and c.output == "class" and not c.curve]
+        cell = worst([c for c in selected if c.defense == "none"] or selected)
         if cell is not None and 1 < len(cell.classes) <= MOST_CLASSES:
             panels += _panel(cell)
     return Section(blocks=[Figure("Confusion matrix", CAPTION, panels)], order=220) if panels else None

@@ -53,8 +53,10 @@ class _Level:
         values = [v for c in cells for column in self.columns for v in _finite(c.values(column))]
         panels: list[tuple[str, Markup]] = []
         for net, defense in facets(cells):
-            mine = [c for c in cells if (c.net, c.defense) == (net, defense)]
-            boxes = {_attack_name(c): [_finite(c.values(column)) for column in self.columns] for c in mine}
+            selected = [c for c in cells if (c.net, c.defense) == (net, defense)]
+            boxes = {
+                _attack_name(c): [_finite(c.values(column)) for column in self.columns] for c in selected
+            }
             width = max(420, 70 + 75 * len(boxes))
             size = {"span": (min(values), max(values)), "width": width, "height": 260} if values else {}
             panels += self._panel(facet_name(net, defense), "attack", boxes, **size)
@@ -103,8 +105,8 @@ def _strongest(cells: Sequence[CellResult]) -> list[CellResult]:
     """Per net, undefended if possible: the cell in which the model does worst, and the universal attacks."""
     found: list[CellResult] = []
     for net in dict.fromkeys(c.net for c in cells):
-        mine = [c for c in cells if c.net == net]
-        bare = [c for c in mine if c.defense == "none"] or mine
+        selected = [c for c in cells if c.net == net]
+        bare = [c for c in selected if c.defense == "none"] or selected
         top = worst(bare)
         found += [c for c in bare if c is top or (c.universal and not c.variable)]
     return found

@@ -35,16 +35,17 @@ def model_sizes(part: Part) -> Section | None:
     headings = [("Model", ""), ("Parameters", "")] + [(f"WER, {name(*k)}", "") for k in columns]
     series, slots = [], _slots(columns, found, colours)
     for column, slot in zip(columns, slots, strict=True):
-        mine = [found[net, *column] for net in nets if (net, *column) in found]
-        stats = [c.stat("wer") for c in mine]
+        selected = [found[net, *column] for net in nets if (net, *column) in found]
+        stats = [c.stat("wer") for c in selected]
         words = [
-            f"{c.net}, {millions(nets[c.net])}: {fmt(s[0], '%')}" for c, s in zip(mine, stats, strict=True)
+            f"{c.net}, {millions(nets[c.net])}: {fmt(s[0], '%')}"
+            for c, s in zip(selected, stats, strict=True)
         ]
         mean, low, high = zip(*stats, strict=True)
         series.append(
             Series(
                 name(*column),
-                [nets[c.net] for c in mine],
+                [nets[c.net] for c in selected],
                 mean,
                 low,
                 high,

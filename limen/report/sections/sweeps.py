@@ -34,9 +34,9 @@ def _table(part: Part, options: tuple[str, ...]) -> Table:
     values, column = _values(part, options), group[0].rated_by
     rows = []
     for net, defense in dict.fromkeys((c.net, c.defense) for c in group):
-        mine = [c for c in group if (c.net, c.defense) == (net, defense)]
-        for attack in dict.fromkeys(c.attack for c in mine):
-            cells = _cells([c for c in mine if c.attack == attack], values, column)
+        selected = [c for c in group if (c.net, c.defense) == (net, defense)]
+        for attack in dict.fromkeys(c.attack for c in selected):
+            cells = _cells([c for c in selected if c.attack == attack], values, column)
             rows.append(Row([net, defense, attack, *cells]))
         unions = [u for u in part.unions if (u.net, u.defense, tuple(u.variable)) == (net, defense, options)]
         if unions:

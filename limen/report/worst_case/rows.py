@@ -49,11 +49,15 @@ def worst_rows(members: list[tuple[CellResult, dict[str, Row]]], goals: set[str]
     for i in members[0][1]:
         sample = [(cell, rows[i]) for cell, rows in members]
         row: Row = {"id": i, "correct": all(_right(cell, row) for cell, row in sample)}
-        mine = [rows[i] for _, rows in aimed]
-        if mine and all("success" in r for r in mine) and len({bool(r.get("already")) for r in mine}) == 1:
+        selected = [rows[i] for _, rows in aimed]
+        if (
+            selected
+            and all("success" in r for r in selected)
+            and len({bool(r.get("already")) for r in selected}) == 1
+        ):
             row |= {
-                "success": any(r["tried"] and r["success"] for r in mine),
-                "already": bool(mine[0].get("already")),
+                "success": any(r["tried"] and r["success"] for r in selected),
+                "already": bool(selected[0].get("already")),
             }
         if all(r.get("fooled") is not None for _, r in sample):
             row["fooled"] = any(r["tried"] and r["fooled"] for _, r in sample)

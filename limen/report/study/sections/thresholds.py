@@ -77,13 +77,13 @@ def _listeners(result: Thresholds, title: str) -> list[Figure]:
     """The threshold of every listener with its interval, by axis."""
     panels = []
     for axis in result.axes:
-        mine = sorted(
+        selected = sorted(
             (t for t in result.listeners if t.axis == axis.axis), key=lambda t: t.threshold.value or 0.0
         )
-        rows = [f"listener {t.listener}" for t in mine] + ["all"]
-        series = [Points("listener", [*(point(t.threshold) for t in mine), None])]
+        rows = [f"listener {t.listener}" for t in selected] + ["all"]
+        series = [Points("listener", [*(point(t.threshold) for t in selected), None])]
         if axis.threshold.value is not None:
-            series.append(Points("all listeners", [*(None for _ in mine), point(axis.threshold)], 1))
+            series.append(Points("all listeners", [*(None for _ in selected), point(axis.threshold)], 1))
         chart = interval_plot(
             rows,
             series,

@@ -16,15 +16,15 @@ def shares(result: Choices, title: str) -> list[Figure]:
     """Right answers by each key, with a line at chance."""
     panels, drawn = [], []
     for keys in keys_of(result.shares):
-        mine = [s for s in result.shares if s.where.keys == keys]
-        rows, series = rows_and_points(mine, lambda s: s.share)
+        selected = [s for s in result.shares if s.where.keys == keys]
+        rows, series = rows_and_points(selected, lambda s: s.share)
         words = " and ".join(keys)
         chart = interval_plot(
             rows,
             series,
             title=f"{title}: right answers by {words}",
             x_label="right answers, %",
-            rule=(mine[0].chance, "chance"),
+            rule=(selected[0].chance, "chance"),
         )
         drawn.append(series)
         panels.append((f"by {words}", chart))
