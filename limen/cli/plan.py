@@ -43,8 +43,16 @@ def plan(
 
     from limen.experiments.cell_factory import CellFactory
     from limen.experiments.cradv.runner import is_cradv
-    from limen.experiments.estimate import Estimate, gradient_calls, samples_of, threads_of, total
+    from limen.experiments.estimate import Estimate, samples_of, threads_of, total
     from limen.experiments.file import load_file, read_experiment
+    from limen.experiments.needs import (
+        available_memory_mb,
+        gradients_per_sample,
+        jobs_that_fit,
+        memory_text,
+        most_memory_mb,
+        needs_of,
+    )
     from limen.experiments.plan import plan as make_plan
 
     start = time.process_time()  # a run begins with these imports too
@@ -64,19 +72,21 @@ def plan(
         "varied",
         "samples",
         "gradients",
+        "memory",
         "about",
         box=None,
         header_style="bold",
     )
     spans, failures = [], []
     there = available_device(device)
-    jobs = min(job_count(jobs, there), len(cells))
+    memory_mb = [needs_of(cell.spec, experiment.batch_size).memory_mb for cell in cells]
+    jobs = jobs_that_fit(min(job_count(jobs, there), len(cells)), memory_mb, available_memory_mb())
     if not quick:
         torch.set_num_threads(threads_of(jobs))
     factory = CellFactory(torch.device(there), experiment.batch_size, Path())
     estimate = Estimate(factory)
     with out.status("running each cell on a few samples") if out.is_terminal and not quick else nullcontext():
-        for cell in cells:
+        for cell, cell_mb in zip(cells, memory_mb, strict=True):
             samples = gradients = about = "-"
             if not quick:
                 try:
@@ -84,7 +94,7 @@ def plan(
                     spans.append(estimate.seconds(cell))
                     samples, gradients, about = (
                         str(n),
-                        f"{n * gradient_calls(cell.spec):,.0f}",
+                        f"{n * gradients_per_sample(cell.spec):,.0f}",
                         str(spans[-1]),
                     )
                 except UserError as error:
@@ -99,6 +109,7 @@ def plan(
                 varied_text(cell.variable),
                 samples,
                 gradients,
+                memory_text(cell_mb),
                 about,
             )
     out.print(table)
@@ -111,7 +122,8 @@ def plan(
     )
     out.print(
         f"{len(cells)} cells, about {total(spans, jobs, start + estimate.opened)} on this machine with "
-        f"{how}, metrics, audits and the report included",
+        f"{how}, metrics, audits and the report included; memory at most about "
+        f"{memory_text(most_memory_mb(jobs, memory_mb))}",
         soft_wrap=True,
     )
     for failure in failures:

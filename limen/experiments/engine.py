@@ -17,9 +17,10 @@ from limen.core.errors import UserError, raise_all
 from limen.core.interrupts import single_interrupt
 from limen.experiments.cell_factory import CellFactory
 from limen.experiments.engines.base.pool import Pool, Watcher
-from limen.experiments.estimate import gradient_calls, samples_of
+from limen.experiments.estimate import samples_of
 from limen.experiments.file import Experiment
 from limen.experiments.folder import close_run, done, drop_unfinished, finish_cell, start_cell
+from limen.experiments.needs import gradients_per_sample, needs_of
 from limen.experiments.plan import PlannedCell, plan
 from limen.experiments.sessions import opened
 from limen.metrics.base.apply import Metric
@@ -41,29 +42,34 @@ class Quiet:
     def say(self, text: str) -> None: ...
 
 
-def run_cell(cell: PlannedCell, factory: CellFactory, progress: Watcher, run: Path, safe_mode: bool) -> str:
-    """Compute one cell and move it into place; returns a line for the log."""
+def run_cell(cell: PlannedCell, factory: CellFactory, watcher: Watcher, *, run: Path, safe_mode: bool) -> str:
+    """Compute one cell and move it into the run folder; returns a line for the log.
+
+    The results depend on `cell.spec` alone: `order`, `labels` and `variable` describe it (the label of the
+    net also names it in messages and in the task transfer), and `factory` holds what other cells with the
+    same specs opened. So any process that sees the run folder can compute any cell. Without `safe_mode` an
+    error is raised, with it recorded as the cell's result."""
     begun, description = time.perf_counter(), cell.description
     folder = start_cell(run, cell)
     metrics: list[Metric] = []
     trouble = ""
     try:
         ready = factory.cell(cell, folder)
-        work = gradient_calls(cell.spec)
-        ready.advance = lambda samples: progress.advance(samples * work)
-        ready.say, metrics = progress.say, ready.metrics
+        work = gradients_per_sample(cell.spec)
+        ready.advance = lambda samples: watcher.advance(samples * work)
+        ready.say, metrics = watcher.say, ready.metrics
         task, options = parse("tasks", cell.spec["task"])
         outcome = task.function(ready, options)
         facts = _facts(ready)
         if ready.data.skipped:
-            progress.say(
+            watcher.say(
                 f"{len(ready.data.skipped)} files of {ready.data.name} were skipped, the first: "
                 f"{ready.data.skipped[0]}"
             )
     except Exception as error:
         if not safe_mode:
             raise
-        progress.say(f"failed and recorded: {description}: {error}")
+        watcher.say(f"failed and recorded: {description}: {error}")
         trouble = f": {error}" if isinstance(error, UserError) else f":\n{traceback.format_exc()}"
         facts, outcome = (
             {"status": "failed", "error": f"{type(error).__name__}: {error}", "kind": None},
@@ -130,7 +136,10 @@ def run(
         _log(folder, f"{len(cells)} cells, {len(cells) - len(todo)} done before")
         parse("engines", {"name": engine})  # an unknown name is an error with one job, too
         jobs = max(1, min(jobs, len(todo)))
-        component, options = parse("engines", {"name": engine if jobs > 1 else "inline", "jobs": jobs})
+        cells_mb = [needs_of(cell.spec, experiment.batch_size).memory_mb for cell in todo]
+        component, options = parse(
+            "engines", {"name": engine if jobs > 1 else "inline", "jobs": jobs, "cells_mb": cells_mb}
+        )
         prepare = partial(CellFactory, torch.device(device), experiment.batch_size, folder / "crafted")
         compute = partial(run_cell, run=folder, safe_mode=experiment.safe_mode)
         try:
@@ -157,7 +166,9 @@ def _check_all(cells: Sequence[PlannedCell], pool: Pool, safe_mode: bool) -> flo
         samples |= dict(zip(ids, results, strict=True))
     if not safe_mode:
         raise_all(str(found) for cell in cells if isinstance(found := samples[cell.id], str))
-    return sum(n * gradient_calls(cell.spec) for cell in cells if isinstance(n := samples[cell.id], int))
+    return sum(
+        n * gradients_per_sample(cell.spec) for cell in cells if isinstance(n := samples[cell.id], int)
+    )
 
 
 def _check_group(

@@ -20,11 +20,11 @@ from typing import Any
 import torch
 
 from limen.attacks.engine.run import Attack
-from limen.attacks.engine.spec import AttackSpec
 from limen.attacks.engine.threads import in_threads
-from limen.core.components import Component, parse
+from limen.core.components import Component
 from limen.core.types import Batch
 from limen.experiments.cell_factory import CellFactory
+from limen.experiments.needs import gradients_per_sample
 from limen.experiments.plan import PlannedCell
 from limen.models.base.model import evaluating
 from limen.tasks.base.cell import Cell
@@ -85,19 +85,6 @@ def _rounded(value: float) -> float:
     )
 
 
-def gradient_calls(spec: dict[str, Any]) -> float:
-    """About how many gradients per sample a cell asks for if none leaves early; shares out the progress bar,
-    too."""
-    work = 1.0
-    if spec["attack"] is not None:
-        attack = AttackSpec.parse(spec["attack"])
-        work += attack.options.cost()
-        work *= attack.draws or max(
-            (getattr(parse("defenses", t)[1], "draws", 1) for t in attack.through), default=1
-        )
-    return parse_task(spec["task"])[1].cost(work)
-
-
 def samples_of(cell: PlannedCell, factory: CellFactory) -> int:
     """How many samples the cell's task takes."""
     model = factory.model(cell.spec["net"]["model"])
@@ -138,7 +125,7 @@ class Estimate:
         ready, n = self.factory.cell(planned, folder), samples_of(planned, self.factory)
         ready = replace(ready, crafted=None)
         task, options = parse_task(planned.spec["task"])
-        calls = gradient_calls(planned.spec)
+        calls = gradients_per_sample(planned.spec)
         if options.trains:
             return self._trained(ready, task, options, n)
         if ready.attack is not None and ready.attack.universal:

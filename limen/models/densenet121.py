@@ -18,6 +18,10 @@ Layers = Annotated[int, Field(ge=1, le=1000)]
 
 
 class Densenet121(ImageNetOptions):
+    # measured with Python and torch: 855 MB for batches of 4, 1911 for 12
+    network_mb: ClassVar[int] = 100
+    sample_mb: ClassVar[float] = 135
+
     small: ClassVar[dict[str, Any] | None] = {
         "growth_rate": 8,
         "block_config": [1, 1, 1, 1],

@@ -21,6 +21,7 @@ from limen.models.base.model import Model
 from limen.models.speech.ctc import RecogniserOptions
 from limen.models.speech.huggingface import (
     checkpoint,
+    checkpoint_memory_mb,
     conv_frames,
     fitting,
     json_file,
@@ -45,6 +46,9 @@ class HuggingfaceCtc(RecogniserOptions):
     path: str
     """Folder with config.json, model.safetensors, vocab.json and preprocessor_config.json, or the name of a
     downloaded checkpoint."""
+
+    def memory_mb(self, batch_size: int) -> int:
+        return checkpoint_memory_mb(self.path, batch_size)
 
 
 class CtcCheckpoint(Model):

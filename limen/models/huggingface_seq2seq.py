@@ -19,7 +19,7 @@ from limen.core.types import Transcripts
 from limen.models.base.model import Model
 from limen.models.speech.ctc import RecogniserOptions
 from limen.models.speech.fbank import Fbank
-from limen.models.speech.huggingface import checkpoint, network, reading, transformers
+from limen.models.speech.huggingface import checkpoint, checkpoint_memory_mb, network, reading, transformers
 
 
 class HuggingfaceSeq2seq(RecogniserOptions):
@@ -34,6 +34,9 @@ class HuggingfaceSeq2seq(RecogniserOptions):
     the name of a downloaded checkpoint."""
     max_tokens: int = Field(default=200, ge=1)
     """Decoding stops after this many tokens."""
+
+    def memory_mb(self, batch_size: int) -> int:
+        return checkpoint_memory_mb(self.path, batch_size)
 
 
 class TokenTranscripts:

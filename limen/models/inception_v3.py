@@ -4,6 +4,8 @@ Szegedy et al. 2016, https://arxiv.org/abs/1512.00567. The auxiliary classifier 
 weights load: it matters only for training from scratch, and the forward pass does not use it.
 """
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,6 +15,10 @@ from limen.models.base.model import Model, class_names
 
 
 class InceptionV3(ImageNetOptions):
+    # measured with Python and torch: 841 MB for batches of 4, 1697 for 12
+    network_mb: ClassVar[int] = 180
+    sample_mb: ClassVar[float] = 110
+
     aux_logits: bool = True
     """Whether the weights include the auxiliary classifier (torchvision's do)."""
     transform_input: bool = False

@@ -4,6 +4,8 @@ He et al. 2016, https://arxiv.org/abs/1512.03385; as in torchvision, the 3x3 con
 the stride ("v1.5").
 """
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from limen.models.base.imagenet import ImageNetOptions, imagenet
@@ -11,7 +13,9 @@ from limen.models.base.model import Model, class_names
 
 
 class Resnet50(ImageNetOptions):
-    pass
+    # measured with Python and torch: 767 MB for batches of 4, 1540 for 12
+    network_mb: ClassVar[int] = 150
+    sample_mb: ClassVar[float] = 100
 
 
 class Bottleneck(nn.Module):

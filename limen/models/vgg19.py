@@ -16,9 +16,11 @@ STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))
 
 
 class Vgg19(ImageNetOptions):
-    small: ClassVar[dict[str, Any] | None] = None
+    # measured with Python and torch: 781 MB opened, 1468 for batches of 4
+    network_mb: ClassVar[int] = 580
+    sample_mb: ClassVar[float] = 175
 
-    pass
+    small: ClassVar[dict[str, Any] | None] = None
 
 
 class VGG(nn.Module):

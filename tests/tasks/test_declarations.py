@@ -10,8 +10,8 @@ from limen.cli.run_table import print_run
 from limen.core import components
 from limen.core.errors import UserError
 from limen.experiments.engine import run
-from limen.experiments.estimate import gradient_calls
 from limen.experiments.file import Experiment
+from limen.experiments.needs import gradients_per_sample
 from limen.experiments.plan import plan
 from limen.tasks.base.task import parse_task
 
@@ -112,7 +112,7 @@ def test_the_work_of_a_cell_counts_every_run_of_the_attack(package):
     with package():
         (cell,) = plan(experiment([FGSM], audit=False))
         once = {**cell.spec, "task": {"name": "accuracy"}}
-        assert gradient_calls(cell.spec) == 7 * gradient_calls(once)
+        assert gradients_per_sample(cell.spec) == 7 * gradients_per_sample(once)
 
 
 @pytest.mark.parametrize("name", components.names("tasks"))

@@ -14,15 +14,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pydantic import Field
+
 from limen.core.errors import UserError
 from limen.core.interrupts import deferred_interrupt
 from limen.experiments.engines.base.pool import EngineOptions, Pool, Watcher
+from limen.experiments.needs import available_memory_mb, jobs_that_fit, memory_text, most_memory_mb
 
 T = TypeVar("T")
 
 
 class Processes(EngineOptions):
-    """No further options."""
+    memory_mb: int | None = Field(default=None, ge=1)
+    """Memory that all jobs may use together, in MB; null: what is free when the run starts."""
 
 
 class RemoteWatcher:
@@ -116,15 +120,29 @@ class ProcessPool:
             pass
 
 
+def _jobs(options: Processes, watcher: Watcher) -> int:
+    """The jobs that fit into memory; a notice if they are fewer than the option."""
+    available = options.memory_mb or available_memory_mb()
+    jobs = jobs_that_fit(options.jobs, options.cells_mb, available)
+    if jobs < options.jobs and available is not None:
+        wanted = memory_text(most_memory_mb(options.jobs, options.cells_mb))
+        watcher.say(
+            f"{options.jobs} jobs need about {wanted} of memory, {memory_text(available)} are free: "
+            f"using {jobs}"
+        )
+    return jobs
+
+
 @contextmanager
 def processes(prepare: Callable[[], Any], watcher: Watcher, options: Processes) -> Iterator[Pool]:
     context = multiprocessing.get_context("spawn")
     messages = context.Queue()
-    threads = max(1, (os.cpu_count() or 1) // options.jobs)
+    jobs = _jobs(options, watcher)
+    threads = max(1, (os.cpu_count() or 1) // jobs)
     not_ours = set(multiprocessing.active_children())
     with (
         deferred_interrupt() as check_interrupt,
-        ProcessPoolExecutor(options.jobs, context, _start_worker, (messages, threads, prepare)) as executor,
+        ProcessPoolExecutor(jobs, context, _start_worker, (messages, threads, prepare)) as executor,
     ):
         try:
             yield ProcessPool(executor, messages, watcher, check_interrupt)
@@ -135,7 +153,6 @@ def processes(prepare: Callable[[], Any], watcher: Watcher, options: Processes) 
             if isinstance(error, BrokenProcessPool):
                 raise UserError(
                     "A worker process was killed by the system, often because memory ran out. Finished cells "
-                    f"are kept: resume with --resume, and fewer --jobs than {options.jobs} or a smaller "
-                    "batch_size."
+                    f"are kept. Resume with --resume and fewer --jobs than {jobs} or a smaller batch_size."
                 ) from None
             raise

@@ -41,6 +41,19 @@ class ModelOptions(Options):
     """Options of a small version, which the contract tests use; None if the model needs files or has no
     small version."""
 
+    cores: ClassVar[int] = 1
+    """Cores that a search on the model can use well."""
+    network_mb: ClassVar[int] = 50
+    """Memory of the opened model, in MB, without that of Python and torch."""
+    sample_mb: ClassVar[float] = 10
+    """Memory that each sample of a batch adds while a gradient is computed, in MB. The small networks of
+    the zoo were measured: from 0.2 (mlp) to 6 (keyword_cnn, wav2vec2_small)."""
+
+    def memory_mb(self, batch_size: int) -> int:
+        """About the memory of the opened model while the gradient of a batch is computed, in MB, without
+        that of Python and torch. It decides how many jobs run in parallel."""
+        return round(self.network_mb + self.sample_mb * batch_size)
+
     def fetched(self) -> dict[str, Tensor] | None:
         """The state dict of weights that are published elsewhere and downloaded with `limen data get`;
         None if the weights are shipped."""

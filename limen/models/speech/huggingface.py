@@ -26,6 +26,16 @@ def transformers(who: str) -> ModuleType:
     return library
 
 
+def checkpoint_memory_mb(path: str, batch_size: int) -> int:
+    """About the memory of a gradient, in MB: four times the weights (single and double precision, and a copy
+    while they are read) and a quarter for each clip of a few seconds. Calculated for wav2vec 2.0 base, whose
+    size is taken for checkpoints that are not a local folder."""
+    folder = Path(path).expanduser()
+    files = list(folder.glob("*.safetensors")) or list(folder.glob("*.bin"))
+    weights_mb = sum(file.stat().st_size for file in files) / 2**20 if files else 380
+    return round(weights_mb * (4 + batch_size / 4))
+
+
 def checkpoint(who: str, path: str, types: Sequence[str]) -> tuple[str, Any]:
     """The folder, or the name of a downloaded checkpoint, and its configuration; raises a UserError if it
     is not of one of the types."""

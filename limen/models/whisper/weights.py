@@ -25,6 +25,15 @@ SIZES = {
     "large-v3-turbo": (1280, 32, 4),
 }
 """Width, encoder layers, decoder layers. Every head has 64 channels."""
+MILLION_PARAMETERS = {
+    "tiny": 39,
+    "base": 74,
+    "small": 244,
+    "medium": 769,
+    "large-v2": 1550,
+    "large-v3": 1550,
+    "large-v3-turbo": 809,
+}
 
 
 def dims_of_size(size: str) -> Dims:

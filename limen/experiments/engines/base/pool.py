@@ -20,6 +20,8 @@ class EngineOptions(Options):
 
     jobs: int = Field(default=1, ge=1)
     """Cells computed in parallel."""
+    cells_mb: list[int] = Field(default_factory=list)
+    """Memory that each cell needs, in MB; the command fills it in."""
 
 
 class Watcher(Protocol):
