@@ -38,8 +38,8 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """`limen.measure` is the function, also after the folder of that name was imported, which Python would
-    put in its place."""
+    """Keeps `limen.measure` the function after the folder of that name was imported, which Python would
+    otherwise assign to the name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name == "measure" and isinstance(value, ModuleType)):

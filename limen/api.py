@@ -60,7 +60,7 @@ def defend(model: Any, *defenses: Any) -> Model:
     "jpeg"})."""
     if isinstance(model, nn.Module) and not isinstance(model, Model):
         raise UserError(
-            "defend must know what the module takes: defend(limen.load_model(net, kind=..., classes=...), "
+            "defend needs to know the module's input: defend(limen.load_model(net, kind=..., classes=...), "
             "...)."
         )
     return defended(load_model(model), defenses)
@@ -85,11 +85,11 @@ def attack(
 
     `model` is one of Limen's, its name, or any torch module from raw x to logits. `samples` is a batch of
     `load_data`, a tensor x with the true answers as `y`, or a tuple (x, y) or (x, y, lengths); without y the
-    attack moves away from what the model says. `budget`, `goal` and `defense` are written "linf:0.03",
-    {"name": "linf", "eps": 0.03} or limen.budgets.linf(0.03); `defense` may be a list. Universal attacks
-    search for their perturbation on `crafting`, or on the samples themselves; `surrogate={"models": [...]}`
-    computes the attack on other models (transfer). Clips are stored with 16 bits
-    and pictures as they are (`store`: "auto", "float", "int16" or "uint8").
+    attack moves away from the model's own predictions. `budget`, `goal` and `defense` are written
+    "linf:0.03", {"name": "linf", "eps": 0.03} or limen.budgets.linf(0.03); `defense` may be a list. Universal
+    attacks search for their perturbation on `crafting`, or on the samples themselves; `surrogate={"models":
+    [...]}` computes the attack on other models (transfer). Clips are stored with 16 bits and pictures
+    unrounded (`store`: "auto", "float", "int16" or "uint8").
     """
     spec = AttackSpec.parse({**_spec(name), "goal": goal, "budget": budget, **options})
     configured, surrogate = Attack(spec), spec.surrogate
@@ -201,8 +201,8 @@ def _prepared(model: Any, samples: Any, y: Any, seed: int) -> tuple[Model, Batch
     model = as_model(model, batch)
     if batch.y is UNKNOWN:
         with torch.no_grad(), evaluating(model):
-            said = predictions(model(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean")))
-        batch = replace(batch, y=said)
+            predicted = predictions(model(batch.x, batch.lengths, seeds.generators(seed, batch.ids, "clean")))
+        batch = replace(batch, y=predicted)
     check_fits(model, batch)
     return model, batch
 
@@ -226,7 +226,7 @@ def _warn_if_blind(attacked: Attacked) -> None:
     if bool(calls.backward.any()) and torch.equal(calls.dead, calls.backward):
         warnings.warn(
             "Every gradient of the model was zero or not finite, so the attack searched blindly and its "
-            "result says nothing of the model's robustness. Let gradients through the module (no "
+            "result is no evidence of the model's robustness. Let gradients through the module (no "
             "torch.no_grad, detach or rounding between x and logits), name a transform that has none as the "
             "defense bpda, or use an attack without gradients (square).",
             stacklevel=3,

@@ -95,7 +95,7 @@ def _lengths(lengths: Any, x: Tensor) -> Tensor | None:
     found = _tensor(lengths, "lengths")
     if found.dim() != 1 or found.is_floating_point() or len(found) != len(x):
         raise UserError(
-            f"lengths must be one whole number per clip, got {tuple(found.shape)}, {found.dtype} for "
+            f"lengths must be one integer per clip, got {tuple(found.shape)}, {found.dtype} for "
             f"{len(x)} clips."
         )
     return found.long()

@@ -173,7 +173,7 @@ MISTAKES = {
         r"Linear cannot take pictures of shape \(1, 8, 8\)",
     ),
     "8-bit pixels": ({"samples": torch.zeros(3, 1, 8, 8, dtype=torch.uint8)}, r"x\.float\(\) / 255"),
-    "normalised pictures": ({"samples": torch.full((3, 1, 8, 8), 2.0)}, "must lie in"),
+    "normalised pictures": ({"samples": torch.full((3, 1, 8, 8), 2.0)}, "must be in"),
     "a single picture": ({"samples": torch.zeros(1, 8, 8)}, r"x\[None\]"),
     "samples that are words": ({"samples": "pictures"}, "x must be a tensor or an array, got str"),
     "too few answers": ({"y": torch.tensor([0])}, "got 1 for 3 samples"),

@@ -77,11 +77,11 @@ MISTAKES = {
     ),
     "one length for all": (
         lambda: attacked((CLIPS, [1, 1], 50), None, net=Loudness()),
-        r"whole number per clip, got \(\), torch.int64",
+        r"integer per clip, got \(\), torch.int64",
     ),
     "lengths with a fraction": (
         lambda: attacked((CLIPS, [1, 1], [50.5, 20]), None, net=Loudness()),
-        "one whole number per clip, got",
+        "one integer per clip, got",
     ),
     "lengths of pictures": (lambda: attacked((X, Y, [1.0] * 4), None), "lengths are for clips"),
     "a sparse tensor": (lambda: attacked(X.to_sparse()), r"x must be a dense tensor.*x\.to_dense\(\)"),
@@ -104,7 +104,7 @@ MISTAKES = {
     ),
     "sound out of range": (
         lambda: attacked(CLIPS * 1000, None, net=Loudness()),
-        r"x must lie in \[-1.0, 1.0\].*pass x / 32768",
+        r"x must be in \[-1.0, 1.0\].*pass x / 32768",
     ),
     "pictures out of range": (lambda: attacked(X * 9), r"load_model\(net, mean=\.\.\., std=\.\.\.\)"),
     **{

@@ -131,7 +131,7 @@ def test_on_a_linear_model_it_succeeds_just_outside_the_exact_radius(name, norm)
                 name, model, batch, {"name": norm, "eps": promise.outside * radius}, options
             )
         )
-        assert "takes no target" in refusal if refusal else result.success.all()
+        assert "supports no target" in refusal if refusal else result.success.all()
 
 
 @pytest.mark.parametrize("norm", NORMS)

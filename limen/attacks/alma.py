@@ -72,7 +72,7 @@ class ALMA(AttackOptions):
     boundary (linf: times the number of values; l1: at most the widest change that the range allows). 0 means
     2 for l1 and l2, 0.3 for linf."""
     rho: float = Field(default=3.0, gt=0)
-    """First rho, the weight of the penalty's bend."""
+    """First rho, the weight of the penalty's curvature."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.steps
@@ -116,8 +116,8 @@ def alma(problem: Problem, options: ALMA) -> Tensor:
 
 
 def _unit(active: Problem, g: Tensor, margin: Tensor, norm: str) -> Tensor:
-    """(B,) what eta is measured in. One step adds eta times a gradient of dual norm 1: for linf, what all
-    values move together."""
+    """(B,) the unit of eta. One step adds eta times a gradient of dual norm 1: for linf, the sum over the
+    movements of all values."""
     distance = shares(-margin, g.flatten(1).norm(p=DUALS[norm], dim=1)).minimum(room(active, norm))
     if norm == "l1":
         return distance.minimum(room(active, "linf"))  # a value may move by all of an l1 change

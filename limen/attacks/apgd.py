@@ -9,13 +9,14 @@ a share rho of the steps since the last one the loss rose, or if neither eta nor
 then. L1 budgets have the rule of Croce & Hein 2021 (https://arxiv.org/abs/2103.01208): no momentum, steps
 over as many coordinates as the best point has changed, divided by 1.5.
 
-Departs from the paper: L is a margin with a softened gradient (`losses.py`), not the cross-entropy; fooled
-samples leave at once; of the others the point of highest loss is returned; the first run starts at the clean
-sample, but under linf without `targets` at a random point. Both were tried on pictures that stand in none of
-the tables of docs/benchmarks.md. Of 256 on each of its networks the soft margin leaves 150, 157, 93 and 72
-robust, the cross-entropy 152, 160, 96 and 84 (the softness was chosen on these, of five from 0.2 to 0.7);
-under l2 the clean start fools as many as a random one, or more, under linf as many or fewer. Where the
-gradient is zero there, the first step leads to a random point.
+Departs from the paper: L is a margin with a softened gradient (limen/attacks/shared/losses.py), not the
+cross-entropy; fooled samples leave at once; of the others the point of highest loss is returned; the first
+run starts at the clean sample, but under linf without `targets` at a random point. Both choices were
+evaluated on pictures that no table of docs/benchmarks.md uses. On 256 of them per network, the soft margin
+leaves 150, 157, 93 and 72 robust, the cross-entropy 152, 160, 96 and 84 (the softness was chosen on these
+pictures, from five values between 0.2 and 0.7). Under l2 the clean start fools at least as many as a random
+one, under linf at most as many. If the gradient at the clean sample is zero, the first step leads to a random
+point.
 """
 
 from collections.abc import Callable
@@ -41,13 +42,13 @@ class APGD(AttackOptions):
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"loss": "dlr"}, {"loss": "dlr", "targets": 3})
 
     loss: Literal["soft", "ce", "dlr"] = "soft"
-    """The margin with a softened gradient (of a goal that is not about one class: its own loss); the
-    cross-entropy (of any goal: its own loss); or the difference of logits ratio, which `soft` takes too
-    towards `targets`. The last two are the paper's; their formulas, also for fewer than four classes,
-    are in limen/attacks/shared/losses.py."""
+    """soft: the margin with a softened gradient, or the goal's own loss if the goal is not about one class;
+    ce: the cross-entropy, or the goal's own loss; dlr: the difference of logits ratio, which `soft` also uses
+    towards `targets`. The last two are the paper's; their formulas, also for fewer than four classes, are in
+    limen/attacks/shared/losses.py."""
     targets: int = Field(default=0, ge=0)
-    """0: the goal as it is. k: of an untargeted goal, one run towards each of the k classes likeliest next to
-    the true one, by the clean output. A goal that has a target keeps it."""
+    """0: pursue the goal directly. k: if the goal is untargeted, one run towards each of the k most likely
+    wrong classes, by the clean output. A goal that has a target keeps it."""
     steps: int = Field(default=100, ge=1)
     """Gradient steps of one run."""
     restarts: int = Field(default=1, ge=1)
@@ -58,7 +59,7 @@ class APGD(AttackOptions):
     rho: float = Field(default=0.75, ge=0, le=1)
     """Share of the steps between two checkpoints in which the loss must rise for the step size to be kept."""
     momentum: float = Field(default=0.75, gt=0, le=1)
-    """Share a of the new direction; the rest is the last one's."""
+    """Weight a of the new direction; the previous one has 1 - a."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.steps * self.restarts * max(self.targets, 1)
@@ -73,7 +74,7 @@ def apgd(problem: Problem, options: APGD) -> Tensor:
     random = options.random_start
     if random is None:
         random = problem.ball.coordinatewise and not options.targets
-    if options.targets:  # otherwise the first gradient says who is there already
+    if options.targets:  # otherwise the first gradient shows which samples reach the goal already
         outputs = problem.outputs(problem.x)
         if problem.deterministic:
             best.reached = problem.goal.reached(outputs).to(problem.x.device)
@@ -99,11 +100,11 @@ def apgd(problem: Problem, options: APGD) -> Tensor:
 
 @dataclass
 class _State:
-    """Of every sample that is still in the run."""
+    """State of every sample that is still in the run."""
 
     rows: Tensor
     target: Tensor
-    """The class a run leads to; -1: the goal as it is."""
+    """The class that a run aims at; -1: the goal itself."""
     x: Tensor
     before: Tensor
     """The point before this one."""
@@ -225,9 +226,9 @@ def _sparse_step(active: Problem, s: _State) -> Tensor:
 
 
 def _check_sparse(active: Problem, s: _State, before: Tensor) -> Tensor:
-    """The coordinates that the best point changes: as long as they become fewer, steps are long."""
-    # a change as small as the rounding error of the projection is none: counted, it would keep steps too wide
-    # for ever
+    """The number of coordinates that the best point changes: while it decreases, steps stay long."""
+    # changes as small as the rounding error of the projection are ignored: counted, they would keep steps too
+    # wide for ever
     now = ((s.top - active.x).abs() > 4 * torch.finfo(s.top.dtype).eps).flatten(1).sum(1).to(s.eta)
     fewer = now < 0.95 * before
     radius = active.ball.radius
@@ -240,7 +241,7 @@ def _check_sparse(active: Problem, s: _State, before: Tensor) -> Tensor:
 
 
 def _back(s: _State, who: Tensor) -> None:
-    """To the best point."""
+    """Return to the best point."""
     s.x = torch.where(expand(who, s.x), s.top, s.x)
     s.gradient = torch.where(expand(who, s.x), s.top_gradient, s.gradient)
     s.rises = torch.zeros_like(s.rises)

@@ -1,14 +1,16 @@
 """AutoAttack, the published set of attacks. Croce & Hein 2020, https://arxiv.org/abs/2003.01690.
 
-standard    apgd (ce), apgd (dlr, towards 9 classes), fab (towards 9 classes), square plus        apgd (ce)
-and apgd (dlr) with 5 restarts, fab with 5 restarts, square, apgd towards 9 classes, fab towards 9 classes
-rand        apgd (ce) and apgd (dlr), on the mean of 20 answers of a model that draws at random
+- standard: apgd (ce), apgd (dlr, towards 9 classes), fab (towards 9 classes), square.
+- plus: apgd (ce) and apgd (dlr) with 5 restarts, fab with 5 restarts, square, apgd towards 9 classes, fab
+  towards 9 classes.
+- rand: apgd (ce) and apgd (dlr), on the mean of 20 answers of a model that draws at random.
 
 L1 budgets (Croce & Hein 2021, https://arxiv.org/abs/2103.01208): standard makes 5 restarts and leads apgd
-towards 5 classes. Only samples that withstood an attack meet the next one; of the others the first success is
-kept. Departs from the authors' code: a sample is finished as soon as it is fooled, not when its attack ends,
-and hopeless ones are given up early (`give_up`); docs/benchmarks.md compares accuracy and time. {name:
-cascade} is ours: as strong on the networks we know, and faster.
+towards 5 classes. Each attack runs on the samples that withstood the ones before; for the others the first
+success is kept. Departs from the authors' code: a sample is finished as soon as it is fooled, not when its
+attack ends, and samples without prospect of success are given up early (`give_up`); docs/benchmarks.md
+compares accuracy and time. The attack cascade of this package is as strong on the networks of
+docs/benchmarks.md, and faster.
 """
 
 import copy
@@ -40,8 +42,8 @@ class AutoAttack(AttackOptions):
     queries: int = Field(default=5000, ge=2)
     """Points that square tries; 5000 is the published set."""
     give_up: float = Field(default=2.0, ge=0)
-    """fab and square leave samples that would not get there if each further doubling of their steps gained
-    this many times what the last one did; 0: they make all their steps, as published."""
+    """fab and square give up samples that would not reach the goal if each further doubling of the steps
+    gained this many times as much as the last one; 0: they make all their steps, as published."""
 
     def cost(self, classes: int | None = None) -> float:
         return total_cost(published(self), classes)

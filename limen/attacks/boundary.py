@@ -7,8 +7,8 @@ et al. 2018, https://arxiv.org/abs/1712.04248:
 
 delta follows how often s_t reaches the goal, epsilon how often x_{t+1} does. Departs from the paper: the walk
 starts on the boundary (bisection from noise, see `limen/attacks/shared/decision.py`), and both step lengths
-move a little after every look instead of by a half after a hundred. A sample for which no noise reaches the
-goal, as is common of targets, comes back unchanged.
+change a little after every evaluation instead of by a half after a hundred. A sample for which no noise
+reaches the goal, as is common with targets, is returned unchanged.
 """
 
 from typing import Any, ClassVar
@@ -45,7 +45,7 @@ class Boundary(AttackOptions):
     source_step: float = Field(default=0.02, gt=0, lt=1)
     """First epsilon, as a share of the distance."""
     start_tries: int = Field(default=100, ge=0)
-    """Most noise pictures in which a start is sought."""
+    """Largest number of noise samples tried as a start."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.queries * FORWARD

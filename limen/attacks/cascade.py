@@ -1,10 +1,10 @@
-"""Several attacks in sequence, each on the samples that withstood the ones before: cheap ones first.
+"""Several attacks in sequence, each on the samples that withstood the ones before, cheap attacks first.
 
 The result of a sample is its first success or, without one, the point of highest loss. The
 default fools at least what AutoAttack (Croce & Hein 2020, https://arxiv.org/abs/2003.01690) fools on the
 networks of docs/benchmarks.md, in less than a quarter of its time: four starts of apgd with its softened
-margin do what that can be done; the runs towards single classes and the short random search are there for
-models whose gradients mislead.
+margin do most of the work; the runs towards single classes and the short random search are for models
+whose gradients are misleading.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ Spec = str | dict[str, Any]
 
 
 def alone(spec: Spec) -> tuple[Component, AttackOptions]:
-    """An attack that can be one of several: a name, or {name, options}."""
+    """An attack of the sequence: a name, or {name, options}."""
     component, options = AttackSpec.parse_search(spec, "cascade")
     if options.universal:
         raise UserError(
             f"The attack {component.name} is universal: it is crafted once, on other samples, and cannot be "
-            "one of several. Run it as an attack of its own."
+            "part of a cascade. Run it as an attack of its own."
         )
     return component, options
 

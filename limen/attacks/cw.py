@@ -4,19 +4,20 @@ https://arxiv.org/abs/1801.01944:
     minimise  L(x + delta, t) + (1 / c) || delta ||_2    subject to  max|delta| <= tau
 
 with Adam; whenever the goal is reached, tau becomes max|delta| if that is less, and then 0.8 tau, and delta
-shrinks with it. Of the points that reach the goal the one of least || delta ||_2 is kept; without success,
-the one of lowest loss. Any goal and any model with a loss can be used: L is minus the loss that the goal
-raises, CTC or per token.
+shrinks with it. The point of smallest || delta ||_2 that reaches the goal is kept; without success, the one
+of lowest loss. Any goal and any model with a loss can be used: L is minus the loss that the goal raises, CTC
+or per token.
 
 Departs from the authors' code: each sample has its radius, its success and its end (there, one maximum is
-taken over the whole batch, and later versions take one clip at a time); the model is asked about the clip as
-16-bit audio instead of under random noise, so the gradient's own forward pass says at every step whether the
-goal is reached; Adam gets the gradient instead of its sign and is damped (see _shrinking.py), because where
-signs decide a clip fares otherwise alone than beside others. Their form is
+taken over the whole batch, and later versions take one clip at a time); the model is evaluated on the clip as
+16-bit audio instead of under random noise, so the gradient's own forward pass shows at every step whether the
+goal is reached; Adam uses the gradient instead of its sign and is damped (see
+limen/attacks/shared/speech_search.py), because with signs the result for a clip depends on the others in its
+batch. Their settings are
 
     {sign: true, check_every: 10, eps: 0.061, learning_rate: 0.05, steps: 1000}
 
-and that of Olivier 2023, appendix D.2.2,
+and those of Olivier 2023, appendix D.2.2,
 
     {optimiser: sgd, sign: true, eps: 0.015, learning_rate: 0.033, decrease: 0.5, max_decreases: 1,
         steps: 10000}
@@ -44,22 +45,22 @@ class CW(AttackOptions):
     steps: int = Field(default=500, ge=1)
     """Gradient steps."""
     eps: float = Field(default=0.05, gt=0)
-    """First radius tau, in input units. A budget linf or peak_db takes its place; any other budget is kept
-    besides."""
+    """First radius tau, in input units. A budget linf or peak_db replaces it; any other budget is kept in
+    addition."""
     learning_rate: float = Field(default=0.02, gt=0)
-    """Length of a step as a share of the radius, with which it shrinks (the 0.001 of papers is 0.02 of their
-    radius 0.05)."""
+    """Length of a step as a share of the radius; it shrinks with the radius (0.001 in the papers is 0.02 of
+    their radius 0.05)."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """"adam", or "sgd": the gradient itself, scaled to root mean square 1."""
     sign: bool = False
     """Take only the signs of the gradient, as the authors' code does."""
     decrease: float = Field(default=0.8, gt=0, lt=1)
-    """What the radius is multiplied by whenever the goal is reached."""
+    """Factor of the radius whenever the goal is reached."""
     max_decreases: int | None = Field(default=None, ge=0)
     """A sample that reaches the goal after this many decreases is finished; null: it uses all steps."""
     const: float = Field(default=10.0, gt=0)
-    """c. The smaller, the quieter the change and the harder the goal: on ctc_small 0.03 gains 2 dB, but a
-    classifier's loss is no match."""
+    """c. A smaller c makes the change quieter and the goal harder to reach: on ctc_small 0.03 gains 2 dB, but
+    it outweighs the loss of a classifier."""
     check_every: int = Field(default=1, ge=1)
     """Steps between two checks of the goal."""
 
@@ -111,7 +112,7 @@ def shrink(problem: Problem, options: CW) -> Best:
                 )  # at most the radius, times decrease
                 stay = ~(
                     reached & ((shrunk < STEP) | (decreases >= most))
-                )  # less than a step of 16-bit audio is nothing
+                )  # a smaller change vanishes in 16-bit audio
                 if not bool(stay.any()):
                     break
                 ball = LinfBall(torch.where(reached, shrunk, ball.radius))
@@ -133,7 +134,7 @@ def shrink(problem: Problem, options: CW) -> Best:
 def _record(
     active: Problem, best: Best, rows: Tensor, x_adv: Tensor, kept: Tensor, loss: Tensor, reached: Tensor
 ) -> None:
-    """Keeps what is better than before."""
+    """Keeps the points that are better than before."""
     size = length(kept - active.x) if bool(reached.any()) else torch.full_like(loss, torch.inf)
     better = torch.where(reached, size < best.size[rows], best.size[rows].isinf() & (loss > best.loss[rows]))
     i = better.nonzero().squeeze(1)

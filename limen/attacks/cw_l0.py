@@ -10,11 +10,11 @@ before, without the frozen values.
 
 Departs from the paper: many values are frozen at once, half of those changed at first; half as many after a
 failure, twice as many after a success. A value that cannot be frozen alone is kept and the next one tried; a
-sample is finished when all were tried. What still succeeds without the frozen values costs one gradient and
-no search; a search is a few large steps, during which c grows. The range is kept by projection, because tanh
-freezes values at an end of it. Values count one by one: a pixel of a colour picture is three. On 32 digits
-and a small network that is 7.2 values in the mean after 76 gradients, and 8.6 after 88 on one trained
-adversarially. With a budget, a sample leaves once it is inside.
+sample is finished when all were tried. A sample that still succeeds without the frozen values costs one
+gradient and no search; a search is a few large steps, during which c grows. The range is kept by projection,
+because tanh freezes values at an end of it. Values are counted one by one: a pixel of a colour picture has
+three. On 32 digits, the mean is 7.2 values after 76 gradients for a small network, and 8.6 after 88 for one
+trained adversarially. With a budget, a sample is finished once it is inside.
 """
 
 from dataclasses import dataclass, fields
@@ -44,11 +44,11 @@ class CWL0(AttackOptions):
     steps: int = Field(default=300, ge=2)
     """Most gradients of one sample, the first at the clean one."""
     learning_rate: float = Field(default=0.3, gt=0)
-    """Adam's, as a share of the widest change that the range allows."""
+    """Learning rate of Adam, as a share of the widest change that the range allows."""
     patience: int = Field(default=5, ge=1)
     """Steps of a search without success after which it has failed."""
     c_init: float = Field(default=1.0, gt=0)
-    """First c of every search, as a multiple of the one that would do if the model were linear."""
+    """First c of every search, as a multiple of the one that would suffice if the model were linear."""
     c_growth: float = Field(default=4.0, ge=1)
     """By how much c grows with every step of a search."""
 

@@ -4,17 +4,17 @@ r"""Carlini and Wagner's L2 attack. Carlini & Wagner 2017, https://arxiv.org/abs
         subject to  low <= x + delta <= high
 
 with Adam, and a binary search over c. margin is positive where the goal is reached: Z_t - max_{i != t} Z_i
-for a target t, and the reverse for "anything but t". A recogniser has no margin: there the loss of the goal
-takes its place until the goal is reached.
+for a target t, and the reverse for "anything but t". A recogniser has no margin: the loss of the goal is used
+instead until the goal is reached.
 
 Departs from the authors' code: the range is kept by projection (the first of the paper's three ways) instead
-of by tanh, because tanh freezes the values that stand exactly at an end of the range, and 4 of 5 pixels of a
-digit do; a search step starts where the last one ended instead of at the clean sample; once a sample has
-succeeded its rate falls; c begins at 1, and a search step that gains little is left sooner; what rounding
-could turn over is no success. On the networks of docs/benchmarks.md that takes 240 to 330 gradients of the
-900, and median changes are smaller than those of the libraries there that make them all. With tanh, 32 digits
-and a small adversarially trained network, success is 25 % as the authors have it, and 97 % with the modifier
-kept between search steps, where projection has 100 %.
+of by tanh, because tanh freezes values that are exactly at an end of the range, as 4 of 5 pixels of a digit
+are; a search step starts at the last point of the one before instead of at the clean sample; once a sample
+has succeeded its rate falls; c begins at 1, and a search step that gains little ends sooner; a success that
+rounding could undo does not count. On the networks of docs/benchmarks.md this takes 240 to 330 of the 900
+gradients, and median changes are smaller than those of the libraries there that use all of them. On 32 digits
+and a small adversarially trained network, success with tanh is 25 % in the authors' form and 97 % if the
+modifier is kept between search steps; with projection it is 100 %.
 """
 
 from typing import Any, ClassVar
@@ -30,11 +30,11 @@ from limen.attacks.shared.smallest_change import clear_margin
 from limen.budgets.families.balls import expand
 
 RATE_FALLS = 0.75
-"""What remains of the rate of a sample after a search step, once it has succeeded: from then on it is about
-the last few percent."""
+"""Factor of a sample's rate per search step once it has succeeded, because only the last few percent are left
+to gain."""
 LONGEST = 0.5
-"""From then on no step is longer than this share of the smallest change found, all values moving at the full
-rate."""
+"""After a success no step is longer than this share of the smallest change found, if all values move at the
+full rate."""
 
 
 class CWL2(AttackOptions):
@@ -50,8 +50,8 @@ class CWL2(AttackOptions):
     search_steps: int = Field(default=9, ge=1)
     """Values of c tried."""
     learning_rate: float = Field(default=0.01, gt=0)
-    """Adam's, in input units, until the first success; with every search step after it, it falls by a quarter
-    or more. 0.01 suits pictures; 0.0005 clips, whose values are much smaller."""
+    """Learning rate of Adam, in input units, until the first success; it falls by a quarter or more with
+    every search step after it. 0.01 suits pictures; 0.0005 clips, whose values are much smaller."""
     c_init: float = Field(default=1.0, gt=0)
     """First c; ten times more after a failure, halfway between failure and success afterwards."""
     confidence: float = Field(default=0.0, ge=0)
@@ -85,7 +85,7 @@ def cw_l2(problem: Problem, options: CWL2) -> Tensor:
             _descend(problem.rows(todo), options, rate[todo], weights.c[todo], todo, x_adv, best, found), todo
         )
         slower = (RATE_FALLS * rate).minimum(LONGEST * best / values**0.5)
-        rate = torch.where(best < torch.inf, slower, rate)  # who has a way to go yet keeps long steps
+        rate = torch.where(best < torch.inf, slower, rate)  # samples without a success keep long steps
     found = torch.where(expand(best < torch.inf, found), found, x_adv)
     return problem.project(found)
 
@@ -101,7 +101,7 @@ def _descend(
     found: Tensor,
 ) -> Tensor:
     """One search step over the samples `rows`: moves `x_adv`, writes smaller successes into `best` and
-    `found`, says who succeeded."""
+    `found`, and returns which samples succeeded."""
     x = x_adv[rows]
     first, second = torch.zeros_like(x), torch.zeros_like(x)  # Adam's moments
     checked = torch.full_like(c, torch.inf)
@@ -146,8 +146,8 @@ def _descend(
 
 
 def _pull(active: Problem, x: Tensor, c: Tensor, confidence: float) -> tuple[Tensor, Tensor, Tensor]:
-    """c times the gradient towards the goal (zero once it is reached), what is still short of it, and who is
-    there."""
+    """c times the gradient towards the goal (zero once it is reached), the remaining distance, and which
+    samples have reached it."""
     if active.model.output == "class":
         gradient, margin, reached = active.gradient(x, loss=clear_margin(active.goal))
         success = reached & (margin >= confidence)

@@ -10,12 +10,13 @@ same at any scale of logits.
 
 Departs from the paper: every sample has a tau of its own, which shrinks after any step that succeeds and not
 only after a search; it begins at the distance to the linearised boundary instead of at 1, and once a tau has
-failed, the next lies halfway to the smallest success. Adam takes the slope of f alone and the penalty acts by
-its proximal step: its slope jumps from 0 to 1 at tau, which throws Adam far back and holds it there. c
+failed, the next lies halfway to the smallest success. Adam uses the gradient of f alone and the penalty acts
+by its proximal step: its slope jumps from 0 to 1 at tau, after which Adam would overshoot and stall. c
 doubles when tau can shrink no more (in the paper: when it fails), and a sample is finished after the largest
-c. Up to 1 no value gains by leaving [-tau, tau]; on two networks for digits a larger c only made changes
+c. Up to c = 1 no value gains by leaving [-tau, tau]; on two networks for digits a larger c only made changes
 larger. The slope of the margin is softened over the other classes (`smooth_margin`). The range is kept by
-projection, because tanh freezes values at an end of it. With a budget, a sample leaves once it is inside.
+projection, because tanh freezes values at an end of it. With a budget, a sample is finished once it is
+inside.
 """
 
 from dataclasses import dataclass, fields
@@ -39,7 +40,7 @@ from limen.attacks.shared.smallest_change import (
 from limen.budgets.families.balls import expand
 
 GROWTH = 1.1
-"""By how much tau grows at least, step by step, while nothing has been found."""
+"""Smallest factor of tau per step while no success has been found."""
 
 
 class CWLinf(AttackOptions):
@@ -51,9 +52,9 @@ class CWLinf(AttackOptions):
     steps: int = Field(default=150, ge=2)
     """Most gradients of one sample, the first at the clean one."""
     learning_rate: float = Field(default=0.3, gt=0)
-    """Adam's, as a share of tau."""
+    """Learning rate of Adam, as a share of tau."""
     shrink: float = Field(default=0.9, gt=0, lt=1)
-    """What tau becomes after a success, as a share of the smallest change found."""
+    """tau after a success, as a share of the smallest change found."""
     patience: int = Field(default=10, ge=1)
     """Steps in a row without success after which a tau has failed."""
     tolerance: float = Field(default=0.01, gt=0, lt=1)
@@ -120,8 +121,8 @@ def _step(
     bound: _Bound,
     learning_rate: float,
 ) -> Tensor:
-    """A step of Adam down f, then the proximal step of the penalty: what exceeds tau comes back, but no
-    further than to tau."""
+    """A step of Adam on f, then the proximal step of the penalty, which moves values beyond tau back, at most
+    to tau."""
     slope = gradient * expand(shares((~success).to(gradient), gradient.flatten(1).abs().amax(1)), gradient)
     mean, root = adam.means(-slope)
     rate, tau = expand(learning_rate * bound.tau, x_adv), expand(bound.tau, x_adv)
@@ -151,5 +152,5 @@ def _judge(bound: _Bound, success: Tensor, smallest: Tensor, farther: Tensor, op
 
 
 def _linear(active: Problem, x_adv: Tensor, gradient: Tensor, margin: Tensor) -> Tensor:
-    """(B,) how far away the linearised boundary is."""
+    """(B,) distance to the linearised boundary."""
     return shares(-margin, active.movable(x_adv, gradient).flatten(1).abs().sum(1))

@@ -7,18 +7,19 @@ https://arxiv.org/abs/1511.04599:
     r_i = |f'_l| / ||w'_l||_1 * sign(w'_l)       (linf, q = 1)
     x_{i+1} = x + (1 + overshoot) * sum_i r_i    until f leaves class c
 
-Departs from the paper: only the classes most likely at the clean sample are looked at (`k_classes`); the
+Departs from the paper: only the classes most likely at the clean sample are considered (`k_classes`); the
 overshoot is part of every step, as in the authors' code, and so is the range. Two walks are made and the
 smaller change is kept. In the first, values at an end of the range that a step would push further are left
-out of it: every step goes all the way to the linearised boundary, so that two or three do, even where nearly
-all of the slope lies on such values. In the second, what leaves the range is cut off, as in published code:
-its steps fall short and are more, and most of its points are nearer (86 % on digits), but it stands still
-where hardly any of a step is left. It is only made where such values matter, and towards two classes: the one
-that the first walk reached, and the nearest to the clean sample without regard to the range. A step that went
-far beyond the boundary is taken back along the straight way (`refine`); then the clean sample is projected
-onto the boundary as it looks where the search arrived, again and again (`nearer`), which is SuperDeepFool of
-Abdollahpourrostam et al. 2024, https://arxiv.org/abs/2303.12481, with the range kept by an exact projection;
-a point that rounding could turn back has not arrived. With a budget, the point found is projected into it.
+out of it: every step goes all the way to the linearised boundary, so two or three steps suffice even if such
+values hold nearly all of the gradient. In the second, each step is clipped to the range, as in published
+code: its steps fall short and are more numerous, and most of its points are nearer (86 % on digits), but it
+stalls if clipping removes nearly all of a step. It is only made if such values matter, and towards two
+classes: the one that the first walk reached, and the nearest to the clean sample without regard to the range.
+A step that went far beyond the boundary is taken back along the straight way (`refine`); then the clean
+sample is repeatedly projected onto the boundary as linearised at the point found (`nearer`), which is
+SuperDeepFool of Abdollahpourrostam et al. 2024, https://arxiv.org/abs/2303.12481, with the range kept by an
+exact projection; a point that rounding could turn back does not count as a success. With a budget, the point
+found is projected into it.
 """
 
 from dataclasses import dataclass
@@ -57,15 +58,15 @@ class DeepFool(AttackOptions):
     steps: int = Field(default=50, ge=1)
     """Most steps of one sample."""
     overshoot: float = Field(default=0.02, ge=0)
-    """How far beyond the boundary, as a share of the way to it."""
+    """Distance covered beyond the boundary, as a share of the distance to it."""
     k_classes: int = Field(default=10, ge=2)
     """Classes considered: the sample's own and the most likely others. Each costs one backward pass per
     step."""
     refine: int = Field(default=3, ge=0)
-    """Halvings of the way back from the point found towards the boundary, one forward pass each; 0 is the
-    paper."""
+    """Bisection steps from the point found back towards the boundary, one forward pass each; 0: none, as in
+    the paper."""
     nearer: int = Field(default=12, ge=0)
-    """Gradients spent on coming nearer to the clean sample along the boundary; 0 is the paper."""
+    """Gradients used to move closer to the clean sample along the boundary; 0: none, as in the paper."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.steps * (min(self.k_classes, classes or 2) - 1)
@@ -76,7 +77,7 @@ def deepfool(problem: Problem, options: DeepFool) -> Tensor:
     need_classes(problem, "deepfool")
     if problem.goal.targeted:
         raise UserError(
-            "The attack deepfool seeks the nearest wrong class and takes no target. Use the goal "
+            "The attack deepfool seeks the nearest wrong class and supports no target. Use the goal "
             "untargeted, or cw_l2 or pgd."
         )
     own = problem.goal.reference
@@ -113,7 +114,7 @@ def deepfool(problem: Problem, options: DeepFool) -> Tensor:
 @dataclass
 class _Walk:
     x: Tensor
-    """Where the steps led."""
+    """Result of a walk."""
     reached: Tensor
     """(B,) bool."""
     touched: Tensor
@@ -141,7 +142,7 @@ def _walk(problem: Problem, own: Tensor, others: Tensor, options: DeepFool, leav
             walk.nearest = nearest
         r = r + step
         x = active.clip(active.x + (1 + options.overshoot) * r)
-        r = (x - active.x) / (1 + options.overshoot)  # what the range cut off is not carried on
+        r = (x - active.x) / (1 + options.overshoot)  # the part cut off by the range is not carried over
         reached = clearly_reached(active, x)
         walk.x[left], walk.reached[left] = x, reached
         walk.x[left[reached]] = _pulled_back(active.rows(reached), x[reached], options)
@@ -152,7 +153,7 @@ def _walk(problem: Problem, own: Tensor, others: Tensor, options: DeepFool, leav
 
 
 def _pulled_back(active: Problem, x_adv: Tensor, options: DeepFool) -> Tensor:
-    """Nearer to the boundary along the straight way back to the clean sample: a step may have gone far beyond
+    """Moves points closer to the boundary along the line to the clean sample: a step may have gone far beyond
     it."""
     way = x_adv - active.x
     low, high = torch.zeros_like(way.flatten(1)[:, 0]), torch.ones_like(way.flatten(1)[:, 0])
@@ -204,5 +205,5 @@ def _to_nearest_boundary(
 
 
 def _distances(f: Tensor, rates: Tensor) -> Tensor:
-    """(B, k); a class whose logit runs parallel is never reached."""
+    """(B, k); a class whose logit has the same gradient is never reached."""
     return torch.where(rates > 0, f / rates, torch.inf)

@@ -9,11 +9,11 @@ with a binary search over c. f is minus the margin of the logits, 0 once the goa
 and keeps the range.
 
 Departs from the paper: S shrinks by alpha_k * beta, which is the proximal step of the objective above; the
-paper's shrinks by beta whatever the step, so that its beta of 0.001 at steps of 0.01 is 0.1 here. alpha_k
-falls along half a cosine, and steps are shorter where the L1 norm outweighs the square: there the shrinkage
-alone would undo the whole change. The first c is what would do if the model were linear; a search step begins
-where the last one ended; y^k, whose gradient is taken, is what is judged. With a budget, a sample leaves once
-it is inside.
+paper's shrinks by beta for any step size, so its beta of 0.001 at steps of 0.01 is 0.1 here. alpha_k falls
+along half a cosine, and steps are shorter if the L1 norm outweighs the square, because the shrinkage alone
+would then undo the whole change. The first c is the one that would suffice if the model were linear; a search
+step starts at the last point of the one before; success is checked at y^k, where the gradient is computed.
+With a budget, a sample is finished once it is inside.
 """
 
 from typing import Any, ClassVar, Literal
@@ -40,8 +40,8 @@ class EAD(AttackOptions):
     beta: float = Field(default=2.0, ge=0)
     """Weight of the L1 norm, relative to the squared L2 norm; 0 uses the L2 norm only."""
     decision: Literal["en", "l1"] = "en"
-    """Of all successes the one of smallest ||delta||_2^2 + beta * ||delta||_1 is kept, or of smallest
-    ||delta||_1."""
+    """Keep the success of smallest ||delta||_2^2 + beta * ||delta||_1 ("en"), or of smallest ||delta||_1
+    ("l1")."""
     steps: int = Field(default=25, ge=1)
     """Gradients of one search step."""
     search_steps: int = Field(default=9, ge=1)
@@ -49,7 +49,7 @@ class EAD(AttackOptions):
     step_size: float = Field(default=0.02, gt=0, le=0.5)
     """First alpha; it falls to a hundredth."""
     c_init: float = Field(default=1.0, gt=0)
-    """First c, as a multiple of the one that would do if the model were linear; ten times more after a
+    """First c, as a multiple of the one that would suffice if the model were linear; ten times more after a
     failure, halfway between failure and success afterwards."""
 
     def cost(self, classes: int | None = None) -> float:
@@ -101,7 +101,7 @@ def _shrunk(active: Problem, y: Tensor, gradient: Tensor, c: Tensor, alpha: Tens
 
 
 def _size(delta: Tensor, options: EAD) -> Tensor:
-    """(B,) what the decision rule compares."""
+    """(B,) the size that the decision rule compares."""
     l1 = sizes(delta, "l1")
     return l1 if options.decision == "l1" else sizes(delta, "l2").square() + options.beta * l1
 
@@ -110,9 +110,9 @@ def _enough(slopes: Tensor, need: Tensor, beta: float) -> Tensor:
     """(B,) the c at which the optimum of a linear model gains `need`: sum_i a_i * max( c * a_i - beta, 0 ) /
     2 for its slopes a (B, n).
 
-    Of the sum over the k steepest slopes the same is wanted at c_k = (2 * need + beta * sum a) / sum a^2, and
-    the smallest c_k is it, because leaving out a term that is positive, or counting one that is negative,
-    makes the sum smaller."""
+    The sum over the k largest slopes alone reaches it at c_k = (2 * need + beta * sum a) / sum a^2. The
+    answer is the smallest c_k, because omitting a positive term, or including a negative one, makes the sum
+    smaller."""
     a = slopes.sort(dim=1, descending=True).values
     top = a[:, :1]
     a = shares(a, top)  # squares of small slopes would vanish

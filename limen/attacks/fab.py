@@ -11,10 +11,9 @@ f_k = z_k - z_c and w_k its gradient. Towards a target t, f = z_t - max_{k != t}
 
 Departs from the paper: after steps that fell short, one aims beyond the boundary: at f = (eta - 1) * 2^n |f|
 for the n-th in a row, at most |f| (a boundary that curves away is otherwise approached for ever and never
-crossed); one pass serves a step, because it judges a point and linearises the boundary there: after a success
-this boundary, a little behind which the point lies, is looked at from the point after the step back, and not
-the one at the latter; there is no final search. With a budget, a sample leaves once it is inside, and with
-`give_up` also when it is far from it.
+crossed); a step needs one pass, which checks a point and linearises the boundary there: after a success, the
+step starts from the point moved back, but uses the boundary linearised before that move; there is no final
+search. With a budget, a sample is finished once it is inside, and with `give_up` also if it is far from it.
 """
 
 from typing import Any, ClassVar, Literal
@@ -57,15 +56,15 @@ class FAB(AttackOptions):
     """0: every step linearises towards all classes, one backward pass each; k: one run towards each of the k
     most likely other classes."""
     alpha_max: float = Field(default=0.1, ge=0, le=1)
-    """Largest share of the pull towards the clean sample."""
+    """Largest weight alpha of the step that starts from the clean sample."""
     eta: float = Field(default=1.05, ge=1)
-    """How far beyond the linearised boundary a step goes."""
+    """Factor eta of a step; above 1 it goes beyond the linearised boundary."""
     beta: float = Field(default=0.9, gt=0, lt=1)
     """Share of the change that is kept after a success."""
     give_up: float = Field(default=0.0, ge=0)
-    """0: never. Otherwise, with a budget, after a quarter and after half of the steps a run of a sample ends
-    that would not come inside if its smallest change fell, with each further doubling of the steps, by this
-    many times what it fell with the last one."""
+    """0: never. Otherwise, with a budget, a sample's run ends after a quarter or a half of the steps if its
+    smallest change would not get inside the budget even if it fell, with each further doubling of the steps,
+    by this many times as much as with the last one."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.steps * self.restarts * (self.targets or (classes or 2) - 1)
@@ -87,7 +86,7 @@ def fab(problem: Problem, options: FAB) -> Tensor:
         else list(others[:, : options.targets].split(1, 1))
     )
     while picks:
-        left = ((best.size > 0) & ~_settled(problem, best, norm)).nonzero().squeeze(1)
+        left = ((best.size > 0) & ~_finished(problem, best, norm)).nonzero().squeeze(1)
         if not len(left):
             break
         # small batches are slow: as many runs as fit; where runs draw from a sample's stream, one after the
@@ -103,25 +102,24 @@ def fab(problem: Problem, options: FAB) -> Tensor:
 def _run_together(
     runs: Problem, options: FAB, norm: str, best: Smallest, left: Tensor, picks: list[Tensor]
 ) -> None:
-    """Runs towards several classes at once. What comes out is what one after the other would give: a run sees
-    nothing of the others, but is broken off once one before it is inside the budget, and then counts for
-    nothing."""
+    """Runs towards several classes at once. The result is the same as with one after the other: runs are
+    independent, but a run is stopped and ignored once an earlier one is inside the budget."""
     together = len(picks)
     found, pick = Smallest.of(runs), torch.cat(picks)
     for restart in range(options.restarts):
         _run(runs, options, norm, found, pick, together, restart > 0)
-    settled, x, size = (
-        t.chunk(together) for t in (_settled(runs, found, norm, together), found.x, found.size)
+    finished, x, size = (
+        t.chunk(together) for t in (_finished(runs, found, norm, together), found.x, found.size)
     )
     for k in range(together):
-        i = slice(None) if k == 0 else ~settled[k - 1]
+        i = slice(None) if k == 0 else ~finished[k - 1]
         best.take(left[i], x[k][i], size[k][i], size[k][i] < torch.inf)
 
 
 def _run(
     runs: Problem, options: FAB, norm: str, best: Smallest, pick: Tensor, together: int, random: bool
 ) -> None:
-    left = (~_settled(runs, best, norm, together)).nonzero().squeeze(1)
+    left = (~_finished(runs, best, norm, together)).nonzero().squeeze(1)
     if not len(left):
         return
     active, pick = runs.rows(left), pick[left]
@@ -143,7 +141,7 @@ def _run(
         if some:
             best.take(left, x, size, success)
         if active.budget is not None and active.deterministic and (some or options.give_up):
-            done = _settled(runs, best, norm, together)[left] if some else torch.zeros_like(success)
+            done = _finished(runs, best, norm, together)[left] if some else torch.zeros_like(success)
             if options.give_up:
                 far = (
                     size if active.ball.norm_name == norm else active.ball.norm(delta)
@@ -151,7 +149,7 @@ def _run(
                 nearest = torch.where(success, nearest.minimum(far), nearest)
                 done = done | forecast.at(step, nearest - 1)
             if bool(done.any()):
-                if not some:  # given up, and not taken above
+                if not some:  # given up, and not counted above
                     best.take(left[done], x[done], size[done], success[done])
                 stay = (~done).nonzero().squeeze(1)
                 active, forecast = active.rows(stay), forecast.rows(stay)
@@ -195,8 +193,8 @@ def _boundary(active: Problem, x: Tensor, pick: Tensor, norm: str) -> tuple[Tens
 def _towards(
     active: Problem, x: Tensor, f: Tensor, f_0: Tensor, w: Tensor, options: FAB, norm: str
 ) -> Tensor:
-    """One step: eta times the way to the hyperplane from here and from the clean sample, mixed. `f` (B,)
-    here, `f_0` at the clean one."""
+    """One step: a mixture of eta times the step to the hyperplane from the current point and from the clean
+    sample. `f` (B,) here, `f_0` at the clean one."""
     both = torch.stack([x.flatten(1), active.x.flatten(1)])
     low, high = _range(active)
     ways = onto_hyperplane(both, w.flatten(1), torch.stack([-f, -f_0]), low, high, norm)
@@ -227,9 +225,9 @@ def _random_start(active: Problem, norm: str, smallest: Tensor) -> Tensor:
     )
 
 
-def _settled(problem: Problem, best: Smallest, norm: str, together: int = 1) -> Tensor:
-    """(B,) bool: whether the smallest changes keep to the budget. Of runs side by side, all towards one class
-    after all towards another: this one's or that of one before it."""
+def _finished(problem: Problem, best: Smallest, norm: str, together: int = 1) -> Tensor:
+    """(B,) bool: whether the smallest changes keep to the budget. If runs towards several classes are
+    computed together (all rows of one class, then of the next), an earlier run of the sample counts too."""
     if problem.budget is None or not problem.deterministic:
         return torch.zeros_like(best.size, dtype=torch.bool)
     size = best.size

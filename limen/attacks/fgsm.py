@@ -2,9 +2,9 @@ r"""Fast gradient sign method. Goodfellow et al. 2015, https://arxiv.org/abs/141
 
     x_adv = x + eps * sign( grad_x L(theta, x, y) )
 
-For other budgets than linf the sign becomes the steepest step of that norm. Departs from the paper: a sample
-that reaches the goal as it is stays as it is; `search` tries several radii along the one gradient and keeps
-the smallest that works.
+For other budgets than linf the sign becomes the steepest step of that norm. Departs from the paper: a clean
+sample that reaches the goal is not changed; `search` tries several radii along the same gradient and keeps
+the smallest that reaches the goal.
 """
 
 from typing import Any, ClassVar

@@ -16,12 +16,12 @@ Departs from the paper:
 - alpha is a share of eps (l0: of the range) and not in input units; a linf step is the steepest one, a sign;
   an l0 step is scaled by its
   largest entry.
-- An l1 ball and the range are projected onto at once; what the range cut off afterwards would be lost.
-- Of an l0 change those values stay that gain most, delta_i * (grad margin)_i, and not the largest: with
-  little room a value may gain much.
-- Before the first success eps grows by gamma at least: the estimate alone may stand still. Well beyond the
-  boundary (l1, l2, linf) it
-  shrinks by the same estimate, by a half at most: gamma alone would take too many steps.
+- An l1 ball and the range are projected onto at once; a part cut off by the range afterwards would be lost.
+- An l0 change keeps the values with the largest gain, delta_i * (grad margin)_i, and not the largest values:
+  a value close to an end of the range may gain much.
+- Before the first success eps grows by gamma at least: the estimate alone may stagnate. Well beyond the
+  boundary (l1, l2, linf) it shrinks by the same estimate, by a half at most: gamma alone would take too many
+  steps.
 
 Median size at 100 steps on 64 digits and two small networks (standard, adversarially trained), in brackets
 the best that three other libraries' FMN reach at three step sizes: l0 6, 6 (6, 8); l1 5.18, 4.97 (5.32,
@@ -119,7 +119,7 @@ def fmn(problem: Problem, options: FMN) -> Tensor:
 
 
 def _linear(gap: Tensor, g: Tensor, norm: str) -> Tensor:
-    """(B,) how far away the linearised boundary is."""
+    """(B,) distance to the linearised boundary."""
     return shares(gap, g.flatten(1).norm(p=DUALS[norm], dim=1))
 
 

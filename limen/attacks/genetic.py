@@ -6,12 +6,12 @@ estimated gradients, Taori et al. 2018, https://arxiv.org/abs/1805.07820:
         child <- Proj_B(child + Bernoulli(p) * noise)
     p <- momentum * p + (1 - momentum) * mutation * spread / |gain|
 
-the score being the goal's loss, or the margin of a classifier, which does not flatten out where it is sure,
-and the best `elite` members staying as they are. Departs from the papers: temperature and gain are measured
-in standard deviations of the population's scores (`spread`), so one setting serves margins and CTC losses
-alike; the noise has the norm of the budget, whatever its norm; the finish probes along random directions,
-both ways (Ilyas et al. 2018, https://arxiv.org/abs/1804.08598), where Taori et al. probe single samples, of
-which a clip has thousands.
+where the score is the goal's loss, or the margin of a classifier, which does not saturate, and the best
+`elite` members are kept unchanged. Departs from the papers: temperature and gain are measured in standard
+deviations of the population's scores (`spread`), so one setting serves margins and CTC losses alike; the
+noise is measured in the norm of the budget; the finish probes in both directions along random vectors (Ilyas
+et al. 2018, https://arxiv.org/abs/1804.08598), while Taori et al. probe single samples, of which a clip has
+thousands.
 """
 
 from dataclasses import dataclass, replace
@@ -57,7 +57,7 @@ class Genetic(AttackOptions):
     mutation_most: float = Field(default=0.1, gt=0, le=1)
     """Largest share of values that mutate, reached if nothing is gained."""
     momentum: float = Field(default=0.9, ge=0, le=1)
-    """How slowly the share follows the gain; 1 keeps it as it is."""
+    """How slowly the share follows the gain; 1 keeps it constant."""
     strength: float = Field(default=1.0, gt=0)
     """Norm of the noise if all values mutated, as a share of the budget's radius."""
     high_pass_hz: float | None = Field(default=None, gt=0)
@@ -226,9 +226,9 @@ def _near(problem: Problem, x: Tensor) -> Tensor:
     target = problem.goal.target
     if not isinstance(target, list):
         return torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    heard = predictions(problem.outputs(x))
+    texts = predictions(problem.outputs(x))
     return torch.tensor(
-        [edits(t, str(h)).errors <= NEAR for t, h in zip(target, heard, strict=True)], device=x.device
+        [edits(t, str(text)).errors <= NEAR for t, text in zip(target, texts, strict=True)], device=x.device
     )
 
 
@@ -255,7 +255,7 @@ def _finished(problem: Problem, x: Tensor, steps: int, options: Genetic) -> Tens
 
 
 def _many(problem: Problem, n: int) -> Problem:
-    """Every sample n times."""
+    """Repeats every sample n times."""
     return problem.rows(torch.arange(len(problem), device=problem.x.device).repeat_interleave(n))
 
 
@@ -265,5 +265,5 @@ def _uniform(problem: Problem, members: Tensor) -> Tensor:
 
 
 def _audible(problem: Problem, change: Tensor) -> Tensor:
-    """(B, n, ...) without what fell on padding."""
+    """(B, n, ...) with zeros on padding."""
     return change if problem.mask is None else change * problem.mask[:, None]

@@ -11,7 +11,7 @@ with n = probes * sqrt(t). Departs from the paper: the boundary turns little bet
 docs/benchmarks.md, 2,000 evaluations: median L2 3.07, the paper's way 3.31); bisection ends at a thousandth
 of the distance, and probes are longer to match. A start is sought in noise (see
 `limen/attacks/shared/decision.py`); a sample for which no noise reaches the goal, as is common of targets,
-comes back unchanged.
+is returned unchanged.
 """
 
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ from limen.budgets.families.balls import expand
 from limen.core.seeds import normal_like
 
 BLOCK = 10
-"""Probes of a sample drawn at once, whatever the batch."""
+"""Probes of a sample drawn together, for any batch size."""
 FEW = 4
 """Evaluations reserved for the step if the probes would use all."""
 HALVINGS = 20
@@ -102,19 +102,18 @@ def _direction(active: Problem, x_t: Tensor, delta: Tensor, blocks: Tensor) -> T
         start, size = x_t[rows][:, None], delta[rows].view(-1, *[1] * x_t.dim())
         points = part.clip((start + size * u).flatten(0, 1)).view_as(u)
         reached = reached_at(part, points)
-        u = (points - start) / size  # what the range cut off was not tried
+        u = (points - start) / size  # use the change that was evaluated, after the range cut it off
         phi = 2 * reached.to(u) - 1
         plain[rows] += u.sum(1)
         signed[rows] += (phi.view(*phi.shape, *[1] * (x_t.dim() - 1)) * u).sum(1)
         yes[rows] += phi.sum(1)
     mean = yes / (blocks * BLOCK)
-    # where all probes agree there is nothing to compare: go with them, or against them
+    # if all probes agree there is nothing to compare: move along their mean, or against it
     return signed - expand(torch.where(mean.abs() < 1, mean, 0), x_t) * plain
 
 
 def _stepped(active: Problem, x_t: Tensor, way: Tensor, size: Tensor, room: Tensor) -> tuple[Tensor, Tensor]:
-    """x_t moved along `way` as far as the goal is still reached, the step being halved until it is; and how
-    many tries that took."""
+    """x_t moved along `way`, with the step halved until the goal is reached, and the number of tries."""
     x, tries = x_t.clone(), torch.zeros_like(room)
     left = torch.arange(len(x), device=x.device)
     for halving in range(HALVINGS):
@@ -131,6 +130,6 @@ def _stepped(active: Problem, x_t: Tensor, way: Tensor, size: Tensor, room: Tens
 
 
 def _unit(g: Tensor) -> Tensor:
-    """Of length 1 per sample; nothing stays nothing."""
+    """Scaled to length 1 per sample; zero stays zero."""
     size = g.flatten(1).norm(dim=1)
     return g / expand(torch.where(size > 0, size, 1), g)

@@ -1,18 +1,18 @@
 r"""Hot/cold: a line search along the direction that raises one class and lowers another, to the nearest point
-that fools and stays similar.
+that fools the model and stays similar.
 
 Rozsa et al. 2016, https://arxiv.org/abs/1605.01775:
 
     eta = |z_h| grad z_h - |z_c| grad z_c,    smallest s for which x + s * eta reaches the goal,
         PASS(x + s * eta, x) >= tau
 
-z are the logits at x, c the cold class, which the picture has, and h the hot one: the target, or each of the
-likeliest others in turn. One gradient per direction; the rest is a line search: s doubles until the goal is
-reached, then the last step is halved. PASS is the structural similarity of the two pictures laid over each
-other (see the metric pass_score).
+z are the logits at x, c the cold class, which is the picture's own, and h the hot one: the target, or each of
+the likeliest others in turn. One gradient per direction; the rest is a line search: s doubles until the goal
+is reached, then the last step is halved. PASS is the structural similarity of the two pictures after
+alignment (see the metric pass_score).
 
-Departs from the paper: of several directions the one with the smallest L2 change is taken instead of all;
-where none keeps PASS, the clean picture is returned. With a budget, points of the line are projected into it.
+Departs from the paper: of several directions only the one with the smallest L2 change is kept; if none keeps
+PASS, the clean picture is returned. With a budget, points of the line are projected into it.
 """
 
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ from limen.core.types import Outputs
 from limen.perception.similarity import pass_score
 
 DOUBLINGS = 10
-"""From the first step of the line search to a change of some pixel through the whole range."""
+"""Doublings from the first step of the line search to a change of some pixel by the full range."""
 
 
 class HotCold(AttackOptions):
@@ -43,7 +43,7 @@ class HotCold(AttackOptions):
     halvings: int = Field(default=8, ge=0)
     """Halvings of the last step of the line search, one forward pass each."""
     min_pass: float = Field(default=0.99, ge=-1, le=1)
-    """PASS that a picture must keep, the paper's tau; -1 takes any."""
+    """Smallest PASS allowed, the paper's tau; -1 allows any."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.hot_classes * (1 + (DOUBLINGS + self.halvings) * FORWARD)
@@ -59,7 +59,7 @@ def hot_cold(problem: Problem, options: HotCold) -> Tensor:
         )
     if problem.goal.reference.dim() != 1:
         raise UserError(
-            "The attack hot_cold heats one class, but this goal names several. Use the goal target_class, "
+            "The attack hot_cold raises one class, but this goal names several. Use the goal target_class, "
             "or pgd."
         )
     n, classes = len(problem), len(problem.model.classes or [])

@@ -7,15 +7,15 @@ sections 3.2 and 4:
               l_theta = mean over frames and bins of max(0, psd_delta - theta),
                   theta the masking threshold of x
 
-alpha grows while the goal is reached and falls while it is not. Of the points that reach the goal the one of
-lowest l_theta is kept; a sample that never gets below stage 1 keeps what stage 1 found, and one that stage 1
-could not fool does not enter stage 2.
+alpha grows while the goal is reached and falls while it is not. The point of lowest l_theta that reaches the
+goal is kept; a sample without improvement keeps the result of stage 1, and one without a success in stage 1
+does not enter stage 2.
 
-Departs from the authors' code (whose alpha and rules for it these are): Adam sees the sum of both gradients,
-as in the paper's equation, where the code lets it see one after the other through the same moments; each
-sample has its alpha, its success, the model being asked about 16-bit audio, and its end; delta is measured on
-the scale of theta (see perception/masking.py), in silence around the clip, so that its ends count as much as
-its middle.
+Departs from the authors' code (whose alpha and rules for it these are): Adam uses the sum of both gradients,
+as in the paper's equation, while the code applies them one after the other with the same moments; each sample
+has its own alpha, its own success, judged on 16-bit audio, and its own end; delta is measured on the scale of
+theta (see limen/perception/masking.py), in silence around the clip, so that its ends count as much as its
+middle.
 """
 
 from typing import Any, ClassVar
@@ -41,8 +41,8 @@ class Imperceptible(CW):
     masking_steps: int = Field(default=500, ge=1)
     """Gradient steps of stage 2; the other options are those of stage 1."""
     masking_rate: float = Field(default=5.0, gt=0)
-    """Adam's rate in stage 2, in steps of 16-bit audio (the authors' is 1, with 4000 steps); a tenth of it in
-    the last quarter."""
+    """Learning rate of Adam in stage 2, in steps of 16-bit audio (the authors use 1, with 4000 steps); a
+    tenth of it in the last quarter."""
     alpha: float = Field(default=0.05, gt=0)
     """First weight of the masking loss."""
     increase: float = Field(default=1.2, ge=1)
@@ -67,12 +67,12 @@ def imperceptible(problem: Problem, options: Imperceptible) -> Tensor:
     rate_hz = options.rate_hz or problem.model.rate_hz
     if problem.model.kind != "clip":
         raise UserError(
-            "The attack imperceptible hides sounds under sounds: it needs clips, but this model takes "
-            "pictures. Use cw_l2 or cw."
+            "The attack imperceptible hides its change below the masking threshold of a clip, but this model "
+            "takes pictures. Use cw_l2 or cw."
         )
     if rate_hz is None:
         raise UserError(
-            "The attack imperceptible needs the sample rate of the clips, which this model does not say. "
+            "The attack imperceptible needs the sample rate of the clips, which this model does not declare. "
             "Add it to the attack: rate_hz: 16000."
         )
     best = shrink(problem, options)
@@ -83,7 +83,7 @@ def imperceptible(problem: Problem, options: Imperceptible) -> Tensor:
 
 
 def _hide(active: Problem, options: Imperceptible, best: Best, rows: Tensor, rate_hz: int) -> None:
-    """Stage 2 over the samples `rows`, from the points that `best` holds, and better ones back into it."""
+    """Stage 2 for the samples `rows`: starts from the points in `best` and writes better ones back."""
     masking = Masking.of(active.x, active.lengths, rate_hz)
     ball, alpha = LinfBall(first_radius(active, options)), active.x.new_full((len(rows),), options.alpha)
     x_adv, steps = best.x[rows], Steps("adam", active)

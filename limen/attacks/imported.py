@@ -2,9 +2,9 @@
 that every task and metric can evaluate them.
 
 The table (CSV or TSV) has a column `id` with the ids of the data and a column with the path of the file,
-relative to the table; the export of the tasks accuracy and samples is one. Nothing is searched, so there is
-no budget, and the goal only says what success is. The clean samples that belong to an exported set are data
-too: {name: transcripts, path: table.csv, audio_column: clean}.
+relative to the table; the export of the tasks accuracy and samples is one. There is no search, so there is no
+budget, and the goal only defines success. The clean samples that belong to an exported set are data too:
+{name: transcripts, path: table.csv, audio_column: clean}.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ class Imported(AttackOptions):
     own_limit: ClassVar[bool] = True
     """The size of the changes is given by the files."""
     changes_every_sample: ClassVar[bool] = True
-    """Samples are used as they are, whether the clean ones reach the goal or not."""
+    """Samples are used unchanged, whether or not the clean ones reach the goal."""
     uses_gradients: ClassVar[bool] = False
     searches: ClassVar[bool] = False
 
@@ -45,8 +45,8 @@ class Imported(AttackOptions):
 def imported(problem: Problem, options: Imported) -> Tensor:
     if problem.budget is not None:
         raise UserError(
-            "The attack imported takes samples as they are and keeps no budget: leave the budget out. "
-            "The metrics say how large the changes are; constrained_accuracy scales them."
+            "The attack imported uses samples unchanged and keeps no budget: leave the budget out. "
+            "The metrics report how large the changes are; constrained_accuracy scales them."
         )
     files = _files(Path(options.table).expanduser(), options)
     x_adv = torch.zeros_like(problem.x)

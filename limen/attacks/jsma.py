@@ -4,21 +4,21 @@ most. Papernot et al. 2016, https://arxiv.org/abs/1511.07528:
     alpha(p, q) = sum_{i in {p, q}} dZ_t / dx_i,    beta(p, q) = sum_{i in {p, q}} sum_{j != t} dZ_j / dx_i
     (p, q)      = argmax { -alpha * beta : alpha > 0, beta < 0 },    x_p, x_q <- clip( x + theta )
 
-until the model answers t or a share gamma of all values has changed; with theta < 0 the signs of alpha and
-beta turn round.
+until the model predicts t or a share gamma of all values has changed; with theta < 0 the signs of alpha and
+beta are reversed.
 
-Departs from the paper: beta is the gradient of the highest other logit, as seen one step before, and not of
-the sum of all others; each derivative is multiplied by how far its value can still go; a pair may also be one
-value up and one down (`direction: both`), and no value goes back; where no pair has alpha > 0 and beta < 0,
-the one with the largest alpha - beta is taken; a last odd value moves alone. Away from a class y, t is the
-highest other class and y its rival: the untargeted attack is led by whichever class is nearest. On 64 digits
-and two small networks (standard, adversarially trained) the median is 8 and 14 changed pixels; 16 and 40 with
-the sum of all others and no regard to how far a value can go.
+Departs from the paper: beta is the gradient of the highest other logit, as computed one step before, and not
+of the sum of all others; each derivative is multiplied by the distance that its value can still move; a pair
+may also be one value up and one down (`direction: both`), and no value moves back; if no pair has alpha > 0
+and beta < 0, the one with the largest alpha - beta is used; a last odd value moves alone. An untargeted
+attack away from a class y uses the highest other class as t and y as its rival. On 64 digits and two small
+networks (standard, adversarially trained) the median is 8 and 14 changed pixels; 16 and 40 with the sum of
+all others and without regard to the remaining distance.
 
-The search over all pairs is exact and needs no n^2 memory: where two values are both as good as p in alpha
-and in beta, one of them can take p's place in any pair, so only values with at most one better can be in the
-best pair. They lie on the first two fronts of (alpha, -beta), a few dozen values; should they be more than
-512, the most salient 512 of them are searched.
+The search over all pairs is exact and needs no n^2 memory: if two values are both at least as good as p in
+alpha and in beta, one of them can replace p in any pair, so only values with at most one better value can be
+in the best pair. They are the first two Pareto fronts of (alpha, -beta), a few dozen values; if there are
+more than 512, the most salient 512 are searched.
 """
 
 from typing import Any, ClassVar, Literal
@@ -51,8 +51,8 @@ class JSMA(AttackOptions):
     theta: float = Field(default=1.0, gt=0, le=1)
     """How far a value moves in one step, as a share of the range; 1: to its end."""
     gamma: float = Field(default=0.145, gt=0, le=1)
-    """Largest share of the values that may change, at least one. An l0 budget below it takes its place; a
-    budget per value (linf, local_linf) bounds each."""
+    """Largest share of the values that may change, at least one. An l0 budget below it replaces it; a budget
+    per value (linf, local_linf) bounds each."""
     direction: Literal["up", "down", "both"] = "both"
     """Whether values rise, fall, or either."""
 
@@ -120,7 +120,7 @@ def _moved(active: Problem, x: Tensor, slopes: Tensor, more: Tensor, options: JS
     joins = expand(more > 0, x) | (change != 0)
     far = [
         torch.where(joins & ((end - x) * change >= 0), end - x, 0).flatten(1) for end in ends
-    ]  # none goes back
+    ]  # no value moves back
     alpha, minus_beta = (torch.cat([f * g.flatten(1) for f in far], 1) for g in (slopes[:, 0], -slopes[:, 1]))
     pair, found = best_pair(alpha, minus_beta, more == 1)
     picked = torch.zeros_like(alpha, dtype=torch.bool).scatter_(1, pair, True) & found[:, None]
@@ -157,13 +157,12 @@ def best_pair(a: Tensor, b: Tensor, alone: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _score(a: Tensor, b: Tensor) -> Tensor:
-    """What raises the one logit and lowers the other, a and b positive, stands before what does more of the
-    one than of the opposite."""
+    """Values that raise the one logit and lower the other (a and b positive) are ranked before all others."""
     return torch.where((a > 0) & (b > 0), a * b, torch.where(a + b > 0, -1 / (a + b), -torch.inf))
 
 
 def _fronts(a: Tensor, b: Tensor) -> Tensor:
-    """(B, n) bool: the values that no other beats in both a and b, and those that only such a one does."""
+    """(B, n) bool: the first two Pareto fronts of (a, b)."""
     order = a.argsort(dim=1, descending=True, stable=True)
     kept, rest = torch.zeros_like(order, dtype=torch.bool), b.gather(1, order)
     for _ in range(2):

@@ -4,9 +4,9 @@ https://arxiv.org/abs/1910.05262:
     X = DFT(x),   X_k <- 0  for the bins of least |X_k|^2,  as many as the budget ||delta||^2 allows,
         x_adv = DFT^{-1}(X)
 
-No model is asked, unless `search` is. Departs from the paper: the budget is an energy and not a magnitude,
-and the last bin is only made weaker, so that the signal-to-noise ratio is the one asked for; the search of
-the authors keeps its last attempt, this one its best.
+The model is only evaluated if `search` is above 0. Departs from the paper: the budget is an energy and not a
+magnitude, and the last bin is only made weaker, so that the signal-to-noise ratio is exact; the authors'
+search keeps its last attempt, this one its best.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from limen.attacks.engine.problem import Problem
 from limen.attacks.shared.spectrum import Spectrum, decimated, energies, samples, without
 
 QUIETEST_DB = 60.0
-"""The search goes down to this far below the budget."""
+"""Smallest change of the search, in dB below the budget."""
 
 
 class Kenansville(AttackOptions):
@@ -50,10 +50,10 @@ def kenansville(problem: Problem, options: Kenansville) -> Tensor:
     ]
 
     def at(rows: Tensor, db: Tensor) -> Tensor:
-        """The clips of some rows, `db` below the budget."""
-        asked = (energy[rows] * 10 ** (-db / 10)).tolist()
+        """The clips of some rows, changed by `db` below the budget."""
+        energies = (energy[rows] * 10 ** (-db / 10)).tolist()
         return torch.stack(
-            [without(problem, row, e, remove[row]) for row, e in zip(rows.tolist(), asked, strict=True)]
+            [without(problem, row, e, remove[row]) for row, e in zip(rows.tolist(), energies, strict=True)]
         )
 
     everyone = torch.arange(len(problem))
@@ -73,14 +73,14 @@ def kenansville(problem: Problem, options: Kenansville) -> Tensor:
 
 
 def _remover(x: Tensor, generator: torch.Generator, options: Kenansville) -> Callable[[float], Tensor]:
-    """From an energy to the clip (n,) without it, taken from the attacked stretches, from each the same share
-    of its own."""
+    """A function from an energy to the clip (n,) without it: each attacked segment loses the same share of
+    its energy."""
     parts = x.split(options.segment or max(len(x), 1))
     whole = [float(p.square().sum()) for p in parts]
     attacked = [options.segment is None] * len(parts)
     if options.segment is not None:
         attacked = (torch.rand(len(parts), generator=generator) < options.probability).tolist()
-        # where the draw leaves out all that can be heard, it is the loudest stretch
+        # if the draw selects only silent segments, the loudest segment is attacked
         if not any(e > 0 and a for e, a in zip(whole, attacked, strict=True)):
             attacked[max(range(len(parts)), key=lambda i: whole[i])] = True
     spectra = [

@@ -1,5 +1,6 @@
-r"""L-BFGS attack, the first of all: a penalty on the size of the change, quasi-Newton steps within the range,
-a search over the penalty. Szegedy et al. 2014, section 4.1, https://arxiv.org/abs/1312.6199:
+r"""L-BFGS attack, the first adversarial attack: a penalty on the size of the change, quasi-Newton steps
+within the range, and a search over the penalty. Szegedy et al. 2014, section 4.1,
+https://arxiv.org/abs/1312.6199:
 
     minimise  c' * |r| + loss(x + r)    subject to  low <= x + r <= high,
         with the c' at which the minimiser just reaches the goal
@@ -7,14 +8,14 @@ a search over the penalty. Szegedy et al. 2014, section 4.1, https://arxiv.org/a
 Here it is  ||r||_2^2 + c * loss  and the smallest such c. The inverse Hessian H, from the last pairs (s, y)
 of each sample, is that of the two-loop recursion of Nocedal 1980, https://doi.org/10.2307/2006193, over the
 values that the range does not stop; a step goes from x to the point of the range nearest to x - t * H * grad,
-t halved until the objective falls by a share of what the slope promises.
+t halved until the objective falls by a share of the fall that the slope predicts.
 
 Departs from the paper: the norm is squared, which makes it smooth. The loss is the cross-entropy at a
-temperature T, a share of the clean margin, because that of a sure model has no gradient; away from class y it
-is -log(1 - p_y), which has a minimum. Of y only the loss's part is kept, so that pairs outlive a change of c,
-and the next search begins at the last minimiser. Any point that was looked at on the way may be the smallest
-that is kept. On 32 digits and a small network that is mean L2 1.32 after 57 gradients, where cw_l2 finds 1.35
-after 531. With a budget, a sample leaves once it is inside.
+temperature T, a share of the clean margin, because without it a saturated softmax has no gradient; away from
+class y it is -log(1 - p_y), which has a minimum. Only the loss's part of y is kept, so pairs stay valid when
+c changes, and the next search begins at the last minimiser. Any point evaluated during the search may become
+the result. On 32 digits and a small network the mean L2 is 1.32 after 57 gradients; cw_l2 finds 1.35 after
+531. With a budget, a sample is finished once it is inside.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,7 @@ from limen.core.types import Outputs
 from limen.goals.base.goal import Goal
 
 ARMIJO = 1e-4
-"""Share of the promised fall of the objective that a step must bring."""
+"""Share of the predicted fall of the objective that a step must achieve."""
 CONVERGED = 1e-4
 """A minimum is found when the objective falls by less than this share of itself, or when t is smaller than
 this."""
@@ -54,10 +55,10 @@ class LBFGS(AttackOptions):
     history: int = Field(default=5, ge=1)
     """Pairs of steps and changes of the gradient that are remembered."""
     temperature: float = Field(default=0.1, gt=0)
-    """T, as a share of the margin of the clean sample: the larger, the more all classes count and not only
-    the nearest."""
+    """T, as a share of the margin of the clean sample; the larger, the more classes besides the nearest have
+    influence."""
     c_init: float = Field(default=1.0, gt=0)
-    """First c, as a multiple of the one that would do if the model were linear; ten times more after a
+    """First c, as a multiple of the one that would suffice if the model were linear; ten times more after a
     failure, halfway between failure and success afterwards."""
 
     def cost(self, classes: int | None = None) -> float:
@@ -156,8 +157,8 @@ def lbfgs(problem: Problem, options: LBFGS) -> Tensor:
 
 
 def _started(gradient: Tensor, margin: Tensor, x: Tensor, options: LBFGS) -> _Walk:
-    """At the clean samples, with the loss between the two leading classes alone: that is what the margin
-    tells."""
+    """State at the clean samples, with the loss between the two leading classes alone, which the margin
+    gives."""
     zero, nowhere = torch.zeros_like(margin), torch.zeros_like(x)
     temperature = (options.temperature * -margin).nan_to_num(1.0).clamp_min(torch.finfo(margin.dtype).tiny)
     slope = -gradient * expand((-margin / temperature).sigmoid() / temperature, gradient).nan_to_num(0.0)
@@ -167,8 +168,8 @@ def _started(gradient: Tensor, margin: Tensor, x: Tensor, options: LBFGS) -> _Wa
 
 
 def _cross_entropy(goal: Goal, temperature: Tensor, margins: list[Tensor]) -> Callable[[Outputs], Tensor]:
-    """The loss that is lowered; on the way it writes down the margins, which say more surely than the loss
-    who has arrived."""
+    """The loss that is minimised; also records the margins, from which success is decided more reliably than
+    from the loss."""
 
     def measure(logits: Outputs) -> Tensor:
         assert isinstance(logits, Tensor)
@@ -190,8 +191,7 @@ def _objective(active: Problem, x: Tensor, loss: Tensor, c: Tensor) -> Tensor:
 
 
 def _aim(active: Problem, walk: _Walk, pairs: _Pairs, c: Tensor, who: Tensor) -> None:
-    """A new direction for the samples `who`; where the recursion gives none that goes down, half the
-    slope."""
+    """A new direction for the samples `who`; if the recursion gives no descent direction, half the slope."""
     g = 2 * (walk.x - active.x) + expand(c, walk.x) * walk.slope
     free = (active.movable(walk.x, -g) != 0).flatten(1).to(g)
     flat = g.flatten(1)
@@ -211,8 +211,8 @@ def _move(
     success: Tensor,
     options: LBFGS,
 ) -> None:
-    """Accepts the points that are low enough, shortens the steps of the others, and goes on to the next c at
-    a minimum."""
+    """Accepts the points that are low enough, shortens the steps of the others, and sets the next c at a
+    minimum."""
     before, after = _objective(active, walk.x, walk.loss, weights.c), _objective(active, x, loss, weights.c)
     g = 2 * (walk.x - active.x) + expand(weights.c, x) * walk.slope
     promised = (g * (x - walk.x)).flatten(1).sum(1)

@@ -5,8 +5,8 @@ https://arxiv.org/abs/1804.08598:
     x_{t+1} = Proj_B( x_t + alpha * steepest_B( m_t ) ),    m_t = momentum * m_{t-1} + g / mean|g|
 
 f is the margin of a classifier or the loss of the goal. Departs from the paper: probes keep budget and range,
-so that one which reaches the goal ends the search; alpha shrinks linearly instead of falling on plateaus; no
-look is spent on the point itself.
+so a probe that reaches the goal ends the search; alpha shrinks linearly instead of falling on plateaus; the
+point itself is not evaluated.
 """
 
 from typing import Any, ClassVar

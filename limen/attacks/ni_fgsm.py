@@ -4,11 +4,11 @@ r"""Nesterov iterative fast gradient sign method. Lin et al. 2020, https://arxiv
     g_{t+1} = mu * g_t + grad_x L(theta, x_t^nes, y) / || grad_x L(theta, x_t^nes, y) ||
     x_{t+1} = x_t + alpha * sign( g_{t+1} ),    alpha = eps / T
 
-Like momentum (mi_fgsm), but the gradient is taken where the momentum leads. The norm is the mean magnitude,
-as in the authors' code: with the sum, as the paper has it, x^nes would hardly differ from x. For other
-budgets than linf the sign becomes the steepest step of that norm, and gradients are divided by it. Departs
-from the paper: x^nes is brought into budget and range, so that it can be the result of a sample that is
-fooled there, and no pass but the gradient's is needed.
+Like momentum (mi_fgsm), but the gradient is computed at the point that the momentum leads to. The norm is the
+mean magnitude, as in the authors' code: with the sum, as in the paper, x^nes would hardly differ from x. For
+other budgets than linf the sign becomes the steepest step of that norm, and gradients are divided by it.
+Departs from the paper: x^nes is brought into budget and range, so that it can be the result of a sample that
+is fooled there, and no pass but the gradient's is needed.
 """
 
 import torch

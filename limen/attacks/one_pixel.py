@@ -6,9 +6,9 @@ https://arxiv.org/abs/1710.08864:
     child i takes the place of member i where it scores higher
 
 The score is the margin of a classifier, which orders members as the paper's probability does and does not
-flatten out, or the goal's loss. r1 is the best member (`base: random`, also drawn, is the paper). Of a clip,
-single samples are changed. With a budget every member is projected into it. A sample leaves with the first
-member that reaches the goal.
+flatten out, or the goal's loss. r1 is the best member (`base: random`, also drawn, is the paper). In a clip,
+single samples are changed. With a budget every member is projected into it. A sample is finished with the
+first member that reaches the goal.
 """
 
 from dataclasses import dataclass, replace
@@ -106,8 +106,8 @@ def _next(herd: Population, options: OnePixel) -> Population:
     row = torch.arange(b, device=one.device)[:, None]
     of = lambda i: herd.members[row, i]
     children = of(one) + DIFFERENTIAL * (of(two) - of(three))
-    # what leaves the picture or the range comes back somewhere: pressed to the edge, whole populations would
-    # end there
+    # values outside of the picture or the range wrap around: clamped to the edge, entire populations would
+    # collect there
     fresh = uniform_like(children, herd.problem.generators)
     children = torch.where((children < 0) | (children > 1), fresh, children)
     score, reached = scored(herd.problem, _painted(herd.problem, children))
@@ -134,7 +134,7 @@ def _painted(problem: Problem, members: Tensor) -> Tensor:
         torch.as_tensor(end).to(x).expand(x.shape[1:]).reshape(-1, height * width)
         for end in (problem.low, problem.high)
     )
-    for k in range(pixels):  # one after the other: two on the same spot must not race
+    for k in range(pixels):  # one after the other: two members at the same place must not race
         at = place[..., k, None, None].expand(-1, -1, flat.shape[2], 1)
         dark, light = (end.expand(b, p, -1, -1).gather(3, at).squeeze(3) for end in (low, high))
         flat.scatter_(3, at, (dark + (light - dark) * members[..., k, 2:])[..., None])

@@ -2,7 +2,7 @@ r"""Adversarial sticker: a disc that fools the model at any position. Brown et a
 https://arxiv.org/abs/1712.09665:
 
     p = argmax_p  E_{x, t}[ L( A(p, x, t) ) ],    t: random place, size, rotation and print noise;
-        A lays the sticker on the picture
+        A pastes the sticker on the picture
 
 found as CrAdv's adversarial_sticker finds it: for every picture not yet fooled, `iter_per_img` momentum sign
 steps on `transforms_per_img` copies of the sticker, which are then averaged:
@@ -10,9 +10,9 @@ steps on `transforms_per_img` copies of the sticker, which are then averaged:
     g_t <- mu * (2/3 g_t + 1/3 mean_t g_t) + sign(grad_t) / ||sign(grad_t)||_1,
         p_t <- p_t + alpha * sign(g_t)
 
-Departs from CrAdv: `at_once` pictures are worked on side by side (1 is its order); a picture counts as fooled
-by the goal, not by the five best classes; sizes are shares of the picture, so it serves any resolution;
-rotation is offered.
+Departs from CrAdv: `at_once` pictures are processed together (1 is its order); whether a picture is fooled is
+decided by the goal, not by the five best classes; sizes are shares of the picture, so they apply to any
+resolution; rotation is optional.
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class Patch(AttackOptions):
     rotation_deg: float = Field(default=0.0, ge=0, le=180)
     """Largest rotation to either side."""
     at_once: int = Field(default=8, ge=1)
-    """Pictures worked on side by side."""
+    """Pictures processed together."""
 
     @property
     def crafting_samples(self) -> int | None:
@@ -168,8 +168,8 @@ def _place(problem: Problem, options: Patch, side: int) -> _Placement:
 
 
 def _print_noise(problem: Problem, options: Patch, side: int, u: Tensor) -> Tensor:
-    """Of seven placements two have light falling off (one across, one down), three uniform noise, two none; u
-    (B, 3) decides."""
+    """Print noise by u (B, 3): of seven placements two have light falling off (one across, one down), three
+    have uniform noise, two have none."""
     kind = (u[:, 0] * 7).long().view(-1, 1, 1, 1)
     ramp = torch.linspace(0, 1, side, device=u.device, dtype=u.dtype)
     a, b = ((2 * u[:, k] - 1).view(-1, 1, 1, 1) * options.gradient_noise for k in (1, 2))
@@ -185,7 +185,7 @@ def _need_pictures(problem: Problem) -> None:
     need_classes(problem, "patch")
     if problem.x.dim() != 4:
         raise UserError(
-            "The attack patch lays a sticker on pictures, but these samples are clips. Use uap for one "
+            "The attack patch pastes a sticker on pictures, but these samples are clips. Use uap for one "
             "perturbation of all clips."
         )
 

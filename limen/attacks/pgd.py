@@ -5,7 +5,7 @@ r"""Projected gradient descent. Madry et al. 2018, https://arxiv.org/abs/1706.06
 Departs from the paper: alpha shrinks linearly to nothing (on the networks of docs/benchmarks.md that fools
 more and sooner than constant steps, under linf and under l2, with the same calls; `shrink: false` is the
 paper); the first point that reaches the goal is returned, and without early stop the one of highest loss;
-momentum is offered (Dong et al. 2018); a restart only takes up the samples that have not been fooled yet.
+momentum is optional (Dong et al. 2018); a restart only runs on the samples that have not been fooled yet.
 """
 
 from typing import Any, ClassVar
@@ -29,15 +29,15 @@ class PGD(AttackOptions):
     """Length of the first step as a share of the budget's radius; 0 means 10 / steps but at most 2, or 2.5 /
     steps without shrink."""
     shrink: bool = True
-    """Steps get shorter and shorter, linearly down to nothing; if false all are alike, as in the paper."""
+    """Shrink the steps linearly to zero; if false all have the same length, as in the paper."""
     random_start: bool = True
     """Start at a random point of the budget instead of at the clean sample."""
     restarts: int = Field(default=1, ge=1)
     """Runs from different random starts; only samples not yet fooled are run again."""
     momentum: float = Field(default=0.0, ge=0)
-    """Share of the last direction that is kept, gradients being scaled to mean magnitude 1."""
+    """Share of the last direction that is kept; gradients are scaled to mean magnitude 1."""
     early_stop: bool = True
-    """A sample leaves the batch as soon as it reaches the goal (never where the model draws at random). If
+    """A sample leaves the batch as soon as it reaches the goal (never if the model draws at random). If
     false, every step is made and the highest loss is kept."""
 
     @property
@@ -92,7 +92,7 @@ def _run(active: Problem, options: PGD, best: Best, rows: Tensor, last: bool) ->
         x_adv = active.step(x_adv, gradient, alpha * (1 - step / options.steps) if options.shrink else alpha)
     if early_stop and last:
         best.x[rows] = (
-            x_adv  # the final evaluation tells whether it reaches the goal; no pass is spent on it here
+            x_adv  # the final evaluation checks whether it reaches the goal; no pass is used for it here
         )
     else:
         best.take(rows, x_adv, *active.evaluate(x_adv, confirm=early_stop))

@@ -18,7 +18,8 @@ from limen.core.seeds import normal_like
 
 
 class RFGSM(AttackOptions):
-    # the random step may go straight the wrong way: (1 - alpha) - alpha of the way is left at worst
+    # the random step may go in the opposite direction: in the worst case (1 - alpha) - alpha of the radius is
+    # left
     promise: ClassVar[LinearPromise] = LinearPromise(
         1.01 / (1 - 2 * 0.2), options={"linf": {"alpha": 0.2}, "l2": {"alpha": 0.2}, "l1": {"alpha": 0.2}}
     )

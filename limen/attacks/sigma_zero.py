@@ -1,4 +1,4 @@
-r"""Sigma-zero: few changed values, by gradients of a smooth count of them. Cinà et al. 2025,
+r"""Sigma-zero: few changed values, by gradients of a smooth count of the changed values. Cinà et al. 2025,
 https://arxiv.org/abs/2402.01879:
 
     minimise  max( -margin(x + delta), 0 ) + 1/d * sum_i delta_i^2 / (delta_i^2 + sigma)
@@ -8,12 +8,12 @@ https://arxiv.org/abs/2402.01879:
 
 sigma, tau and eta are in units of the range; eta falls to a tenth along half a cosine.
 
-Departs from the paper: a value is set back where it gains too little, delta_i * (grad margin)_i < tau * (the
-largest such gain of the sample), and not where it is small itself: a small change of a value that counts is
-worth keeping; tau therefore moves faster (t = 0.2, the paper 0.01). The gradient of the margin is softened
+Departs from the paper: a value is reset if it gains too little, delta_i * (grad margin)_i < tau * (the
+largest such gain of the sample), and not if it is small itself, because a small change of an important value
+is worth keeping; tau therefore moves faster (t = 0.2, the paper 0.01). The gradient of the margin is softened
 over the other classes (`smooth_margin`) and scaled to a largest entry of 1 before the smooth count is added,
 so that the scale of the logits does not matter. On 64 digits and two small networks (standard, adversarially
-trained), 100 steps, that is 6.4 and 6.8 changed pixels on average; 7.2 and 9.9 as in the paper.
+trained), the mean after 100 steps is 6.4 and 6.8 changed pixels; 7.2 and 9.9 with the paper's rules.
 """
 
 from typing import Any, ClassVar
@@ -45,13 +45,13 @@ class SigmaZero(AttackOptions):
     steps: int = Field(default=100, ge=2)
     """Gradients, the first at the clean sample."""
     step_size: float = Field(default=1.0, gt=0)
-    """First eta, Adam's, as a share of the range; it falls to a tenth along half a cosine."""
+    """First learning rate eta of Adam, as a share of the range; it falls to a tenth along half a cosine."""
     sigma: float = Field(default=0.001, gt=0)
     """How sharp the smooth count is: a change of sqrt(sigma) of the range counts one half."""
     threshold: float = Field(default=0.3, ge=0, le=1)
     """First tau, as a share of the largest gain."""
     pace: float = Field(default=0.2, gt=0)
-    """By how many eta the threshold rises or falls."""
+    """Change of the threshold per step, as a multiple of eta."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.steps
@@ -89,6 +89,6 @@ def sigma_zero(problem: Problem, options: SigmaZero) -> Tensor:
 
 
 def _scaled(values: Tensor) -> Tensor:
-    """To a largest entry of 1; nothing stays nothing."""
+    """Scaled to a largest entry of 1; zero stays zero."""
     largest = values.flatten(1).abs().amax(1)
     return values * expand(shares(torch.ones_like(largest), largest), values)

@@ -1,21 +1,20 @@
-r"""Rotation and translation of pictures. Engstrom et
-al. 2019, https://arxiv.org/abs/1712.02779:
+r"""Rotation and translation of pictures. Engstrom et al. 2019, https://arxiv.org/abs/1712.02779:
 
     max over (phi, du, dv) of  L( T(x) ),    T: pixel (u, v) goes to ( cos phi u - sin phi v + du,
         sin phi u + cos phi v + dv )
 
-with |phi| <= max_rotation_deg and |du|, |dv| <= max_shift; what lies between pixels is interpolated, what
-comes from outside is black.
+with |phi| <= max_rotation_deg and |du|, |dv| <= max_shift; values between pixels are interpolated, values
+from outside of the picture are black.
 
-grid           every point of a grid: 31 rotations x 5 x 5 shifts in the paper, and the strongest of the three
-there worst_of_k     k points drawn at random first_order    projected gradient steps on the three parameters,
-from a random start
+- grid: every point of a grid, 31 rotations x 5 x 5 shifts in the paper, and the strongest of its three.
+- worst_of_k: k points drawn at random.
+- first_order: projected gradient steps on the three parameters, from a random start.
 
-Departs from the paper: a sample leaves with the first point that reaches the goal, and the points of the grid
-are tried from the mildest to the strongest, so what is found is mild; the unchanged picture is always tried
-first; the margin of the logits is raised; gradient steps are signs of parameters scaled to [-1, 1] and shrink
-linearly to nothing. The attack has no L_p budget of its own; if one is given, moved pictures are projected
-into it.
+Departs from the paper: a sample is finished with the first point that reaches the goal, and the points of the
+grid are tried from the mildest to the strongest, so the result is mild; the unchanged picture is always tried
+first; the attack raises the margin of the logits; gradient steps are signs of parameters scaled to [-1, 1]
+and shrink linearly to nothing. The attack has no L_p budget of its own; if one is given, moved pictures are
+projected into it.
 """
 
 from typing import Any, ClassVar, Literal
@@ -93,8 +92,8 @@ def spatial(problem: Problem, options: Spatial) -> Tensor:
 
 
 def _try_all(problem: Problem, options: Spatial, best: Best) -> None:
-    """Evaluates the points in order; of those evaluated together the first that reaches the goal counts, else
-    that of the highest loss."""
+    """Evaluates the points in order; the result is the first that reaches the goal among those evaluated
+    together, or else the one of highest loss."""
     points = _grid(options).to(problem.x).expand(len(problem), -1, -1)
     if options.method == "worst_of_k":
         points = 2 * uniform_like(problem.x.new_zeros(len(problem), options.k, 3), problem.generators) - 1
@@ -138,7 +137,7 @@ def _climb(problem: Problem, options: Spatial, best: Best) -> None:
 
 
 def _left(problem: Problem, best: Best) -> Tensor:
-    """Samples that are still searched; of a model that draws at random, all."""
+    """Samples that are still searched; all if the model draws at random."""
     return (~best.reached | (not problem.deterministic)).nonzero().squeeze(1)
 
 
@@ -150,7 +149,7 @@ def _grid(options: Spatial) -> Tensor:
         for n in (options.rotations, options.shifts)
     )
     points = torch.cartesian_prod(turns, shifts, shifts)
-    points = points[(points != 0).any(1)]  # the unchanged picture has been looked at
+    points = points[(points != 0).any(1)]  # the unchanged picture has been evaluated
     return points[points.square().sum(1).argsort(stable=True)]
 
 
@@ -160,7 +159,7 @@ def _moved(problem: Problem, where: Tensor, options: Spatial) -> Tensor:
     height, width = x.shape[2:]
     angle = where[:, 0, None, None] * (torch.pi * options.max_rotation_deg / 180)
     v, u = (torch.arange(n, device=x.device, dtype=x.dtype) - (n - 1) / 2 for n in (height, width))
-    # every pixel asks where it came from: the shift is taken back, then the rotation
+    # the source of every pixel: undo the shift, then the rotation
     du, dv = (where[:, k, None, None] * (options.max_shift * n) for k, n in ((1, width), (2, height)))
     u, v = u[None, None] - du, v[None, :, None] - dv
     cos, sin = angle.cos(), angle.sin()

@@ -5,8 +5,8 @@ https://arxiv.org/abs/1802.05666:
     x_{t+1} = Proj_B( x_t + Adam(g) )
 
 f is the margin of a classifier, as in the paper, or the loss of the goal. Departs from the paper: probes keep
-budget and range, so that one which reaches the goal ends the search; the rate shrinks linearly and is a share
-of the budget; no look is spent on the point itself.
+budget and range, so a probe that reaches the goal ends the search; the rate shrinks linearly and is a share
+of the budget; the point itself is not evaluated.
 """
 
 from typing import Any, ClassVar

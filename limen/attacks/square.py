@@ -3,19 +3,19 @@ https://arxiv.org/abs/1912.00049:
 
     x^{i+1} = z if margin(z) > margin(x^i) else x^i,    z = x^i changed inside a square at a random place
 
-linf    the square becomes x - eps or x + eps, one sign per channel; the search starts from vertical stripes
-l2      the square gets a pair of opposite pyramids added, and the budget that a second square gives up; it
-starts from 5 x 5 of them l1      the same in that norm, with the steeper pyramids of Croce & Hein 2021
-(https://arxiv.org/abs/2103.01208) l0      the square goes to an end of the range, and a second one back to
-the clean sample (not in the paper)
+- linf: the square becomes x - eps or x + eps, one sign per channel; the search starts from vertical stripes.
+- l2: the square gets a pair of opposite pyramids added, and the budget that a second square gives up; the
+  search starts from 5 x 5 of them.
+- l1: the same in that norm, with the steeper pyramids of Croce & Hein 2021
+  (https://arxiv.org/abs/2103.01208).
+- l0: the square moves to an end of the range, and a second one back to the clean sample (not in the paper).
 
-Squares become smaller as the search goes on. Clips have windows of time instead. A recogniser has no margin:
-its loss takes that place. Departs from the paper: three points of a sample are evaluated at once, and the
-best one counts (`at_once`): one in seven succeeds, so two rarely do, and a network evaluates three times as
-many in less than three times the time; a square that is at those ends already goes to the opposite ones
-(linf; of the small squares of a digit that is every second one), and a point that still differs in nothing
-from the best one so far is not evaluated, because its score is known; hopeless samples leave early
-(`give_up`).
+Squares become smaller during the search. Clips have windows of time instead. A recogniser has no margin: its
+loss is used instead. Departs from the paper: three points of a sample are evaluated at once, and the best one
+counts (`at_once`): one in seven succeeds, so two rarely do, and a network evaluates three times as many in
+less than three times the time; a square that is at those ends already moves to the opposite ones (linf; every
+second of the small squares of a digit), and a point equal to the best one so far is not evaluated, because
+its score is known; samples without prospect of success are given up early (`give_up`).
 """
 
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ from limen.budgets.families.balls import L0Ball, expand
 from limen.core.seeds import uniform_like
 
 SHRINKS_AT = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
-"""Of 10,000 points, those after which the share of the sample that a square covers is halved. Section 4 of
-the paper."""
+"""Numbers of points, of 10,000, after which the share of the sample that a square covers is halved. Section 4
+of the paper."""
 BLOCK = 128
 """Points whose random numbers are drawn at once."""
 FIRST_LOOK = 100
@@ -58,13 +58,13 @@ class Square(AttackOptions):
     share: float = Field(default=0.8, gt=0, le=1)
     """Share of the sample that the first squares cover."""
     at_once: int = Field(default=3, ge=1)
-    """Points of a sample that are evaluated at once; the best of them counts. 1 is the paper."""
+    """Points of a sample that are evaluated at once; the best of them counts. The paper uses 1."""
     rescale: bool = True
-    """Shrink the squares over the points there are. If false, as in 10,000 points however few there are (so
-    does AutoAttack)."""
+    """Scale the schedule of shrinking squares to the number of points. If false, it is that of 10,000 points,
+    as in AutoAttack."""
     give_up: float = Field(default=8.0, ge=0)
     """Whenever the number of points has doubled, from 200 on, a sample is given up if its margin would still
-    be positive at the end even if each further doubling gained this many times what the last one did; 0:
+    be positive at the end even if each further doubling gained this many times as much as the last one; 0:
     never, as in the paper. Classifiers only."""
 
     def cost(self, classes: int | None = None) -> float:
@@ -85,7 +85,7 @@ def square(problem: Problem, options: Square) -> Tensor:
     forecast = Forecast(
         options.give_up, options.queries, [FIRST_LOOK * 2**k for k in range(options.queries.bit_length())]
     )
-    query, whole = 1, active  # whole: as many of each sample as there are points in a round
+    query, whole = 1, active  # whole: each sample repeated for the points of a round
     _, reached = problem.evaluate(found)
     while query < options.queries:
         done = reached if active.deterministic else torch.zeros_like(reached)
@@ -132,10 +132,10 @@ def square(problem: Problem, options: Square) -> Tensor:
         if not len(whose):
             continue
         if len(whose) < len(counts) * len(rows):
-            asked = active.rows(whose)
+            repeated = active.rows(whose)
         else:
-            asked = whole = whole if len(whole) == len(whose) else active.rows(whose)
-        value, there = _look(asked, z, max(2 * len(problem), FEW))
+            repeated = whole = whole if len(whole) == len(whose) else active.rows(whose)
+        value, there = _evaluate(repeated, z, max(2 * len(problem), FEW))
         for who, changed, now, arrived in zip(
             *(t.split(counts) for t in (whose, z, value, there)), strict=True
         ):
@@ -146,26 +146,26 @@ def square(problem: Problem, options: Square) -> Tensor:
     return found
 
 
-def _look(asked: Problem, z: Tensor, most: int) -> tuple[Tensor, Tensor]:
+def _evaluate(repeated: Problem, z: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """Margins, or losses, and success at the points z, no more than `most` in one pass."""
     if len(z) > most:
         parts = torch.arange(len(z), device=z.device).chunk(-(-len(z) // most))
-        values, there = zip(*(_look(asked.rows(i), z[i], most) for i in parts), strict=True)
+        values, there = zip(*(_evaluate(repeated.rows(i), z[i], most) for i in parts), strict=True)
         return torch.cat(values), torch.cat(there)
-    return asked.evaluate(z, asked.goal.margin if asked.model.output == "class" else None)
+    return repeated.evaluate(z, repeated.goal.margin if repeated.model.output == "class" else None)
 
 
 @dataclass(frozen=True)
 class _Moves:
-    """The next changes of every sample, whatever comes of them."""
+    """The next candidate changes of every sample."""
 
     u: Tensor
     """(B, n, 5 + C) random numbers."""
     share: float
-    """Of the sample that a square covers."""
+    """Share of the sample that a square covers."""
     one: Windows
     other: Windows
-    """L0, L1, L2: where the budget is taken from."""
+    """L0, L1, L2: window that gives up its budget."""
     up: Tensor
     """(B, n, C, 1) bool: the direction of each channel."""
 
@@ -199,8 +199,8 @@ def _ends(problem: Problem) -> Tensor:
 
 
 def _inside(x_adv: Tensor, moves: _Moves, points: range, ends: Tensor) -> tuple[list[int], Tensor, Tensor]:
-    """Samples with one square changed, for each of some points: how many samples each point has, whose they
-    are, and they themselves. Those that would stay as they are are left out."""
+    """Candidates with one square changed, for each of some points: how many candidates each point has, their
+    rows, and the candidates. Unchanged ones are left out."""
     x, n = grid(x_adv).flatten(2), slice(points.start, points.stop)
     whole, ends = (t.expand(len(points), *t.shape) for t in (x, ends))  # (points, B, C, cells)
     cells = moves.one.corners[:, n].T[:, :, None, None] + moves.one.offsets[:, None]

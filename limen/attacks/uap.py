@@ -6,7 +6,7 @@ https://arxiv.org/abs/1610.08401:
 
 until the share of fooled samples is at least `rate`. With the goal target_class: one change that leads every
 sample to one class, f(x_i + v + r) = t. The inner search is any attack. Departs from the paper: the changes
-of `at_once` samples are found side by side and added together (1 is the paper's order).
+of `at_once` samples are computed together and added (1 is the paper's order).
 """
 
 from typing import Annotated, Any, ClassVar
@@ -35,7 +35,7 @@ class UAP(AttackOptions):
 
     inner: Annotated[dict[str, Any], spec_of("attacks")] | None = None
     """The attack on single samples: {name: ..., its options}. One that needs a budget gets this attack's own.
-    Null: deepfool, as in the paper, or ddn where the goal names a target, which deepfool cannot take."""
+    Null: deepfool, as in the paper, or ddn if the goal names a target, which deepfool does not support."""
     epochs: int = Field(default=5, ge=1)
     """Largest number of passes over the samples."""
     rate: float = Field(default=0.8, gt=0, le=1)
@@ -43,7 +43,7 @@ class UAP(AttackOptions):
     at_once: int = Field(default=16, ge=1)
     """Samples whose changes are computed in one batch."""
     samples: int | None = Field(default=1000, ge=1)
-    """Training samples an experiment crafts on; null takes all."""
+    """Training samples that an experiment crafts on; null: all."""
 
     @property
     def crafting_samples(self) -> int | None:
@@ -67,7 +67,7 @@ class UAP(AttackOptions):
             assert now is not None
             rates.append(now.float().mean())
             if rates[-1] >= max(rates):
-                best = shape  # an epoch may also lose ground
+                best = shape  # an epoch may also be worse than the one before
             if rates[-1] >= self.rate:
                 break
         return {"perturbation": best.v, "radius": best.radius, "fooling_rate": torch.stack(rates)}

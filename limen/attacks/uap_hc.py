@@ -6,8 +6,8 @@ and Santana 2019, https://arxiv.org/abs/1911.10182:
 
 FR is the share of the class's samples that are fooled. The search stops after `epochs` passes, or after one
 that changed nothing, as in the authors' code. The defaults are those of Vadillo and Santana 2021, who bound
-the L2 norm by 0.1 for clips of 1 s. Departs from both: the changes of `at_once` samples are found side by
-side (1 is the paper's order) and then tried one by one.
+the L2 norm by 0.1 for clips of 1 s. Departs from both: the changes of `at_once` samples are computed together
+(1 is the paper's order) and then tried one by one.
 """
 
 from typing import Any, ClassVar
@@ -28,9 +28,9 @@ class UAPHC(AttackOptions):
     quick: ClassVar[dict[str, Any]] = {"epochs": 2, "at_once": 3}
 
     epochs: int = Field(default=5, ge=1)
-    """Most passes over the samples of a class."""
+    """Largest number of passes over the samples of a class."""
     steps: int = Field(default=100, ge=1)
-    """Most steps of DeepFool on one sample."""
+    """Largest number of steps of DeepFool on one sample."""
     overshoot: float = Field(default=0.1, ge=0)
     """DeepFool's overshoot."""
     k_classes: int = Field(default=12, ge=2)
@@ -38,7 +38,7 @@ class UAPHC(AttackOptions):
     at_once: int = Field(default=16, ge=1)
     """Samples whose changes are computed in one batch."""
     samples: int | None = Field(default=None, ge=1)
-    """Training samples of all classes together that an experiment crafts on; null takes all."""
+    """Training samples of all classes together that an experiment crafts on; null: all."""
 
     @property
     def crafting_samples(self) -> int | None:

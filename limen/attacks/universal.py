@@ -4,10 +4,10 @@ https://arxiv.org/abs/1905.03828:
     for x_i that is not yet garbled, CER(f(x_i), f(x_i + v)) < cer:
         r <- r + alpha * steepest( grad_r L(x_i + v + r) ),   v <- P_B(v + r)
 
-and the v that did best on all crafting samples is kept. Any goal but that of wrong transcripts counts as done
-when it is reached. Departs from the paper: the r of `at_once` samples is one and the same, each sample's
-gradient counting alike; r is bounded instead of penalised. A sample longer than v gets v repeated, or silence
-after its end; `over_time` lets every sample begin anywhere in it.
+and the best v over all crafting samples is kept. For goals other than untargeted, a sample is done when it
+reaches the goal. Departs from the paper: `at_once` samples share one r, with equal weights of their
+gradients; r is bounded instead of penalised. A sample longer than v gets v repeated, or silence after its
+end; `over_time` lets every sample begin anywhere in it.
 """
 
 from dataclasses import dataclass, field, replace
@@ -42,9 +42,9 @@ class Universal(AttackOptions):
     """The perturbation is a loop with a random start in each sample, drawn at every step and again when it is
     applied."""
     epochs: int = Field(default=10, ge=1)
-    """Most passes over the crafting samples."""
+    """Largest number of passes over the crafting samples."""
     inner_steps: int = Field(default=20, ge=1)
-    """Most gradient steps per pass and mini-batch."""
+    """Largest number of gradient steps per pass and mini-batch."""
     step_size: float = Field(default=0.1, gt=0)
     """Length of a step, as a share of the budget's radius."""
     item_share: float = Field(default=0.3, gt=0)
@@ -57,7 +57,7 @@ class Universal(AttackOptions):
     rate: float = Field(default=1.0, gt=0, le=1)
     """Share of samples done at which crafting stops."""
     samples: int | None = Field(default=200, ge=1)
-    """Training samples an experiment crafts on; null takes all."""
+    """Training samples that an experiment crafts on; null: all."""
 
     @property
     def crafting_samples(self) -> int | None:
@@ -81,7 +81,7 @@ class Universal(AttackOptions):
                 v = _moved(v, problem.rows(chunk), ball, self)
             reports.append(_success(problem, v, self))
             if reports[-1] == max(reports):
-                best = v  # an epoch may also lose ground
+                best = v  # an epoch may also be worse than the one before
             if reports[-1][0] >= self.rate:
                 break
         level = _level(problem).mean()
@@ -110,8 +110,8 @@ class _Garbled(Goal):
         return self._reached(outputs)
 
     def _rates(self, outputs: Tensor | Transcripts) -> Tensor:
-        heard = zip(self.own, predictions(outputs), strict=True)
-        return torch.tensor([edits(own, str(text)).errors / max(len(own), 1) for own, text in heard])
+        pairs = zip(self.own, predictions(outputs), strict=True)
+        return torch.tensor([edits(own, str(text)).errors / max(len(own), 1) for own, text in pairs])
 
 
 @torch.no_grad()
@@ -131,7 +131,7 @@ def _moved(v: Tensor, active: Problem, ball: Budget, options: Universal) -> Tens
         if not bool(stay.any()):
             break
         active, gradient, places = active.rows(stay), gradient[stay], places[stay]
-        # how it counts in v: at the sample's level, scaled so that no sample drowns the others
+        # gradient with respect to v: at the sample's level, scaled so that no sample dominates
         gradient = gradient / expand(gradient.flatten(1).abs().mean(1).clamp_min(1e-30), gradient)
         step = ball.step(_gathered(gradient, places, v)[None], options.step_size * ball.radius)[0]
         r = ball.project((v + item.project((r + step)[None])[0])[None])[0] - v
@@ -151,8 +151,8 @@ def _success(problem: Problem, v: Tensor, options: Universal) -> tuple[float, fl
 
 
 def _goal(problem: Problem, cer: float) -> Goal:
-    """Without a target any wrong character would do, and a perturbation that stops there would fool few other
-    clips."""
+    """Without a target any wrong character would suffice, and a perturbation that stops there would fool few
+    other clips."""
     goal = problem.goal
     if type(goal) is not Goal or goal.targeted or not isinstance(goal.reference, list):
         return goal

@@ -7,8 +7,8 @@ as Abdullah et al. 2019 do (https://arxiv.org/abs/1910.05262):
     X_k <- 0  for the bins of least |X_k|^2,  an energy 10^(-decimation_db / 10) of the budget,
     X_k <- m X_k / |X_k|  where |X_k| > m,    m such that  sum |delta X_k|^2  is the budget.
 
-The model is not used. Departs from it: there the budget of the second step is a sum of differences of power,
-not the power of the difference, and the ratio asked for was missed by up to 14 dB; here it is met.
+The model is not used. Departs from that code: its budget of the second step is a sum of differences of power,
+not the power of the difference, so the signal-to-noise ratio is wrong by up to 14 dB; here it is exact.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,8 @@ def yeehaw(problem: Problem, options: Yeehaw) -> Tensor:
 
 
 def _remover(x: Tensor, share: float) -> Callable[[float], Tensor]:
-    """From an energy to the clip (n,) changed by it; the weakest bins make up a share of the change."""
+    """A function from an energy to the clip (n,) changed by it; removing the weakest bins is a share of the
+    change."""
     spectrum = Spectrum.of(x)
     before = spectrum.bins.abs()
 
@@ -57,8 +58,8 @@ def _remover(x: Tensor, share: float) -> Callable[[float], Tensor]:
         top = float(after.max())
 
         def change(lowered: float) -> float:
-            """Energy of all that changes when the highest magnitude is lowered by so much. Phases stay, so
-            magnitudes tell it."""
+            """Energy of the change when the highest magnitude is lowered by this much. Phases stay, so it
+            depends on the magnitudes alone."""
             return float((spectrum.weight * (before - after.clamp_max(top - lowered)).square()).sum())
 
         m = top - solved(change, energy, 0.0, top)

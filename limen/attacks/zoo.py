@@ -5,12 +5,12 @@ https://arxiv.org/abs/1708.03999:
     by Adam on `coordinates` pixels at a time, whose slopes are ( f(x + h e_i) - f(x - h e_i) ) / (2 h)
 
 Pixels are drawn by importance: half of them anywhere, half where delta is large nearby. A recogniser has no
-margin: there the loss of the goal takes its place until the goal is reached. Departs from the authors' code,
-which spends a hundred times more looks: c is not searched by bisection but grows while no probe reaches the
+margin: the loss of the goal is used instead until the goal is reached. Departs from the authors' code, which
+uses a hundred times more evaluations: c is not searched by bisection but grows while no probe reaches the
 goal, the faster the fewer steps there are, and falls while one does; Adam's rate shrinks linearly after the
-first find; the slope of the norm is exact, only the other term is probed; the range is kept by projection,
-because tanh freezes pixels at the ends of it; a probe that reaches the goal is a find, so no look is spent on
-the point itself; the smallest find is moved straight towards the clean sample as far as it goes.
+first success; the slope of the norm is exact, only the other term is probed; the range is kept by projection,
+because tanh freezes pixels at the ends of it; a probe that reaches the goal is a success, so the point itself
+is not evaluated; the smallest success is finally moved towards the clean sample by bisection.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class ZOO(AttackOptions):
     confidence: float = Field(default=0.0, ge=0)
     """Margin kappa of the logits that counts as success. Recognisers ignore it."""
     importance: bool = True
-    """Draw half of the pixels where the change is large; if false, all anywhere."""
+    """Draw half of the pixels where the change is large; if false, all are drawn uniformly."""
 
     def cost(self, classes: int | None = None) -> float:
         return self.queries * FORWARD
@@ -101,7 +101,7 @@ def zoo(problem: Problem, options: ZOO) -> Tensor:
         rate = options.learning_rate * (steps - step) / (steps - found_at)
         reached = _step(active, walk, c, rate, coordinates, options)
         seeking = walk.best == torch.inf
-        found_at[seeking] = step + 1  # the rate shrinks only from the first find on
+        found_at[seeking] = step + 1  # the rate shrinks only from the first success on
         c = c * torch.where(seeking, haste, torch.where(reached, 1 / CARE, CARE))
     x_adv[left] = active.clip(
         active.x + torch.where((walk.best < torch.inf)[:, None], walk.found, walk.delta).view_as(active.x)
@@ -113,10 +113,10 @@ def zoo(problem: Problem, options: ZOO) -> Tensor:
 
 
 def _plan(problem: Problem, options: ZOO) -> tuple[int, int]:
-    """How many coordinates a step probes, and how many steps there are: few looks are not spent on one or two
-    large steps, nor on probing a coordinate of a small picture several times over."""
+    """How many coordinates a step probes, and how many steps there are: a small number of evaluations is not
+    used for one or two large steps, nor for probing a coordinate of a small picture several times."""
     pairs = max(0, options.queries // problem.draws - 1 - BISECTIONS) // 2
-    # of clips of different lengths none may count: a clip must get alone what it gets beside others
+    # the lengths of clips must not matter: a clip gets the same result alone and in a batch
     there_are = problem.x[0].numel() if problem.lengths is None else options.coordinates
     coordinates = max(1, min(options.coordinates, there_are, pairs // FEWEST))
     return coordinates, pairs // coordinates
@@ -160,7 +160,7 @@ def _step(active: Problem, walk: _Walk, c: Tensor, rate: Tensor, coordinates: in
 
 
 def _drawn(active: Problem, delta: Tensor, m: int, importance: bool) -> Tensor:
-    """(B, m) which coordinates: one from each of as many equal parts of the probability, so that few come
+    """(B, m) which coordinates: one from each of m equal parts of the probability, so that few are drawn
     twice."""
     p = (torch.ones_like(delta) if active.mask is None else active.mask.flatten(1)).double()
     p = p / p.sum(1, keepdim=True)

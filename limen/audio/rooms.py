@@ -6,7 +6,7 @@ https://doi.org/10.1121/1.382599:
     image k of a source at s between walls at 0 and L:   k L + s  (k even),   k L + L - s  (k odd)
 
 beta^2 = exp(-24 ln(10) V / (c S RT60)) on every wall (Eyring), so that the sound decays by 60 dB in RT60.
-Departs from the paper: images are counted exactly for the first EARLY_S only; what comes later is so dense
+Departs from the paper: images are counted exactly for the first EARLY_S only; later reflections are so dense
 that it sounds like noise, and is noise, with the energy c / (4 pi V) 10^(-6 t / RT60) per second that the
 images would have. Time counts from the arrival of the direct sound, so words keep their place.
 """

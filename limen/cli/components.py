@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from limen.cli.new import kinds, write
 from limen.cli.options import out
 from limen.core.errors import UserError
 
@@ -53,14 +54,12 @@ def schema() -> None:
 
 @app.command()
 def new(
-    kind: Annotated[str, typer.Argument(help="A kind of component: attack, budget, goal, metric, ...")],
-    name: str,
+    kind: Annotated[str, typer.Argument(help=f"One of: {', '.join(kinds())}.")],
+    name: Annotated[str, typer.Argument(help="Name of the component and of its file.")],
     into: Annotated[
         Path | None, typer.Option(help="Folder to write to; default the folder of the kind.")
     ] = None,
 ) -> None:
     """Write a commented template of a new component that passes the contract test of its kind."""
-    from limen.cli.new import write
-
     for path in write(kind, name, into):
         out.print(f"written: {path}", soft_wrap=True)

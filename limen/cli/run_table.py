@@ -99,5 +99,5 @@ def _legend(headlines: Summaries) -> str:
     ]
     for figure in ("mean", "median"):
         if names := [c["heading"] for c in headlines.values() if c["figure"] == figure]:
-            texts.append(f"{figure} of {', '.join(names)}")
+            texts.append(f"{figure} of {' · '.join(names)}")
     return "; ".join(texts)

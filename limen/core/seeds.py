@@ -76,7 +76,7 @@ def _drawn(
 
     if lengths is None:
         return torch.stack([draw(x.shape[1:], generator=g, dtype=x.dtype) for g in streams]).to(x.device)
-    # a clip must draw the same numbers in any batch, whatever the longest clip
+    # a clip must draw the same numbers in any batch, however long the longest clip is
     out = torch.zeros(x.shape, dtype=x.dtype)
     for row, g, n in zip(out, streams, lengths.tolist(), strict=True):
         row[..., :n] = draw((*x.shape[1:-1], n), generator=g, dtype=x.dtype)

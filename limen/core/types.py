@@ -15,13 +15,13 @@ BOUNDS: dict[str, tuple[float, float]] = {"picture": (0.0, 1.0), "clip": (-1.0, 
 """The natural range of each kind of sample. Data keeps it from disk to report."""
 
 Output = Literal["class", "transcript", "embedding", "signal", "distance"]
-"""What a model gives for a sample: scores of classes (logits), a transcript, a vector, another signal, or a
-single number that measures a difference."""
+"""Kinds of output of a model: scores of classes (logits), a transcript, a vector, another signal, or a single
+number that measures a difference."""
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 
 TruthKind = Literal["class", "transcript", "signal"]
-"""What a data set knows of a sample: its class, its transcript, or a tensor, such as the clean recording of a
-noisy one."""
+"""Kinds of truth in a data set: the class of a sample, its transcript, or a tensor, such as the clean
+recording of a noisy one."""
 TRUTHS: dict[Output, tuple[TruthKind, ...]] = {
     "class": ("class",),
     "transcript": ("transcript",),
@@ -30,7 +30,7 @@ TRUTHS: dict[Output, tuple[TruthKind, ...]] = {
     "distance": ("signal",),
 }
 """The kinds of truth that each output can be compared with. An embedding is compared with other embeddings,
-so any goes with it; the truth of a distance is a number, a tensor without dimensions."""
+so any kind is allowed; the truth of a distance is a number, a tensor without dimensions."""
 
 Truth = Tensor | list[str]
 """The truth of a batch: (B,) class indices, B transcripts, or B signals as one floating-point tensor."""
@@ -118,8 +118,7 @@ def _truths(ys: Sequence[int | str | Tensor]) -> tuple[Truth, Tensor | None]:
 
 @runtime_checkable
 class Transcripts(Protocol):
-    """The outputs of a recogniser, whatever its architecture: a loss for any text, and the text it
-    transcribes."""
+    """The outputs of a recogniser of any architecture: a loss for any text, and the text it transcribes."""
 
     @property
     def exact(self) -> bool:
@@ -136,7 +135,7 @@ class Transcripts(Protocol):
     def would_transcribe(self, texts: Sequence[str], first: Sequence[int] | None = None) -> Tensor:
         """(B,) bool: would the likeliest token after each token give exactly these texts (or their `first`
         characters)? Searches call it at every step: after `nll` of the same texts it costs next to nothing,
-        whatever decoding `texts` uses."""
+        independent of the decoding in `texts`."""
 
     def rows(self, index: Tensor) -> "Transcripts":
         """The outputs of some of the samples."""

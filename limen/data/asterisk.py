@@ -104,4 +104,4 @@ def _short_enough(path: Path, longest_s: float | None) -> bool:
     try:
         return soundfile.info(path).duration <= longest_s
     except (RuntimeError, OSError):
-        return True  # unreadable: reading it will say so
+        return True  # unreadable: reading it will raise the error

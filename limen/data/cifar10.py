@@ -83,7 +83,7 @@ def _read_part(paths: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
     batches = [(_read_binary if path.suffix == ".bin" else _read_pickle)(path) for path in paths]
     labels = np.concatenate([batch[1] for batch in batches])
     if len(labels) and not (labels.min() >= 0 and labels.max() < len(CLASSES)):
-        raise UserError(f"{paths[0].parent}: labels must lie in 0..9, got {labels.min()}..{labels.max()}.")
+        raise UserError(f"{paths[0].parent}: labels must be in 0..9, got {labels.min()}..{labels.max()}.")
     return np.concatenate([batch[0] for batch in batches]), labels
 
 
@@ -91,7 +91,7 @@ def _read_binary(path: Path) -> tuple[np.ndarray, np.ndarray]:
     data = np.fromfile(path, np.uint8)
     if len(data) == 0 or len(data) % (PIXELS + 1):
         raise UserError(
-            f"{path}: its {len(data)} bytes are not a whole number of records of {PIXELS + 1} bytes; the "
+            f"{path}: its {len(data)} bytes are not a multiple of the record size of {PIXELS + 1} bytes; the "
             "file is empty or cut short."
         )
     records = data.reshape(-1, PIXELS + 1)

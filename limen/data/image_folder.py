@@ -62,6 +62,4 @@ def read_square(path: Path, size: int, resize: int, interpolation: str = "biline
     method = Image.Resampling.BICUBIC if interpolation == "bicubic" else Image.Resampling.BILINEAR
     left, top = round((wide - size) / 2), round((high - size) / 2)
     cut = picture.resize((wide, high), method).crop((left, top, left + size, top + size))
-    return pixels(cut, 3).clamp(
-        0, 1
-    )  # 16 bits of grey may overshoot where bicubic interpolation meets an edge
+    return pixels(cut, 3).clamp(0, 1)  # bicubic interpolation of 16-bit grey may overshoot at edges

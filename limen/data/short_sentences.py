@@ -3,8 +3,8 @@ words, spoken by a synthesiser.
 
 Questions, commands and statements of two to seven words, built from templates and about three hundred common
 words; a quarter are strings of spoken digits. The split of a text depends on its letters alone, so no text is
-in two splits, whatever the seed. Each voice is in one split only. Clip number i depends on the seed, the
-split and i alone.
+in two splits, for any seed. Each voice is in one split only. Clip number i depends on the seed, the split and
+i alone.
 """
 
 import re

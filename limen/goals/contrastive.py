@@ -1,4 +1,5 @@
-r"""A high contrastive loss of a self-supervised encoder: it no longer tells a clip's frames from others.
+r"""A high contrastive loss of a self-supervised encoder: it no longer distinguishes a clip's frames from
+others.
 
 wav2vec 2.0, Baevski et al. 2020, https://arxiv.org/abs/2006.11477, equation 3; as an attack, Olivier et al.
 2022, https://arxiv.org/abs/2209.13523. Targets are the quantised frames of the clean clip and stay fixed;

@@ -45,7 +45,7 @@ class _FirstWord(Goal):
 def first_word(context: GoalContext, options: FirstWord) -> Goal:
     true = truths(context, "first_word")
     rest = true if options.before == "label" else [str(t) for t in predictions(context.own)]
-    # a sentence that begins with the word already stays as it is, and counts as reached from the start
+    # a sentence that begins with the word already is not changed, and counts as reached from the start
     reference = [
         text if text.split()[:1] == [options.word] else f"{options.word} {text}".strip() for text in rest
     ]

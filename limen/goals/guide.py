@@ -1,7 +1,7 @@
 r"""The features of a guide picture: inside the network the sample becomes similar to it.
 Sabour et al. 2016, https://arxiv.org/abs/1511.05122:
 
-    minimise  || phi(x_adv) - phi(g) ||^2,    phi: what a layer makes of a picture,
+    minimise  || phi(x_adv) - phi(g) ||^2,    phi: the output of a layer for a picture,
         g: the guide, a picture of another class
 
 under any budget (the paper: linf) by any search (the paper: L-BFGS). The loss is minus the distance as a

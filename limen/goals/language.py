@@ -58,7 +58,6 @@ def language(context: GoalContext, options: Language) -> Goal:
             )
         if options.target not in known:
             raise UserError(
-                f"goal language: this model knows no language {options.target!r}. It knows "
-                f"{', '.join(known)}."
+                f"goal language: this model has no language {options.target!r}. It has {', '.join(known)}."
             )
     return _Language(torch.full((len(context.y),), known.index(options.target)), targeted=True)

@@ -128,7 +128,7 @@ def _plain(picture: Any) -> Any:
         levels = np.array(picture)
         if levels.min() < 0 or levels.max() > 65535:
             raise ValueError(f"its grey values must fit in 16 bits, but span {levels.min()}..{levels.max()}")
-        if picture.has_transparency_data:  # one grey value stands for transparent
+        if picture.has_transparency_data:  # one grey value means transparent
             levels[levels == picture.info["transparency"]] = 65535
         return Image.fromarray((levels / 65535).astype(np.float32))
     if picture.mode == "F":

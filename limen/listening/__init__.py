@@ -1,1 +1,1 @@
-"""Real listeners: studies on the web, their design, their answers and what these say."""
+"""Studies with listeners on the web: their design, answers and results."""

@@ -3,8 +3,8 @@ samples.
 
 Each clip goes through its effects, is set to the study's mean power, and is padded with silence to the length
 of the longest. If a peak would clip, all sounds of the screen are turned down alike. If any of them begins or
-ends abruptly (above 1 % of its peak), all get a rise and a fall of 10 ms, so that no click tells them apart.
-Sounds are kept in a cache folder under the hash of what they are made of.
+ends abruptly (above 1 % of its peak), all get a rise and a fall of 10 ms, so that no click distinguishes
+them. Sounds are kept in a cache folder under the hash of their inputs.
 """
 
 import hashlib

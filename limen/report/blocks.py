@@ -1,4 +1,4 @@
-"""What a page is made of: sections, and the few kinds of blocks that sections hold.
+"""The parts of a page: sections, and the kinds of blocks in them.
 
 A section returns data only. Every block class names the macro of templates/blocks.html.j2 that draws it.
 """
@@ -54,7 +54,7 @@ class Subheading(Block):
 
 @dataclass(frozen=True)
 class Html(Block):
-    """Ready-made HTML. Use Markup.format to escape what you put in."""
+    """Ready-made HTML. Use Markup.format to escape inserted text."""
 
     macro: ClassVar[str] = "html"
     markup: Markup

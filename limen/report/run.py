@@ -80,7 +80,7 @@ class CellResult:
 
     @property
     def rated_by(self) -> str:
-        """The column that tells how well the model does: the word error rate of a recogniser if it was
+        """The column that measures the model's performance: the word error rate of a recogniser if it was
         measured, else accuracy."""
         return "wer" if self.output == "transcript" and self.value("wer") is not None else "correct"
 

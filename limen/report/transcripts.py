@@ -54,8 +54,8 @@ def compare(reference: str, transcript: str, how: How = "words") -> Compared:
 
 
 def _words(text: str, how: How) -> list[tuple[str, str]]:
-    """Each word as it is shown and as it is compared. A word that is compared as several ("twenty-five") is
-    shown as several."""
+    """Each word in the form that is shown and in the form that is compared. A word that is compared as
+    several ("twenty-five") is shown as several."""
     words: list[tuple[str, str]] = []
     for word in text.split():
         keys = normalised(word, how).split()

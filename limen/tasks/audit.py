@@ -1,4 +1,4 @@
-"""Attack sanity checks: probes that tell a robust model from one that masks its gradients.
+"""Attack sanity checks: probes that distinguish a robust model from one that masks its gradients.
 
 After Athalye et al. 2018, https://arxiv.org/abs/1802.00420, and Carlini et al. 2019,
 https://arxiv.org/abs/1902.06705. Under the goal and the budget of the cell's attack, on a few samples: one

@@ -78,7 +78,7 @@ def transfer(cell: Cell, options: Transfer) -> Outcome:
     if cell.model.output not in MEASURED:
         raise UserError(
             f"The task transfer compares {' or '.join(MEASURED)} outputs, but this net gives a "
-            f"{cell.model.output}. Judge on a classifier or a recogniser."
+            f"{cell.model.output}. Use a classifier or a recogniser."
         )
     cell.craft()
     victims = {victim.name: cell.open(victim.model) for victim in options.victims} or {
@@ -134,10 +134,10 @@ def _check(cell: Cell, name: str, victim: Model, batch: Batch) -> None:
         check_fits(victim, batch)
         check_outputs(victim, batch)
     except UserError as error:
-        raise UserError(f"The victim {name} cannot judge these samples. {error}") from None
+        raise UserError(f"The victim {name} cannot evaluate these samples. {error}") from None
     if victim.classes != cell.model.classes:
         raise UserError(
-            f"The victim {name} knows the classes {_some(victim.classes)}, but the net "
+            f"The victim {name} has the classes {_some(victim.classes)}, but the net "
             f"{_some(cell.model.classes)}: their answers cannot be compared. Choose victims with the same "
             "classes in the same order."
         )
@@ -148,7 +148,7 @@ def _check_languages(name: str, goal: Goal, proxy: Outputs | None, victim: Outpu
     mine, theirs = (getattr(outputs, "languages", None) for outputs in (proxy, victim))
     if mine and goal.targeted and goal.target is None and mine != theirs:
         raise UserError(
-            f"The goal asks for a language, but the victim {name} knows {_some(theirs)} and the proxy "
+            f"The goal names a language, but the victim {name} has {_some(theirs)} and the proxy "
             f"{_some(mine)}. Choose victims with the same languages, or a goal about transcripts."
         )
 

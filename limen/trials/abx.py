@@ -30,7 +30,7 @@ class Abx(ComparedTrials):
     question: str = Field(default="X is the same clip as A or as B. Which one is it?", max_length=500)
     """The question."""
     confidence: list[str] = Field(default=["low", "medium", "high"])
-    """Answers to "How sure are you?", lowest first; empty: it is not asked."""
+    """Answers to "How sure are you?", lowest first; empty: the question is left out."""
     catch: int = Field(default=0, ge=0, le=MOST_TRIALS)
     """Number of extra trials in which all three clips are equal."""
     catch_place: Literal["end", "random"] = "end"

@@ -1,4 +1,4 @@
-"""Attention check: which of several words is said in a sentence?
+"""Attention check: which of several words is spoken in a sentence?
 
 As in Manocha et al. 2020, https://arxiv.org/abs/2001.04460, section 3.2. The exclusion rule {name: checks}
 excludes listeners who fail it.

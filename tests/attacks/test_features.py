@@ -86,7 +86,7 @@ def test_what_would_be_noticed_is_not_returned():
 
 def test_a_goal_that_names_no_single_class_is_refused():
     model, batch, _, _ = linear()
-    with pytest.raises(UserError, match="heats one class"):
+    with pytest.raises(UserError, match="raises one class"):
         run(model, batch, **ANY, goal={"name": "distribution"})
 
 

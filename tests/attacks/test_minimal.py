@@ -144,7 +144,7 @@ def _to_ellipsoid(point, axes):
 
 def test_deepfool_takes_no_target():
     model, batch, _, _ = linear()
-    with pytest.raises(UserError, match="takes no target"):
+    with pytest.raises(UserError, match="supports no target"):
         run(model, batch, name="deepfool", goal={"name": "target_class", "target": 1})
 
 

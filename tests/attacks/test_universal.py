@@ -81,7 +81,7 @@ def test_hill_climbing_takes_no_target_and_says_so():
             "budget": {"name": "l2", "eps": radius},
         }
     )
-    with pytest.raises(UserError, match="takes no target"):
+    with pytest.raises(UserError, match="supports no target"):
         attack.craft(model, batch)
 
 

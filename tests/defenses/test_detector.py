@@ -106,7 +106,7 @@ def test_an_attack_without_gradients_knows_the_detector_too(guarded):
 
 
 def test_an_attack_that_reads_single_logits_says_that_it_cannot_know_the_detector(guarded):
-    with pytest.raises(UserError, match="does not know the detector"):
+    with pytest.raises(UserError, match="cannot evade the detector"):
         Attack.parse("deepfool")(guarded, pictures((0.45, 0.45)))
 
 

@@ -133,7 +133,7 @@ def test_cells_side_by_side_give_the_same_rows(whole, tmp_path):
 
 def test_an_error_in_one_of_several_processes_ends_the_run_with_its_message(tmp_path):
     bad = {**CONTENT, "tasks": [{"nets": [NET], "attacks": [REFUSED, None]}]}
-    with pytest.raises(UserError, match="takes no target"):
+    with pytest.raises(UserError, match="supports no target"):
         run(Experiment.model_validate(bad), tmp_path / "run", jobs=2)
 
 
@@ -194,8 +194,8 @@ def test_safe_mode_records_a_failed_cell_and_goes_on(tmp_path):
     bad = {**CONTENT, "safe_mode": True, "tasks": [{"nets": [NET], "attacks": [REFUSED, None]}]}
     summary = run(Experiment.model_validate(bad), tmp_path / "run")
     assert [c["status"] for c in summary["cells"]] == ["failed", "done"]
-    assert "takes no target" in summary["cells"][0]["error"]
-    with pytest.raises(UserError, match="takes no target"):
+    assert "supports no target" in summary["cells"][0]["error"]
+    with pytest.raises(UserError, match="supports no target"):
         run(Experiment.model_validate({**bad, "safe_mode": False}), tmp_path / "other")
 
 

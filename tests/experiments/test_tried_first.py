@@ -152,7 +152,7 @@ def test_all_that_does_not_fit_is_listed_at_once(tmp_path):
 def test_a_victim_of_a_transfer_is_tried_before_the_attack(tmp_path):
     victims = {"name": "transfer", "victims": [{"model": module(answer="pair"), "label": "x"}]}
     with pytest.raises(
-        UserError, match=r"The victim x cannot judge these samples\. This model must return .* got tuple"
+        UserError, match=r"The victim x cannot evaluate these samples\. This model must return .* got tuple"
     ):
         run(Experiment.model_validate(content(attacks=[PGD], task=victims)), tmp_path / "run")
 

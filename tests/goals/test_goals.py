@@ -204,7 +204,7 @@ def test_a_language_is_reached_when_the_detector_says_so_and_its_loss_is_the_det
     torch.testing.assert_close(
         wanted.loss(clean), -F.cross_entropy(clean.language_logits, torch.tensor([2, 2]), reduction="none")
     )
-    with pytest.raises(UserError, match="knows no language 'xx'"):
+    with pytest.raises(UserError, match="has no language 'xx'"):
         goal("language", clean, ["x", "x"], target="xx")
     with pytest.raises(UserError, match="detects languages"):
         goal("language", Heard(["a"]), ["a"])

@@ -121,4 +121,4 @@ def test_summary_and_terminal_of_a_run_show_the_same_success_and_the_accuracy_st
     print_run(summary, tmp_path / "run", out)
     shown = " ".join(capsys.readouterr().out.split())
     assert f"12 {100 * (1 - wrong / 12):.1f} % {'0.0 %' if success['n'] else '-'}" in shown
-    assert "Success: the attack reached its goal, of the samples that were not there before" in shown
+    assert "Success: the attack reached its goal, among samples that were not at the goal before" in shown

@@ -129,7 +129,7 @@ class Multilingual(Speller):
         (Slow(), "The victim x takes clips at 16000 Hz, but the samples were made at 8000 Hz"),
         (
             load_model({"name": "mlp", "weights": "random"}),
-            "The victim x cannot judge these samples. This model takes pictures",
+            "The victim x cannot evaluate these samples. This model takes pictures",
         ),
     ],
 )
@@ -147,7 +147,7 @@ def test_a_goal_about_languages_needs_the_same_languages(tmp_path):
         "budget": ATTACK["budget"],
     }
     ready = cell(tmp_path, dataset(TEXTS), attack, model=proxy, open=lambda spec: other)
-    with pytest.raises(UserError, match=r"the victim x knows en, sr \(2\) and the proxy en, it, sr \(3\)"):
+    with pytest.raises(UserError, match=r"the victim x has en, sr \(2\) and the proxy en, it, sr \(3\)"):
         run("transfer", ready, victims=[{"model": {"name": "mlp"}, "label": "x"}])
 
 

@@ -100,7 +100,8 @@ class FullPath:
 
     model: Model
     stored: Callable[[Tensor, Tensor], Tensor]
-    """(points of the search, their rows in the batch) -> samples as they are stored and evaluated."""
+    """(points of the search, their rows in the batch) -> samples in the form in which they are stored and
+    evaluated."""
 
     def confirms(
         self,
@@ -144,7 +145,7 @@ class Confirmations:
         self.left[index] = (left - 1).clamp_min(0)
         return left == 0
 
-    def settled(self, index: Tensor, confirmed: Tensor, pauses: bool) -> None:
+    def record(self, index: Tensor, confirmed: Tensor, pauses: bool) -> None:
         """Records the results for these samples; with `pauses`, a rejected sample waits before the next
         confirmation."""
         self.rejected[index] |= ~confirmed

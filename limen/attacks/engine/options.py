@@ -1,4 +1,4 @@
-"""What every attack declares besides the options of its search: what it needs, what it promises, its cost."""
+"""What every attack declares in addition to the options of its search: its needs, guarantees and cost."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -51,7 +51,7 @@ class AttackOptions(Options):
     compares_logits: ClassVar[bool] = False
     """Works on differences of logits, so a saturated softmax does not hide the gradient."""
     promise: ClassVar[LinearPromise] = LinearPromise()
-    """Where it is certain to succeed."""
+    """Guaranteed success on a linear model; the contract tests check it."""
     quick: ClassVar[dict[str, Any]] = {}
     """Options for a quick try that still takes every kind of step; the contract tests use them."""
     variants: ClassVar[tuple[dict[str, Any], ...]] = ()

@@ -50,8 +50,8 @@ def over_the_air(
 ) -> Tensor:
     """(B,) the share of fresh draws in which x, clean or adversarial, reaches the goal. The draws do not
     depend on x."""
-    heard = defended(model, options.through)
+    physical = defended(model, options.through)
     streams = seeds.generators(seed, batch.ids, "over_the_air")
-    with evaluating(heard):
-        votes = [goal.judged(heard(x, batch.lengths, streams)).double() for _ in range(options.draws)]
+    with evaluating(physical):
+        votes = [goal.judged(physical(x, batch.lengths, streams)).double() for _ in range(options.draws)]
     return torch.stack(votes).mean(0)

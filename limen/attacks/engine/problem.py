@@ -31,8 +31,8 @@ NO_BUDGET = (
 
 DETECTOR_WEIGHT = 10.0
 """Weight in the loss of a detector's score above its threshold (He et al. 2017,
-https://arxiv.org/abs/1706.04701). Scores lie between 0 and 2 or so, and losses of confident answers near 10:
-evading the detector must not be worth less than a better answer."""
+https://arxiv.org/abs/1706.04701). Scores are between 0 and about 2, and losses of confident answers near 10:
+evading the detector must not have less weight than a better answer."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Calls:
 @dataclass
 class Watch:
     """A held-out model that scores the points of a search; the best point of each sample is its result, so a
-    perturbation that overfits the surrogates is not taken. Section 6.3.1 of Olivier 2023."""
+    perturbation that overfits the surrogates is not chosen. Section 6.3.1 of Olivier 2023."""
 
     model: Model
     x: Tensor
@@ -63,7 +63,8 @@ class Watch:
     """Precision of the model's samples; that of the search may be higher."""
     every: int = 1
     """Gradients of the attack between two evaluations."""
-    asked: int = 0
+    gradients: int = 0
+    """Gradients of the attack so far."""
 
     @staticmethod
     def over(model: Model, x: Tensor, dtype: torch.dtype, every: int = 1) -> "Watch":
@@ -71,8 +72,8 @@ class Watch:
 
     @torch.no_grad()
     def observe(self, problem: "Problem", x_adv: Tensor, last: bool = False) -> None:
-        self.asked += 1
-        if not last and (self.asked - 1) % self.every:
+        self.gradients += 1
+        if not last and (self.gradients - 1) % self.every:
             return
         score = problem.goal.score(
             forward_pass(self.model, x_adv.to(self.dtype), problem.lengths, problem.generators)
@@ -163,7 +164,7 @@ class Problem:
         return replace(self, x=x, budget=budget, clean=None)
 
     def clip(self, x_adv: Tensor) -> Tensor:
-        """Into the range of samples. Clean samples are in it, so this never makes a change larger."""
+        """Clip to the range of samples. Clean samples are in it, so this never makes a change larger."""
         if isinstance(self.low, Tensor) or isinstance(self.high, Tensor):
             return torch.minimum(
                 torch.maximum(x_adv, torch.as_tensor(self.low).to(x_adv)),
@@ -172,7 +173,7 @@ class Problem:
         return x_adv.clamp(self.low, self.high)
 
     def project(self, x_adv: Tensor) -> Tensor:
-        """Into the budget, if there is one, and into the range."""
+        """Project into the budget, if there is one, and into the range."""
         return self.clip(x_adv) if self.budget is None else self._allowed(x_adv - self.x)
 
     def step(self, x_adv: Tensor, gradient: Tensor, size: Tensor) -> Tensor:
@@ -187,12 +188,12 @@ class Problem:
         """The gradient, zero for values at an end of the range that would be pushed beyond it."""
         free = torch.empty_like(
             gradient
-        )  # 1 or 0, not a mask: filling by a mask takes five times as long as multiplying
+        )  # 1 or 0, not a mask: masked filling takes five times as long as multiplying
         return torch.ne(self.clip(gradient.sign().add_(x_adv)), x_adv, out=free).mul_(gradient)
 
     def _allowed(self, delta: Tensor) -> Tensor:
-        """x + delta within budget and range. In place where it can be: fresh memory is most of what a step
-        costs beside the model."""
+        """x + delta within budget and range. In place if possible, because allocating memory is most of the
+        cost of a step apart from the model."""
         x_adv = self.ball.project(delta).add_(self.x)
         return (
             self.clip(x_adv)
@@ -226,8 +227,8 @@ class Problem:
     def evaluate(
         self, x_adv: Tensor, loss: Callable[[Outputs], Tensor] | None = None, confirm: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """(B,) loss (`loss` replaces the goal's own) and (B,) reached, without gradients. Of a model that
-        draws at random: mean loss, and whether all draws agree. `confirm` as in `gradient`, but for
+        """(B,) loss (`loss` replaces the goal's own) and (B,) reached, without gradients. For a model that
+        draws at random: mean loss, and whether all draws agree. `confirm` as in `gradient`, but without
         pauses."""
         measure = loss or self.goal.loss
         losses, votes = [], []
@@ -248,7 +249,7 @@ class Problem:
         forward pass serves all three.
 
         `loss` replaces the goal's own; `through` maps what is varied to samples, which then need not be
-        samples (a sticker, a filter). Of a model that draws at random: the mean over its draws (EOT, Athalye
+        samples (a sticker, a filter). For a model that draws at random: the mean over its draws (EOT, Athalye
         et al. 2018), reached if all draws agree.
 
         A claimed success that was rejected (see `confirmed`) is checked again some gradients later: a search
@@ -266,7 +267,7 @@ class Problem:
                 values = self.measured(measure, outputs)
                 gradient = _slope(
                     values.sum(), leaf
-                )  # sum, not mean: each row its own gradient whatever the batch
+                )  # sum, not mean: each row's gradient is independent of the batch size
             gradients.append(self._cleaned(gradient if len(leaf) == len(x_adv) else gradient[self.index]))
             losses.append(values.detach().to(self.x.dtype))
             votes.append(
@@ -275,7 +276,7 @@ class Problem:
         return _mean(gradients), _mean(losses), _all(votes)
 
     def measured(self, loss: Callable[[Outputs], Tensor], outputs: Outputs) -> Tensor:
-        """(B,) losses; a sample that cannot have one is named. Behind a detector they are lowered by its
+        """(B,) losses; an error names samples that cannot have one. Behind a detector they are lowered by its
         score above the threshold, which alone gives the gradient of samples whose answer is at the goal
         (Bryniarski et al. 2021, https://arxiv.org/abs/2106.15023)."""
         try:
@@ -307,7 +308,7 @@ class Problem:
         """Logits (B, K) and the gradients (B, k, ...) of the logits whose numbers `pick` (B, k) holds.
         Classifiers only.
 
-        With `base` (B,), gradients of the differences to that logit. Of a model that draws at random: means
+        With `base` (B,), gradients of the differences to that logit. For a model that draws at random: means
         over its draws.
         """
         all_logits, all_gradients = [], []
@@ -342,18 +343,19 @@ class Problem:
             claims = reached.cpu() & needs_decoding
         else:
             return reached
-        asked = (claims if due is None else claims & due).nonzero().squeeze(1)
+        checked = (claims if due is None else claims & due).nonzero().squeeze(1)
         reached = reached & ~claims.to(reached.device)
-        if len(asked):
-            rows = self.rows(asked)
-            said = rows._settled(
-                outputs[asked] if isinstance(outputs, Tensor) else outputs.rows(asked), select(x_adv, asked)
+        if len(checked):
+            rows = self.rows(checked)
+            confirmed = rows._confirmed(
+                outputs[checked] if isinstance(outputs, Tensor) else outputs.rows(checked),
+                select(x_adv, checked),
             )
-            self.confirmations.settled(rows.index, said, pauses=due is not None)
-            reached[asked] = said.to(reached.device)
+            self.confirmations.record(rows.index, confirmed, pauses=due is not None)
+            reached[checked] = confirmed.to(reached.device)
         return reached
 
-    def _settled(self, outputs: Outputs, x_adv: Tensor) -> Tensor:
+    def _confirmed(self, outputs: Outputs, x_adv: Tensor) -> Tensor:
         """(B,) bool, given the outputs of the model that the search evaluates."""
         # decoding these outputs costs less than a pass over the model itself, so it is first
         reached = (
@@ -382,7 +384,7 @@ class Problem:
             -flat.amin(1)
         )  # no copy of the magnitudes; ten times faster than vector_norm of ord inf
         self.calls.backward.index_add_(0, self.index, self._one)
-        if not math.isfinite(largest.log().sum()):  # one is 0, infinite or no number
+        if not math.isfinite(largest.log().sum()):  # one is 0, infinite or NaN
             alive = (largest > 0) & (largest < torch.inf)
             self.calls.dead.index_add_(0, self.index, (~alive).long().cpu())
             gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
@@ -433,7 +435,7 @@ def need_classes(problem: Problem, who: str) -> None:
     """For attacks that read the logits of single classes."""
     if problem.model.refuses:
         raise UserError(
-            f"The attack {who} reads logits and does not know the detector in front of this model. Use pgd, "
+            f"The attack {who} uses logits and cannot evade the detector in front of this model. Use pgd, "
             "fgsm, bim, mi_fgsm or square, which lower its score too."
         )
     if problem.model.output != "class" or any(isinstance(m, Ensemble) for m in problem.model.modules()):

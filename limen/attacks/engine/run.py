@@ -179,7 +179,8 @@ class Attack:
         x_adv: Tensor,
         index: Tensor,
     ) -> Tensor:
-        """Points of a search, in the rows `index`, as they are stored; their padding may have been cut."""
+        """Points of a search, in the rows `index`, in the form in which they are stored; their padding may
+        have been cut."""
         part = batch.rows(index)
         clean = part.x[..., : x_adv.shape[-1]]
         return stored(x_adv, clean, store, partial(around, batch=part)).to(batch.x.dtype)
@@ -302,7 +303,7 @@ class Attack:
         )
         if len(left):
             x_adv[left] = in_threads(problem.rows(left), search)
-        # a search that refuses its options or samples must do so for any samples: it runs up to its first
+        # a search that rejects its options or samples must do so for any samples, so it runs up to its first
         # call of the model
         else:
             halt = Event()
@@ -338,6 +339,6 @@ def check_range(batch: Batch, bounds: tuple[Tensor | float, Tensor | float] | No
             "clip": "If it holds 16-bit values, pass x / 32768.",
         }
         raise UserError(
-            f"x must lie in [{low}, {high}], but spans [{batch.x.min():.3g}, {batch.x.max():.3g}]. "
+            f"x must be in [{low}, {high}], but spans [{batch.x.min():.3g}, {batch.x.max():.3g}]. "
             f"{ways[batch.kind]}"
         )

@@ -1,5 +1,5 @@
-"""An attack as experiment files and `limen.attack` write it: the search with its options, and everything that
-every attack takes besides them.
+"""The specification of an attack in experiment files and `limen.attack`: the search with its options, and the
+keys that every attack shares.
 
     {name: pgd, steps: 40, goal: {name: untargeted}, budget: {name: linf, eps: 0.03}, through: [room]}
 """
@@ -77,7 +77,7 @@ class Surrogate(Options):
 
 
 class AttackSpec(Options):
-    """A search and what every attack takes besides its own options."""
+    """A search with its options, and the keys that every attack shares."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -140,7 +140,7 @@ class AttackSpec(Options):
 
     @property
     def title(self) -> str:
-        """Name in tables and figures: the label, or what sets the attack apart."""
+        """Name in tables and figures: the label, or the name with its transforms and surrogates."""
         if self.label:
             return self.label
         transforms = " + ".join(parse("defenses", transform)[0].name for transform in self.through)

@@ -51,7 +51,7 @@ def stored(
         return rounded
     outside = _outside(budget, quantise(rounded.double(), store) - x).nonzero().squeeze(1)
     as_files = quantise(x[outside], store)
-    # rounding the clean sample is too much already
+    # rounding the clean sample alone exceeds the budget
     alone = _outside(budget.rows(outside), as_files - x[outside])
     between = (budget_around(quantise(x, store)) if bool(alone.any()) else None) or budget
     for i, file, files_only in zip(outside.tolist(), as_files, alone.tolist(), strict=True):

@@ -1,9 +1,10 @@
 """Parallel search of clips of a recogniser: each thread searches a part of the batch.
 
-A recurrent layer computes hundreds of small steps, which do not gain from a second core; two batches in two
-threads do. Clips of similar length share a thread, so that less padding is computed. The rows of a problem
-are independent: a clip gets the same result as alone. A single clip of a batch-invariant recogniser uses one
-thread, too: a second one gains nothing, and on a busy machine the two wait for each other at every step.
+A recurrent layer computes hundreds of small steps, which do not become faster with a second core; two batches
+in two threads do. Clips of similar length share a thread, so that less padding is computed. The rows of a
+problem are independent: a clip gets the same result as alone. A single clip of a batch-invariant recogniser
+uses one thread, too: a second one gains nothing, and on a busy machine the two wait for each other at every
+step.
 """
 
 from bisect import bisect_left
@@ -49,9 +50,7 @@ def in_threads(problem: Problem, search: Search) -> Tensor:
         with ThreadPoolExecutor(len(parts), initializer=torch.set_num_threads, initargs=(1,)) as pool:
             try:
                 found = list(pool.map(searched, parts))
-            except (
-                BaseException
-            ):  # Ctrl-C among them: the other threads end with their next call of the model
+            except BaseException:  # including Ctrl-C: the other threads end with their next call of the model
                 halt.set()
                 raise
     finally:

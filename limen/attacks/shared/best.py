@@ -25,7 +25,8 @@ class Best:
         )
 
     def take(self, rows: Tensor, x: Tensor, loss: Tensor, reached: Tensor) -> None:
-        """A point that reaches the goal beats any that does not; of two alike, the higher loss wins."""
+        """Update with new points: a point that reaches the goal is better than any that does not; among
+        equals, the higher loss wins."""
         before = self.reached[rows]
         i = ((reached & ~before) | ((reached == before) & (loss > self.loss[rows]))).nonzero().squeeze(1)
         self.x[rows[i]], self.loss[rows[i]], self.reached[rows[i]] = x[i], loss[i], reached[i]

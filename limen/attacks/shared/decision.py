@@ -11,12 +11,12 @@ from limen.core.seeds import uniform_like
 
 Norm = Literal["l2", "linf"]
 BLENDS = 10
-"""Tries with more and more noise, up to nothing but noise, before pictures of coarser noise are tried."""
+"""Tries with an increasing share of noise, up to pure noise, before pictures of coarser noise are tried."""
 GRAINS = (1, 2, 4, 7)
-"""Pixels or samples that are alike, in coarser noise: a network that calls fine noise a class of its own may
-call coarse noise another."""
+"""Sizes of the blocks of equal pixels or samples in coarser noise, which a network may assign to another
+class than fine noise."""
 BISECTIONS = 10
-"""Halvings on the way back to the clean sample: to a thousandth of the distance."""
+"""Bisection steps towards the clean sample: to a thousandth of the distance."""
 AT_ONCE = 256
 """Points evaluated in one forward pass."""
 
@@ -71,7 +71,7 @@ def _noisy(active: Problem, k: int) -> Tensor:
 
 
 def _coarse(u: Tensor, grain: int) -> Tensor:
-    """Every `grain` neighbours alike, in height and width or in time."""
+    """Blocks of `grain` neighbours made equal, in height and width or in time."""
     for axis in range(2 if u.dim() == 4 else 1):
         n = u.shape[-1 - axis]
         u = u.index_select(-1 - axis, torch.arange(n, device=u.device) // grain * grain)
@@ -79,8 +79,7 @@ def _coarse(u: Tensor, grain: int) -> Tensor:
 
 
 def between(problem: Problem, x_adv: Tensor, t: Tensor, norm: Norm) -> Tensor:
-    """The point from which a change is left that is t (B,) times as large: all of it shrunk (l2), or its
-    peaks cut off (linf)."""
+    """The point whose change is t (B,) times as large: scaled (l2), or clipped (linf)."""
     delta = x_adv - problem.x
     if norm == "l2":
         return problem.x + expand(t, delta) * delta
@@ -89,8 +88,8 @@ def between(problem: Problem, x_adv: Tensor, t: Tensor, norm: Norm) -> Tensor:
 
 
 def nearer(problem: Problem, x_adv: Tensor, norm: Norm) -> Tensor:
-    """The boundary between each clean sample and `x_adv`, which reaches the goal, by bisection; what comes
-    back reaches it too."""
+    """Bisection between each clean sample and `x_adv`, which reaches the goal; the returned points near the
+    boundary reach it too."""
     low, high = x_adv.new_zeros(len(x_adv)), x_adv.new_ones(len(x_adv))
     for _ in range(BISECTIONS):
         middle = (low + high) / 2

@@ -13,8 +13,8 @@ class Forecast:
     """Forecast of the progress of each sample, made whenever about twice as much work is done as before."""
 
     give_up: float
-    """Each further doubling of the work may gain this many times what the last one did; 0: no sample is given
-    up."""
+    """Assumed gain of each further doubling of the work, as a multiple of the last one's; 0: no sample is
+    given up."""
     total: int
     """Total work of the search."""
     looks: Sequence[int]

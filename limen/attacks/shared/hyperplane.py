@@ -2,16 +2,16 @@ r"""The smallest change within the range that meets a hyperplane, in closed form
 
     minimise ||d||_p    subject to    <w, d> = r,    low <= t + d <= high
 
-Every coordinate moves along sign(r * w), by m_i of the room_i it has, and gains |w_i| * m_i. Optimality
-leaves one unknown:
+Every coordinate moves along sign(r * w), by m_i <= room_i, its distance to the end of the range, and gains
+|w_i| * m_i. Optimality leaves one unknown:
 
     m_i = min( lambda * |w_i|, room_i )     l2
     m_i = min( lambda, room_i )             linf
     m_i = room_i in the order of falling |w_i|, the last one partly    l1
 
-What is gained is a concave, piecewise linear function of lambda, so that Newton's method from lambda = 0
-climbs to the exact answer in a few rounds, and no sort is needed; l1 has a sort and a running sum. Where all
-the room does not suffice, all of it is used.
+The gain is a concave, piecewise linear function of lambda, so Newton's method from lambda = 0 reaches the
+exact answer in a few iterations without a sort; l1 needs a sort and a running sum. If the range is too small
+to reach r, every coordinate moves to its end.
 """
 
 import torch
@@ -23,8 +23,7 @@ def onto_hyperplane(
 ) -> Tensor:
     """(..., n) points, normals, lower and upper ends, (...) what <w, d> must be -> (..., n) d."""
     direction = w.sign() * r.sign()[..., None]
-    # sums and products throughout: choosing between two tensors (torch.where) takes twenty times as long as
-    # multiplying them
+    # sums and products throughout: torch.where takes twenty times as long as a multiplication
     room = ((low + high) / 2 - t).mul_(direction).add_((high - low) / 2)
     slope, need = w.abs(), r.abs()[..., None]
     if norm == "l1":
@@ -33,27 +32,28 @@ def onto_hyperplane(
 
 
 def _together(slope: Tensor, room: Tensor, need: Tensor, norm: str) -> Tensor:
-    """Writes over `room`, and all else into one piece of memory: fresh memory would cost more than the
-    sums."""
-    l2, largest = norm == "l2", torch.finfo(slope.dtype).max  # not infinity, which times 0 is no number
-    rounding = 64 * torch.finfo(slope.dtype).eps  # of a sum, as a share of it
+    """Overwrites `room` and reuses one buffer for everything else, because allocating memory would cost more
+    than the sums."""
+    l2, largest = norm == "l2", torch.finfo(slope.dtype).max  # not infinity, because infinity times 0 is NaN
+    rounding = 64 * torch.finfo(slope.dtype).eps  # relative rounding error of a sum
     rate, work = slope.square() if l2 else slope, torch.empty_like(room)
     scale = (need / rate.sum(-1, keepdim=True)).nan_to_num_(
         0.0, largest
-    )  # as if all had room without end: never beyond the answer
+    )  # as if no coordinate were bounded: never beyond the answer
 
     def moved() -> Tensor:
-        """Without regard to the room."""
+        """The movements if no coordinate were bounded."""
         return torch.mul(scale, slope, out=work) if l2 else scale
 
     while True:
         missing = need - torch.minimum(room, moved(), out=work).mul_(slope).sum(-1, keepdim=True)
-        climbs = (missing > rounding * need) & (scale < largest)  # false for what is no number, too
+        climbs = (missing > rounding * need) & (scale < largest)  # false for NaN, too
         if not bool(climbs.any()):
             return torch.minimum(room, moved(), out=room)  # linf: where the slope is 0, so is the direction
-        # if those that still have room were to move for ever: never beyond the answer, because they will not
+        # as if the coordinates not yet at their ends were unbounded: never beyond the answer, because they
+        # are bounded
         further = missing / torch.gt(room, moved(), out=work).mul_(rate).sum(-1, keepdim=True)
-        # one that has arrived stays: its neighbours' rounds must not move it by a rounding error
+        # converged rows stay fixed: further iterations for other rows must not move them by a rounding error
         scale = torch.where(climbs, (scale + further).clamp_max_(largest), scale)
 
 

@@ -1,4 +1,5 @@
-r"""What attacks on classifiers raise: each loss takes (logits, goal) and gives one value per sample.
+r"""Losses that attacks on classifiers maximise: each is a function of (logits, goal) with one value per
+sample.
 
 z_(1) >= z_(2) >= ... are the logits in falling order, y the class to leave, t the class to reach; margin is
 the goal's own, positive where it is reached. Difference of logits ratio, Croce & Hein 2020,
@@ -10,14 +11,15 @@ https://arxiv.org/abs/2003.01690:
     dlr_towards(t)      ( z_t - z_y ) / ( z_(1) - (z_(3) + z_(4)) / 2 )
         untargeted, led towards the class t
 
-It knows no saturation: logits twice as large give the same loss. With three classes (z_(2) + z_(3)) / 2 takes
-the place of (z_(3) + z_(4)) / 2. With two, any such ratio is constant, so there the numerator stands alone.
+It does not saturate: logits twice as large give the same loss. With three classes (z_(2) + z_(3)) / 2
+replaces (z_(3) + z_(4)) / 2. With two classes any such ratio is constant, so the loss is the numerator alone.
 
     soft                margin,
         with the gradient of T log sum_{i != y} exp(z_i / T) for that of max_{i != y} z_i,    T = 0.4 |margin|
 
-T = 1 would be the direction of the cross-entropy's gradient. A T that follows the margin treats logits of any
-scale alike, looks at all classes while the boundary is far, and at the nearest one when it is near.
+T = 1 would be the direction of the cross-entropy's gradient. A T proportional to the margin makes the loss
+independent of the scale of the logits; all classes have weight while the boundary is far, and only the
+nearest one when it is near.
 """
 
 import torch
@@ -28,17 +30,18 @@ from limen.core.types import Outputs
 from limen.goals.base.goal import Goal
 
 SOFTNESS = 0.4
-"""T over the margin. From 0.3 to 0.7 it makes no difference on the networks of docs/benchmarks.md."""
+"""T divided by the margin. Values from 0.3 to 0.7 make no difference on the networks of
+docs/benchmarks.md."""
 
 
 def ce(outputs: Outputs, goal: Goal) -> Tensor:
-    """Cross-entropy, or whatever loss the goal has; the one loss that recognisers and several models have
-    too."""
+    """The loss of the goal: cross-entropy for classifiers. The only loss that also exists for recognisers and
+    for several models."""
     return goal.loss(outputs)
 
 
 def soft(outputs: Outputs, goal: Goal) -> Tensor:
-    """Where the goal is not about one class of a classifier, the loss that the goal has."""
+    """The function for goals about one class of a classifier; for all others, the goal's own loss."""
     if not isinstance(outputs, Tensor) or type(goal) is not Goal:
         return goal.loss(outputs)
     margin, least = goal.margin(outputs).detach(), torch.finfo(outputs.dtype).tiny ** 0.5
@@ -46,8 +49,8 @@ def soft(outputs: Outputs, goal: Goal) -> Tensor:
 
 
 def softened(logits: Tensor, goal: Goal, margin: Tensor, temperature: Tensor) -> Tensor:
-    """The margin with a gradient over all other classes: which of them leads may change from step to step,
-    and the gradient should not jump. `temperature` holds one T per sample."""
+    """The margin with a gradient over all other classes, because the highest of them may change from step to
+    step and the gradient should not jump. `temperature` holds one T per sample."""
     own = goal.reference[:, None]
     others = logits.scatter(1, own, -torch.inf)
     top = others.detach().amax(1, keepdim=True)  # subtracted first: logits over a small T would overflow
@@ -78,7 +81,7 @@ def dlr_towards(logits: Outputs, goal: Goal, target: Tensor) -> Tensor:
 
 
 def _spread(logits: Tensor, targeted: bool) -> Tensor | float:
-    """What the differences are measured in."""
+    """The denominator of the ratio."""
     if logits.shape[1] == 2:
         return 1.0
     top = logits.topk(min(4 if targeted else 3, logits.shape[1]), dim=1).values

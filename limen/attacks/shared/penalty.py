@@ -1,5 +1,5 @@
-"""What attacks share that lower the size of a change plus c times what it falls short of the goal: the search
-over c, Adam, the end."""
+"""Shared by attacks that minimise the size of a change plus c times a penalty for not reaching the goal: the
+search over c, Adam, and when a sample is finished."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ from limen.attacks.shared.smallest_change import Smallest, shares, sizes
 from limen.budgets.families.balls import expand
 
 FLOOR = 1e-4
-"""Share of the largest root mean square slope of a sample that is added to all of them. With next to nothing
-in its place Adam moves a value whose slope is a rounding error as far as any other, and the sign of that
-error depends on the size of the batch."""
+"""Share of the largest root mean square slope of a sample that is added to all of them. With Adam's usual
+1e-8, a value whose slope is a rounding error moves as far as any other, and the sign of that error depends on
+the size of the batch."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Adam:
         return self.first / expand(1 - 0.9**self.made, slope), root.add_(expand(floor, slope))
 
     def restart(self, who: Tensor) -> None:
-        """Samples (B,) bool that forget what was."""
+        """Resets the moments and the count of the samples (B,) bool."""
         for kept in (self.first, self.second, self.made):
             kept[who] = 0
 
@@ -73,8 +73,8 @@ class Adam:
 
 
 def way(active: Problem, gradient: Tensor, margin: Tensor) -> Tensor:
-    """(B,) times the gradient at the clean samples: the shortest way to the boundary if the model were
-    linear, in L2."""
+    """(B,) factor of the gradient at the clean samples that gives the shortest step to the boundary in L2 if
+    the model were linear."""
     norm = sizes(active.movable(active.x, gradient), "l2")
     return shares(shares(-margin, norm), norm)  # the square of a small norm would vanish
 

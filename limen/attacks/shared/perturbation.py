@@ -60,8 +60,8 @@ def shuffled(problem: Problem) -> Tensor:
 
 
 def fooled(problem: Problem, shape: Shape, more_than: int = -1) -> Tensor | None:
-    """(B,) which samples the perturbation fools; None as soon as it is known that there are at most
-    `more_than`."""
+    """(B,) bool: the samples that the perturbation fools; None as soon as it is certain that there are at
+    most `more_than`."""
     parts: list[Tensor] = []
     count = 0
     for chunk in torch.arange(len(problem), device=problem.x.device).split(CHUNK):
@@ -89,9 +89,8 @@ def single(problem: Problem, shape: Shape, inner: dict[str, Any]) -> tuple[Tenso
     """The changes that the inner attack adds to the perturbed samples, and which of them are worth adding."""
     component, options = inner_attack(inner)
     x = shape.on(problem)
-    # an attack that seeks the smallest change does so, and is of no use where it fails; any other gets the
-    # same budget around the perturbed sample, and what it changed points the right way even where it did not
-    # arrive
+    # an attack that seeks the smallest change is of no use where it fails; any other gets the same budget
+    # around the perturbed sample, and its change has a useful direction even if it fails
     minimal = options.minimal
     posed = problem.recentred(x, None if minimal else problem.budget)
     x_adv = searched(posed, lambda part: component.function(part, options))

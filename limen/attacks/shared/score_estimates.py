@@ -1,5 +1,5 @@
-"""What attacks share that see the model's scores but not its gradients: scores of many points, and slopes
-along probes."""
+"""Shared by attacks that use the model's scores but not its gradients: scores of many points, and gradient
+estimates from probes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ Draw = Callable[[Problem, int], Tensor]
 AT_ONCE = 256
 """Points evaluated in one forward pass."""
 BLOCK = 10
-"""Directions of a sample probed together, whatever the batch."""
+"""Directions of a sample probed together, for any batch size."""
 
 
 def scored(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, n, ...) points of every sample -> (B, n) values, which the attacker raises, and (B, n) whether each
-    reaches the goal.
+    """(B, n, ...) points of every sample -> (B, n) values, which the attacker maximises, and (B, n) whether
+    each reaches the goal.
 
-    The value is the margin of a classifier, which does not flatten out where the model is sure, or
-    the goal's loss. Of a model that draws at random: mean value, reached if all draws agree."""
+    The value is the margin of a classifier, which does not saturate, or the goal's loss. For a model that
+    draws at random it is the mean over draws, and the goal is reached if all draws agree."""
     who = torch.arange(len(points), device=points.device).repeat_interleave(points.shape[1])
     parts = [
         _look(problem.rows(i), x)
@@ -47,11 +47,11 @@ def _look(problem: Problem, x: Tensor) -> tuple[Tensor, Tensor]:
 @dataclass
 class Probed:
     gradient: Tensor
-    """(B, ...) estimate of how the value rises."""
+    """(B, ...) estimated gradient of the value."""
     reached: Tensor
     """(B,) bool: a probe reached the goal."""
     x: Tensor
-    """(B, ...) that probe; where none did, the point probed."""
+    """(B, ...) that probe; if none did, the point probed."""
 
 
 def planned(problem: Problem, queries: int, directions: int) -> tuple[int, int]:
@@ -66,8 +66,8 @@ def probed(problem: Problem, x: Tensor, draw: Draw, directions: int, size: float
     r"""Pairs of probes along random directions u_j:   1/n sum_j ( f(x + size u_j) - f(x - size u_j) ) / (2
     size) * u_j
 
-    Probes are kept within budget and range: one that reaches the goal is a find, after which a sample is
-    probed no more, and u_j is what is left of the way between the two.
+    Probes are kept within budget and range: one that reaches the goal is a success, after which a sample is
+    not probed any more, and u_j is the difference between the two projected probes.
     """
     out = Probed(torch.zeros_like(x), torch.zeros(len(x), dtype=torch.bool, device=x.device), x.clone())
     left = torch.arange(len(x), device=x.device)

@@ -1,5 +1,5 @@
-"""What minimal-norm attacks share: the smallest change found so far, and a margin that rounding cannot turn
-over."""
+"""Shared by minimal-norm attacks: the smallest change found so far, and a margin whose sign is safe from
+rounding."""
 
 import math
 from collections.abc import Callable
@@ -16,20 +16,20 @@ from limen.goals.base.goal import Goal
 
 BALLS: dict[str, type[Ball]] = {"l0": L0Ball, "l1": L1Ball, "l2": L2Ball, "linf": LinfBall}
 DUALS = {"l0": torch.inf, "l1": torch.inf, "l2": 2.0, "linf": 1.0}
-"""Norm of the change -> the p of the norm of a gradient that says how fast such a change can act."""
+"""Norm of the change -> the p of the dual norm, that of gradients."""
 ROUNDING = 64
-"""Logits of one sample in batches of different sizes differ by less than this many times the float's eps
+"""Logits of one sample in batches of different sizes differ by less than this multiple of the float's eps
 times the largest of them."""
 
 
 def rounding_margin(logits: Tensor) -> Tensor:
-    """(B,) the margin that rounding may turn over."""
+    """(B,) bound on the rounding error of the margin."""
     return ROUNDING * torch.finfo(logits.dtype).eps * logits.detach().abs().amax(1)
 
 
 def clear_margin(goal: Goal) -> Callable[[Outputs], Tensor]:
-    """The goal's margin less a hair: positive only where a pass in a batch of another size cannot turn the
-    answer over."""
+    """The goal's margin minus its rounding error: positive only if a pass in a batch of another size gives
+    the same answer."""
 
     def measure(logits: Outputs) -> Tensor:
         assert isinstance(logits, Tensor)
@@ -64,7 +64,7 @@ def temperatures(margin: Tensor, step: int, steps: int) -> Tensor:
 
 @torch.no_grad()
 def clearly_reached(problem: Problem, x_adv: Tensor) -> Tensor:
-    """(B,) bool, by one forward pass: is the goal reached with a margin that rounding cannot turn over?"""
+    """(B,) bool, by one forward pass: whether the goal is reached by more than the rounding error."""
     measure = clear_margin(problem.goal)
     return torch.stack([measure(problem.outputs(x_adv)) > 0 for _ in range(problem.draws)]).all(0)
 
@@ -76,7 +76,7 @@ def sizes(delta: Tensor, norm: str) -> Tensor:
 
 @dataclass
 class Smallest:
-    """Of every sample the smallest change that reaches the goal, or the last one tried."""
+    """The smallest change of every sample that reaches the goal, or the last one tried."""
 
     x: Tensor
     size: Tensor
@@ -87,9 +87,10 @@ class Smallest:
         return Smallest(problem.x.clone(), problem.x.new_full((len(problem),), torch.inf))
 
     def take(self, rows: Tensor, x_adv: Tensor, size: Tensor, success: Tensor) -> None:
-        """Of the samples `rows`: what succeeds and is smaller than before, or anything while nothing has
+        """Update the samples `rows` with successes smaller than before, or with any point while none has
         succeeded."""
-        tie = 1 - ROUNDING * torch.finfo(size.dtype).eps  # of two points of one size rounding must not choose
+        # rounding must not choose between two points of equal size
+        tie = 1 - ROUNDING * torch.finfo(size.dtype).eps
         smaller = success & (size < tie * self.size[rows])
         i = (smaller | (self.size[rows] == torch.inf)).nonzero().squeeze(1)
         self.x[rows[i]] = x_adv[i]
@@ -112,7 +113,7 @@ def annealed(step: int, steps: int, first: float, last: float) -> float:
 
 
 def shares(values: Tensor, of: Tensor) -> Tensor:
-    """values / of, and 0 where there is nothing to divide by."""
+    """values / of, and 0 where the denominator is 0."""
     return torch.where(of > 0, values / torch.where(of > 0, of, 1), 0)
 
 

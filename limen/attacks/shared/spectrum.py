@@ -1,8 +1,8 @@
 """Shared by the spectral attacks, which remove energy from a clip's spectrum without using a model.
 
-Every clip is transformed alone, over its valid samples and in double precision, so it gives the same in any
-batch. With X = rfft(x) of n samples, the energies |X_k|^2 / n (twice that but for DC and, of even n, Nyquist)
-add up to ||x||^2 (Parseval): what is taken out is counted exactly.
+Every clip is transformed alone, over its valid samples and in double precision, so its result is the same in
+any batch. With X = rfft(x) of n samples, the energies |X_k|^2 / n (twice that but for DC and, of even n,
+Nyquist) add up to ||x||^2 (Parseval), so the removed energy is exact.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from limen.attacks.engine.problem import Problem
 from limen.core.errors import UserError
 
 TOLERANCE = 1e-9
-"""Share of an energy that is as good as none: 4e-9 dB."""
+"""Share of an energy that is negligible: 4e-9 dB."""
 
 
 @dataclass
 class Spectrum:
-    """The bins of one clip and the energy that each of them stands for."""
+    """The bins of one clip and the energy of each."""
 
     bins: Tensor
     """(n // 2 + 1,) complex."""
@@ -40,7 +40,7 @@ class Spectrum:
 
     @cached_property
     def ascending(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Energies of the bins from the weakest up, their running sum, and the bins they belong to."""
+        """Energies of the bins in rising order, their running sum, and the numbers of the bins."""
         energy, order = (self.weight * self.bins.abs().square()).sort(stable=True)
         return energy, energy.cumsum(0), order
 
@@ -53,7 +53,7 @@ class Spectrum:
 
 
 def decimated(spectrum: Spectrum, energy: float) -> Spectrum:
-    """Without its weakest bins: the change has exactly this energy, for which the last bin it touches is only
+    """The clip without its weakest bins: the change has exactly this energy, so the last affected bin is only
     made weaker."""
     e, total, order = spectrum.ascending
     gone = int((total <= energy).sum())
@@ -68,11 +68,10 @@ def decimated(spectrum: Spectrum, energy: float) -> Spectrum:
 
 
 def solved(size: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """The s in [low, high] with size(s) = wanted, of a continuous size that grows; the end that comes closest
-    if there is none.
+    """The s in [low, high] with size(s) = wanted, for a continuous, increasing size; the closest end if there
+    is none.
 
-    False position, where an end that stays gets half its weight (the Illinois rule): a transform per step is
-    dear, and halving needs many.
+    False position with the Illinois rule, because each step costs a transform and bisection needs many steps.
     """
     below, above = size(low) - wanted, size(high) - wanted
     if below >= 0 or above <= 0:
@@ -93,7 +92,8 @@ def solved(size: Callable[[float], float], wanted: float, low: float, high: floa
 
 
 def energies(problem: Problem, who: str) -> list[float]:
-    """What each clip may lose: the square of its L2 radius. Refuses what these attacks are not made for."""
+    """Energy that each clip may lose: the square of its L2 radius. Raises an error for pictures and other
+    budgets."""
     if problem.model.kind != "clip":
         raise UserError(
             f"The attack {who} is for clips, but this model takes {problem.model.kind}s. Use pgd or "
@@ -101,7 +101,7 @@ def energies(problem: Problem, who: str) -> list[float]:
         )
     if problem.ball.norm_name != "l2":
         raise UserError(
-            f"The attack {who} takes energy out of a clip, so its budget must be one of energy: "
+            f"The attack {who} removes energy from a clip, so its budget must limit energy: "
             "budget: {name: snr, snr_db: 30} or {name: l2, eps: 0.5}."
         )
     return problem.ball.radius.double().square().tolist()
@@ -115,7 +115,7 @@ def samples(problem: Problem, row: int) -> Tensor:
 
 def without(problem: Problem, row: int, energy: float, remove: Callable[[float], Tensor]) -> Tensor:
     """(T,) the clip of this row as `remove(energy)` gives it, in range and changed by exactly this energy, or
-    by all that it holds if that is less. Padding is left alone."""
+    by all of its energy if that is less. Padding is left alone."""
     x, out = samples(problem, row), problem.x[row].clone()
     whole = float(x.square().sum())
     if whole == 0:
@@ -128,8 +128,8 @@ def without(problem: Problem, row: int, energy: float, remove: Callable[[float],
     y = remove(energy)
     allowed = problem.clip(y)
     if size(allowed) < (1 - TOLERANCE) * size(y):
-        # the range takes some of the change back: more is removed until what stays of it has the energy.
-        # There is such a change, for it grows continuously with what is removed, and at the end stands
+        # clipping to the range reverses a part of the change, so more is removed until the clipped change has
+        # the energy. Such a change exists, because its size grows continuously with the removed energy up to
         # silence, which is in range
         allowed = problem.clip(remove(solved(lambda e: size(problem.clip(remove(e))), energy, energy, whole)))
     out[: len(x)] = allowed

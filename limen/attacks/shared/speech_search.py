@@ -1,5 +1,5 @@
-"""What cw and imperceptible share: steps that do not depend on rounding errors, the best point so far, and
-clips as they will be stored."""
+"""Shared by cw and imperceptible: steps that do not depend on rounding errors, the best point so far, and
+clips rounded as in their files."""
 
 from dataclasses import dataclass
 
@@ -14,12 +14,12 @@ DAMPING = 0.1
 
 
 class Steps:
-    """Adam (Kingma & Ba 2015, https://arxiv.org/abs/1412.6980) or the gradient itself; steps are about 1 high
-    whatever the loss's scale.
+    """Adam (Kingma & Ba 2015, https://arxiv.org/abs/1412.6980) or the gradient itself, normalised: steps have
+    a magnitude of about 1 for any scale of the loss.
 
-    Departs from Adam: what is added to the root of the second moment is not 1e-8 but a tenth of its root mean
-    square over the sample. Adam moves a coordinate whose gradient is a rounding error as far as any other;
-    the sign of that error depends on the size of the batch, and the result of a clip must not.
+    Departs from Adam: the constant added to the root of the second moment is not 1e-8 but a tenth of its root
+    mean square over the sample. Adam moves a coordinate whose gradient is a rounding error as far as any
+    other; the sign of that error depends on the size of the batch, and the result of a clip must not.
     """
 
     def __init__(self, optimiser: str, problem: Problem):
@@ -27,15 +27,14 @@ class Steps:
         self.first, self.second = torch.zeros_like(problem.x), torch.zeros_like(problem.x)
 
     def down(self, slope: Tensor) -> Tensor:
-        """(B, ...) the way down a slope."""
+        """(B, ...) the descent step for a gradient."""
         if not self.adam:
             return -slope / self._scale(slope)
         self.made += 1
         self.first.lerp_(slope, 0.1)
         self.second.mul_(0.999).addcmul_(slope, slope, value=0.001)
         root = self.second.sqrt()
-        # both moments begin at zero: their bias, of which the root and its scale have the same share, is one
-        # factor of all
+        # both moments begin at zero; the bias of the second is the same factor in the root and in its scale
         bias = (1 - 0.9**self.made) / (1 - 0.999**self.made) ** 0.5
         return torch.div(self.first, root.add_(DAMPING * self._scale(root)), out=root).mul_(-1 / bias)
 
@@ -49,7 +48,7 @@ class Steps:
         )
 
     def rows(self, keep: Tensor) -> None:
-        """Goes on with some of the samples."""
+        """Continues with some of the samples."""
         self.first, self.second, self.mask = (
             self.first[keep],
             self.second[keep],
@@ -62,9 +61,9 @@ class Best:
     """The best point so far of every sample."""
 
     x: Tensor
-    """(B, ...) not yet rounded, so that a search that starts from it does not start from rounding errors."""
+    """(B, ...) before rounding, so that a search that starts from it does not start from rounding errors."""
     size: Tensor
-    """(B,) what is made smaller, of the point that reaches the goal; infinite where none has."""
+    """(B,) the minimised size of the point that reaches the goal; infinite if none has."""
     loss: Tensor
     """(B,) of the goal."""
 
@@ -74,7 +73,7 @@ class Best:
 
 
 def stored(problem: Problem, x_adv: Tensor) -> Tensor:
-    """Clips as 16-bit audio inside the budget, pictures as they are."""
+    """Clips as 16-bit audio inside the budget, pictures unchanged."""
     return (
         storage.stored(x_adv, problem.x, "int16", lambda _: problem.budget)
         if problem.model.kind == "clip"

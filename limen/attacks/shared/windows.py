@@ -1,5 +1,5 @@
-r"""Square windows of pictures, and windows of time of clips, one per sample, for random searches. Clips count
-as pictures one pixel high.
+r"""Square windows of pictures, and windows of time of clips, one per sample, for random searches. Clips are
+treated as pictures one pixel high.
 
 Pyramids, of Andriushchenko et al. 2020 (https://arxiv.org/abs/1912.00049): at distance r of its centre, in
 the maximum norm, one is
@@ -17,13 +17,13 @@ from limen.attacks.engine.problem import Problem
 
 @dataclass(frozen=True)
 class Windows:
-    """n windows of each sample, of the sizes `tall` x `side` (B, 1); the cells of smaller ones come more than
-    once."""
+    """n windows of each sample, of the sizes `tall` x `side` (B, 1); the cells of smaller ones are
+    repeated."""
 
     corners: Tensor
     """(B, n) number of the first pixel; they are counted row after row."""
     offsets: Tensor
-    """(B, k) from there to every cell."""
+    """(B, k) offset from there to every cell."""
     i: Tensor
     j: Tensor
     """(1, k) row and column inside the window."""
@@ -36,7 +36,7 @@ class Windows:
 
     @property
     def valid(self) -> Tensor:
-        """(B, 1, k) bool: false for what comes a second time."""
+        """(B, 1, k) bool: false for repeated cells."""
         return ((self.i < self.tall) & (self.j < self.side))[:, None]
 
     def rows(self, keep: Tensor) -> "Windows":
@@ -46,7 +46,7 @@ class Windows:
 
 
 def grid(x: Tensor) -> Tensor:
-    """(B, C, H, W), whatever x is."""
+    """(B, C, H, W), for pictures and clips."""
     return x if x.dim() == 4 else x[:, None, None]
 
 
@@ -72,8 +72,8 @@ def _place(u: Tensor, room: Tensor) -> Tensor:
 def pyramids(
     i: Tensor, j: Tensor, tall: Tensor, side: Tensor, turned: Tensor, q: int, dtype: torch.dtype
 ) -> Tensor:
-    """(B, k) two pyramids of opposite sign, one above the other, or side by side where `turned` (B, 1) or
-    where there is one row."""
+    """(B, k) two pyramids of opposite sign, one above the other, or side by side if `turned` (B, 1) or if
+    there is one row."""
     turned = turned | (tall == 1)
     along, across, length, width = (
         torch.where(turned, *pair) for pair in ((j, i), (i, j), (side, tall), (tall, side))

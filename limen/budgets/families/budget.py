@@ -59,7 +59,7 @@ class Budget(ABC):
     norm_name: ClassVar[NormName | None] = None
     """The norm, if the budget is a ball of one; None otherwise."""
     coordinatewise: ClassVar[bool] = False
-    """True if each value has an interval of its own (`interval`), whatever the other values do."""
+    """True if each value has an interval of its own (`interval`), independent of the other values."""
     sparse: ClassVar[bool] = False
     """True if the steepest step moves few coordinates; one that the range stops must then be replaced by the
     next steepest."""
@@ -109,7 +109,7 @@ class Budget(ABC):
         return self.norm(delta) <= self.radius.double() * (1 + slack)
 
     def beyond(self, delta: Tensor, slack: float = 0.0) -> Tensor:
-        """(B, ...) bool: values that no allowed change could hold, whatever the others are."""
+        """(B, ...) bool: values that no allowed change could have, for any other values."""
         return torch.zeros_like(delta, dtype=torch.bool)
 
     def cut(self: B, length: int) -> B:

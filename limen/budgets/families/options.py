@@ -1,6 +1,6 @@
 """What a budget declares about itself: its bound, the metric that measures it, and how to put it in words.
 
-Reports, tables and the constrained tasks read these facts; none of them knows a budget by name.
+Reports, tables and the constrained tasks read these facts; none of them depends on the name of a budget.
 """
 
 from typing import Any, ClassVar
@@ -72,7 +72,7 @@ def default_budget(kind: Kind) -> dict[str, Any]:
 
 
 def budget_facts(component: Component) -> dict[str, Any]:
-    """What the report must know about a budget whatever its bound is; {} in the words is for the bound."""
+    """What the report must know about a budget for any bound; {} in the words is for the bound."""
     facts = declared(component)
     return {
         "name": component.name,
@@ -103,7 +103,7 @@ def budget_info(budget: tuple[Component, Options] | None) -> dict[str, Any] | No
 
 def bounded(spec: dict[str, Any], value: float) -> tuple[Component, Options] | None:
     """The budget `spec`, which leaves its bound out, at this value of the bound; None if nothing may change
-    there. A value that the budget does not take is a UserError."""
+    there. A value that the budget does not allow is a UserError."""
     component = load("budgets", str(spec.get("name")))
     facts = declared(component)
     if facts.bound in spec:

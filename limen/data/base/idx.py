@@ -54,7 +54,7 @@ def idx_dataset(name: str, classes: list[str], options: IdxOptions) -> Dataset:
             "labels."
         )
     if len(labels) and int(labels.max()) >= len(classes):
-        raise UserError(f"{labels_path}: labels must lie in 0..{len(classes) - 1}, got {int(labels.max())}.")
+        raise UserError(f"{labels_path}: labels must be in 0..{len(classes) - 1}, got {int(labels.max())}.")
     numbers = list(range(len(labels)))
     if options.split != "test":
         cut = len(labels) - min(HELD_OUT, len(labels) // 10)
@@ -93,7 +93,7 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
             data = np.empty(prod(shape), np.uint8)
             there = file.readinto(data.data)
             if there < len(data) or file.read(1):
-                raise UserError(f"{promised}, {there if there < len(data) else 'more'} are there.")
+                raise UserError(f"{promised}, but the file has {there if there < len(data) else 'more'}.")
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error}). It may be cut short.") from None
     return data.reshape(shape)

@@ -1,6 +1,6 @@
 """Speakers, background noise and levels of synthesised clips.
 
-Everything is numpy on one thread: a clip has the same bits on every run, whatever the number of threads.
+Everything is numpy on one thread: a clip has the same bits on every run, for any number of threads.
 """
 
 import math

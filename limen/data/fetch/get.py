@@ -172,7 +172,7 @@ def _without_common_folder(files: dict[str, Path]) -> dict[str, Path]:
     )
     named = {"/".join(PurePosixPath(inside).parts[common:]): path for inside, path in files.items()}
     if any(part in ("..", "/") for inside in named for part in PurePosixPath(inside).parts):
-        raise UserError("The archive holds paths that lead out of it; it is refused.")
+        raise UserError("The archive has entries with paths outside of it, so it was not unpacked.")
     return named
 
 

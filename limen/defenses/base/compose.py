@@ -1,7 +1,7 @@
 """A model behind a list of defences.
 
-A sample meets them in the order of the list. Voting is the exception: it works on answers, so it encloses the
-other defences, and [jitter, majority] votes over fresh draws of jitter.
+Defences are applied to a sample in the order of the list. Voting is the exception: it works on answers, so it
+encloses the other defences, and [jitter, majority] votes over fresh draws of jitter.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ ZOO = Path(__file__).parent.parent / "zoo"
 
 
 def defended(model: Model, defenses: Sequence[Any]) -> Model:
-    """The model behind these defences, each written as in an experiment file; the first is the first that a
-    sample meets. Without any, the model itself."""
+    """The model behind these defences, each written as in an experiment file; the first is applied to the
+    sample first. Without any, the model itself."""
     members = [_parsed(spec) for spec in defenses]
     enclosing = [member for member in members if member[1].encloses]
     others = [member for member in members if not member[1].encloses]

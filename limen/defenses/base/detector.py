@@ -15,7 +15,7 @@ from limen.models.base.model import Model
 class Detector(Defended):
     """Refuses every sample whose score is above the threshold. A subclass writes `score`.
 
-    The score is part of the answer, so an attack knows it: a sample that is refused has not reached its goal,
+    The score is part of the answer, so attacks can use it: a sample that is refused has not reached its goal,
     and the loss of the search falls with every score above the threshold.
     """
 

@@ -20,13 +20,13 @@ class DefenseOptions(Options):
     """True if two calls on the same sample may differ. Such options derive from RandomDefenseOptions."""
     encloses: ClassVar[bool] = False
     """True if the defence works on answers only: then it encloses all other defences of a list, and every
-    call draws anew from all of them. False: it is placed where a sample meets it."""
+    call draws anew from all of them. False: it is applied at its place in the list."""
     example_after: ClassVar[tuple[dict[str, Any], ...]] = ()
     """Defences that must come before it in a list, as documentation and contract tests use them."""
 
     def training(self) -> dict[str, Any] | None:
-        """The objective under which the net must be trained, {name: ...}; null if the defence leaves the
-        training as it is. The task `train` uses it."""
+        """The objective under which the net must be trained, {name: ...}; null if the defence does not change
+        the training. The task `train` uses it."""
         return None
 
 

@@ -120,7 +120,7 @@ class VotedTranscripts:
 
     @property
     def exact(self) -> bool:
-        """False: only the vote tells which text is chosen."""
+        """False: the chosen text is known only after the vote."""
         return False
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:

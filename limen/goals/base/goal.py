@@ -184,7 +184,7 @@ def members(outputs: Outputs) -> Sequence[Tensor | Transcripts]:
 def _across(
     measure: Callable[[Tensor | Transcripts], Tensor], outputs: Outputs, how: Callable[..., Tensor]
 ) -> Tensor:
-    """(B,) the measure of each model, combined. A single one is returned as it is, because every step of a
+    """(B,) the measure of each model, combined. A single one is returned unchanged, because every step of a
     search calls this."""
     values = [measure(one) for one in members(outputs)]
     return values[0] if len(values) == 1 else how(torch.stack(values), dim=0)

@@ -73,8 +73,8 @@ def analyse(study: Study, rows: Sequence[Row], seed: int = 0, recorded: str | No
 
 
 def by_trial_type(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows by trial type. A screen that asks for a word beside a rating belongs to two: the words count for
-    the type that the trial type declares."""
+    """Rows by trial type. A screen with a rating and a word belongs to two types: its words count for the
+    type that its trial type declares."""
     words = {name: trial_type(name).words_count_for for name in trial_types("words_count_for")}
     out: dict[str, list[Row]] = {}
     for row in rows:

@@ -92,8 +92,8 @@ ANSWERS: dict[str, ExportColumn] = {
         values="(empty: nothing)",
     ),
 }
-"""Columns of every row of answers, besides those of trial types and one for each factor of the items; a
-factor with one of these names is called factor_NAME."""
+"""Columns of every row of answers, in addition to those of trial types and one for each factor of the items;
+a factor with one of these names is called factor_NAME."""
 
 JUDGMENTS: dict[str, ExportColumn] = {
     "reference": ExportColumn(
@@ -131,7 +131,7 @@ PEOPLE: dict[str, ExportColumn] = {
     "excluded": ANSWERS["excluded"],
     "reason": ANSWERS["reason"],
 }
-"""Columns of every row of people, besides one for each recruitment parameter and personal question."""
+"""Columns of every row of people, in addition to one for each recruitment parameter and personal question."""
 
 
 EVENTS: dict[str, ExportColumn] = {
@@ -211,7 +211,7 @@ def questions(study: Study) -> dict[tuple[int, str], tuple[str, ExportColumn]]:
 
 def people_columns(study: Study) -> dict[str, ExportColumn]:
     recruited = {
-        f"recruitment_{name}": ExportColumn(f"parameter {name} of the address that the listener came with")
+        f"recruitment_{name}": ExportColumn(f"parameter {name} of the address that the listener opened")
         for name in study.recruitment.kept
     }
     return PEOPLE | recruited | dict(questions(study).values())

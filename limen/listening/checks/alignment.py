@@ -1,4 +1,4 @@
-"""Versions of a clip that are shifted in time: a listener who switches between them hears a jump, whatever
+"""Versions of a clip that are shifted in time: a listener who switches between them hears a jump, for any
 else differs."""
 
 from collections.abc import Iterator

@@ -95,7 +95,7 @@ def _table(of: Sequence[tuple[Any, Any]], asked: Sequence[str]) -> tuple[list[tu
 def _worst(
     name: str, known: Sequence[str], asked: str, counts: Floats, rows: Rows | None = None
 ) -> tuple[Level, Guessed] | None:
-    """The worse finding of the values as they are and, for numbers that are not names, by quartiles."""
+    """The worse finding of the values themselves and, for numbers that are not names, of their quartiles."""
     plain = _is_name(name) or len(set(known)) <= MANY_VALUES
     found = []
     for values in [known] if plain else [known, _numbers_by_quarters(known)]:

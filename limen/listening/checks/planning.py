@@ -2,8 +2,8 @@
 analysis, for its own design.
 
 The analysis corrects all hypotheses together by Holm. Planning uses its worst case, alpha divided by their
-number, which is valid whatever the results for the other hypotheses are. Each value of a hypothesis' key `by`
-counts as a hypothesis.
+number, which is valid for any results of the other hypotheses. Each value of a hypothesis' key `by` counts as
+a hypothesis.
 """
 
 from collections import Counter, defaultdict

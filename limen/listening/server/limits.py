@@ -29,7 +29,7 @@ class Limits(Options):
     """Requests of one listener."""
     listener_burst: int = Field(default=200, ge=1)
     address_per_s: float = Field(default=400, gt=0)
-    """Requests from one address, which a classroom or a whole university may share."""
+    """Requests from one address, which a classroom or a university may share."""
     address_burst: int = Field(default=4000, ge=1)
     begin_burst: int | None = Field(default=None, ge=1)
     """Listeners from one address who may take part at the same time, and who may begin at the same time;

@@ -172,7 +172,7 @@ class GroupProgress(Message):
     dropped: int
     """Have a place but have been idle for too long: another listener may take it."""
     starting: int
-    """Have begun, and have no place until they have heard a sound."""
+    """Listeners who have begun, but have no place until they have heard a sound."""
     left: int
     """Were idle for too long before they had a place."""
 

@@ -140,8 +140,8 @@ def limited_protocol(limits: Limits, proxies: str) -> type[asyncio.Protocol]:
             self.transport.abort()
 
         def _disconnect_cycle(self) -> None:
-            """Of several pipelined requests uvicorn notifies only the last one of a lost connection; the
-            others would continue to write."""
+            """If requests are pipelined, uvicorn notifies only the last one of a lost connection; the others
+            would continue to write."""
             if self._current_cycle is not None:
                 self._current_cycle.disconnected = True
 

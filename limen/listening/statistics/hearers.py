@@ -6,8 +6,8 @@ with probability c (chance) or more. A listener passes with at least k correct a
 
     theta >= (1 - pi) alpha + pi beta,     so that     pi <= (U - alpha) / (beta - alpha)
 
-where pi is the share of listeners who hear it and U the upper Clopper-Pearson bound of theta, whatever the
-distribution of abilities is. k is chosen from the design alone, to make the bound small if no listener hears
+where pi is the share of listeners who hear it and U the upper Clopper-Pearson bound of theta, for any
+distribution of abilities. k is chosen from the design alone, to make the bound small if no listener hears
 anything. If fewer listeners pass than expected from guessing, the bound is that of a study in which a
 listener who hears it always passes and none did, 1 - 0.05^(1 / listeners). If listeners have different
 numbers of trials, alpha and beta are means, because equal probabilities are the worst case (Hoeffding 1956,

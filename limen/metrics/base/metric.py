@@ -51,7 +51,7 @@ class Column:
     """Number that represents the column for a set. Empty: "share" if binary, "rate" if pooled, "mean" if
     `share`, else "median"."""
     needs_attack: bool = False
-    """True if the column says nothing about samples that were not attacked: tables show a dash there."""
+    """True if the column has no meaning for samples that were not attacked: tables show a dash."""
     binary: bool = False
     """True if the values are 0 and 1: the mean is a share with Wilson's interval."""
     unless: str = ""

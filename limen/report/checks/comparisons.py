@@ -120,7 +120,7 @@ def one_step(cells: list[CellResult]) -> Evidence:
 
 
 def _gradients(cell: CellResult) -> float:
-    """The most gradients that the attack took for one sample; 0 if the rows do not tell."""
+    """The most gradients that the attack took for one sample; 0 if the rows do not record it."""
     return max((v for v in cell.values("backward_calls") if v is not None), default=0.0)
 
 

@@ -15,7 +15,7 @@ from limen.report.run import CellResult
 def run_checks(cells: Sequence[CellResult]) -> list[Check]:
     done = [c for c in cells if c.done and c.attack != "none"]
     parts = {
-        # success on other nets does not tell how well the search did on its own
+        # success on other nets is no evidence of how well the search did on its own net
         "cells": [c for c in done if not c.victims and not c.diagnostic],
         "transfers": [c for c in done if c.victims],
         "audits": [c for c in done if c.diagnostic and "probes" in c.result],

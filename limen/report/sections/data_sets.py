@@ -1,4 +1,4 @@
-"""The data that the samples of a part are from."""
+"""The data sets of the samples in a part."""
 
 from limen.report.blocks import Prose, Section
 from limen.report.formatting import listed

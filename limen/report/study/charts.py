@@ -1,4 +1,4 @@
-"""What the charts of the results page share: marks of estimates, and rows and colours of cells."""
+"""Shared by the charts of the results page: marks of estimates, and rows and colours of cells."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Budgets compared by size: which one allows whatever another allows, and which changes fit it."""
+"""Budgets compared by size: whether one contains another, and which changes fit it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ def counts(cell: CellResult, first: CellResult) -> bool:
 
 
 def smaller(small: CellResult, large: CellResult) -> bool:
-    """Whatever the first budget allows, the second allows too: they differ in their size alone."""
+    """True if the second budget contains the first: they differ in their size alone."""
     if not small.budget_info or not large.budget_info:
         return False
     option = large.budget_info["option"]

@@ -1,15 +1,15 @@
-"""All attacks on one model taken as one attacker: a sample counts as right only if no attack made it wrong.
-Computed from rows, by id.
+"""All attacks on one model combined into one attacker: a sample counts as right only if no attack made it
+wrong. Computed from rows, by id.
 
 Attacks are taken together if net, data, defence, samples, budget and the values of a sweep are the same. An
-attack under a smaller budget of the same kind belongs to every larger one, which allows whatever the smaller
-one does. An attack that does not have the swept option belongs to every value of the sweep. An attack without
-a budget counts for the samples whose change fits the budget, if the rows hold the size of that change. A
-sample that was wrong before any attack is wrong; the noise control is no attack.
+attack under a smaller budget of the same kind also belongs to every larger one, because its changes are
+allowed there. An attack that does not have the swept option belongs to every value of the sweep. An attack
+without a budget counts for the samples whose change fits the budget, if the rows hold the size of that
+change. A sample that was wrong before any attack is wrong; the noise control is no attack.
 
 The union keeps one row per sample, the worst that any attack did to it, and summarises these rows like those
-of a cell. So it is never better for the model than an attack in it: of each clip the most errors count, over
-the same words.
+of a cell. So its accuracy is never above that of an attack in it; for a clip the largest number of errors
+counts, over the same words.
 """
 
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ TASK_COLUMNS: dict[str, Column] = {
         binary=True,
     ),
     "success": Column(
-        "the attack reached its goal, of the samples that were not there before",
+        "the attack reached its goal, among samples that were not at the goal before",
         better="lower",
         heading="Success",
         headline=True,
@@ -57,7 +57,7 @@ TASK_COLUMNS: dict[str, Column] = {
         share=True,
     ),
     "clean_over_the_air": Column(
-        "share of these draws in which the transforms alone reached it",
+        "share of these draws in which the clean sample reached the goal through the transforms alone",
         better="lower",
         heading="Air alone",
         headline=True,
@@ -85,7 +85,7 @@ NOT_COLUMNS = ("id", "missing")
 
 
 def all_columns(rows: Sequence[Mapping[str, Any]], declared: Mapping[str, Column]) -> dict[str, Column]:
-    """Every column of the rows, those of `declared` first; none that nothing declares is dropped."""
+    """Every column of the rows, those of `declared` first; undeclared ones are kept."""
     present = dict.fromkeys(name for row in rows for name in row if name not in NOT_COLUMNS)
     known = {name: column for name, column in declared.items() if name in present}
     return known | {name: undeclared(name, rows) for name in present if name not in known}

@@ -22,7 +22,7 @@ from limen.core.seeds import number
 from limen.trials.base.screen import Screen, Sound, Widget
 
 HIDDEN_REFERENCE = "reference"
-"""Key of the hidden reference in `quality`, whatever the condition is called."""
+"""Key of the hidden reference in `quality`, for any name of the condition."""
 
 
 class Hearing(Options):

@@ -53,7 +53,7 @@ class TrialOptions(Options):
     """Each screen compares a reference with a test, whose strength follows from the answers; its option
     `adaptive` (limen.perception.adaptive.Options) says how."""
     words_count_for: ClassVar[str] = ""
-    """Trial type whose results include the words chosen beside its ratings; empty: there are none."""
+    """Trial type whose results include the words chosen together with its ratings; empty: there are none."""
     columns: ClassVar[Mapping[str, ExportColumn]] = {}
     """Columns that it adds to `limen listen export`: fact of its screens -> meaning."""
     personal: ClassVar[bool] = False
@@ -73,7 +73,7 @@ class TrialOptions(Options):
         return 0.5
 
     def confidences(self) -> Sequence[str]:
-        """Answers to "How sure are you?", lowest first; empty: it is not asked."""
+        """Answers to "How sure are you?", lowest first; empty: the question is left out."""
         return ()
 
     def levels(self) -> tuple[float, ...]:
