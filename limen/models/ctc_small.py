@@ -1,9 +1,8 @@
-"""A small recogniser that spells: log-mel features, two convolutions, a bidirectional GRU, CTC over
-characters.
+"""A small CTC recogniser of characters: log-mel features, two convolutions, a bidirectional GRU.
 
 Graves et al. 2006, https://www.cs.toronto.edu/~graves/icml_2006.pdf; the order of layers is that of Deep
-Speech 2, https://arxiv.org/abs/1512.02595. One frame is 20 ms. A clip in a batch gets what it gets alone: no
-layer lets it see its neighbours or padding.
+Speech 2, https://arxiv.org/abs/1512.02595. One frame is 20 ms. The outputs for a clip do not depend on its
+batch: no layer uses other clips or padding.
 """
 
 from typing import Any, ClassVar
@@ -47,7 +46,7 @@ class CtcNetwork(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         laid = Laid.over(
             self.features.frames(lengths).tolist(), stride=2, gap=5
-        )  # two frames remain after the stride
+        )  # leaves a gap of two frames after the stride
         x = laid.features(x, lengths, self.features, self.spec_augment)
         x, laid = convolved(x, self.conv1), laid.halved()
         x = convolved(laid.blanked(self.norm1(x).relu()), self.conv2)

@@ -199,7 +199,7 @@ def test_fine_tuning_starts_from_the_encoder_and_leaves_frozen_convolutions_alon
 def test_an_encoder_that_cannot_be_had_is_told(tmp_path):
     with pytest.raises(UserError, match="no weights file"):
         load_model({**TINY, "encoder": str(tmp_path / "none.safetensors")})
-    with pytest.raises(UserError, match="say weights: random with it"):
+    with pytest.raises(UserError, match="must be used with weights: random"):
         load_model({"name": "wav2vec2_small", "encoder": "zoo:ssl"})
     with pytest.raises(UserError, match="width must be a multiple of heads"):
         load_model({**TINY, "heads": 3})

@@ -1,5 +1,5 @@
-"""How well a model does on clean samples: accuracy, word and character error rates with 95 % intervals, or
-the mean error of signals and distances."""
+"""Scores of a model on clean samples: accuracy, word and character error rates with 95 % intervals, or the
+mean error of signals and distances."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,8 +21,9 @@ def score(model: Model, data: Dataset, *, batch_size: int = 64, seed: int = 0) -
     """{"n", "accuracy", "low", "high"} of a classifier; {"n", "wer", "cer", "low", "high"} of a recogniser
     (interval of wer); {"n", "error"}, the mean absolute error, of signals and distances.
 
-    For a self-supervised encoder, the accuracy is the share of hidden frames that it recognises among
-    distractors."""
+    For a self-supervised encoder, the accuracy is the share of masked frames that it identifies among
+    distractors.
+    """
     right, words, characters, frames, errors = [], [], [], [], []
     device = next(model.parameters()).device
     with evaluating(model):

@@ -1,5 +1,4 @@
-"""How Whisper writes: the likeliest token after each token, or a beam search; attention of earlier tokens is
-kept, not computed again."""
+"""Whisper's decoding: greedy or by beam search; keys and values of earlier tokens are cached."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def greedy(answers: "WhisperTranscripts") -> list[list[int]]:
-    """The tokens of each clip; clips that have ended leave the batch."""
+    """The tokens of each clip by greedy decoding; clips whose text has ended leave the batch."""
     tokens, decoder = answers.tokens, answers.network.decoder
     written: list[list[int]] = [[] for _ in range(len(answers))]
     active = torch.arange(len(answers), device=answers.device)
@@ -35,8 +34,7 @@ def greedy(answers: "WhisperTranscripts") -> list[list[int]]:
 
 @torch.no_grad()
 def beam_search(answers: "WhisperTranscripts", width: int) -> list[int]:
-    """The tokens of one clip: of the texts that ended, the one with the highest mean log-likelihood per
-    token."""
+    """The tokens of one clip: the finished text with the highest mean log-likelihood per token."""
     tokens, decoder = answers.tokens, answers.network.decoder
     given, past, heard = answers.prefixes, None, answers.heard
     scores, texts = torch.zeros(1, device=answers.device), [[]]  # type: ignore[var-annotated]
@@ -44,7 +42,9 @@ def beam_search(answers: "WhisperTranscripts", width: int) -> list[int]:
     for step in range(_most(answers)):
         logits, past = decoder(given, heard.layers, heard.bias, past)
         totals = scores[:, None] + answers.silence(logits[:, -1:], first=step == 0)[:, 0].log_softmax(1)
-        best, where = totals.flatten().topk(2 * width)  # at most one end per beam: enough to go on with
+        best, where = totals.flatten().topk(
+            2 * width
+        )  # at most one end token per beam, so at least `width` continue
         kept: list[tuple[float, int, int]] = []
         for score, at in zip(best.tolist(), where.tolist(), strict=True):
             beam, token = divmod(at, totals.shape[1])
@@ -52,7 +52,7 @@ def beam_search(answers: "WhisperTranscripts", width: int) -> list[int]:
                 ended.append((score / (len(texts[beam]) + 1), texts[beam]))
             else:
                 kept.append((score, beam, token))
-            if len(kept) == width:  # ends that are less likely than these do not count
+            if len(kept) == width:  # less likely ends are ignored
                 break
         if len(ended) >= width:
             break

@@ -1,8 +1,8 @@
-"""The layers of Whisper: an encoder over 30 s of sound and a decoder that writes tokens; names are those of
+"""Whisper's network: an encoder for 30 s of sound and an autoregressive decoder, with the parameter names of
 OpenAI's files.
 
 Radford et al. 2022, https://arxiv.org/abs/2212.04356: pre-norm transformer blocks, exact GELU, keys without
-bias, output tied to the token embedding.
+bias, output layer tied to the token embedding.
 """
 
 import math
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from limen.models.base.model import PublishedNames
 
 KeysValues = tuple[Tensor, Tensor]
-"""(B, heads, positions, width of a head) each."""
+"""Keys and values, each (B, heads, positions, width of a head)."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Dims:
     positions: int = 1500
     """Encoder positions, one every 20 ms."""
     context: int = 448
-    """Most tokens the decoder reads."""
+    """Maximum number of tokens of the decoder."""
 
 
 class Attention(nn.Module):
@@ -78,11 +78,11 @@ class Encoder(nn.Module):
         self.ln_post = nn.LayerNorm(dims.width)
 
     def frames(self, mel: Tensor) -> Tensor:
-        """(B, mels, 2 n) -> (B, n, width), without positions."""
+        """Features (B, mels, 2 n) to frames (B, n, width), without positions."""
         return F.gelu(self.conv2(F.gelu(self.conv1(mel)))).mT
 
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """(B, n, width) frames with positions added -> what the decoder hears."""
+        """Frames with positions added, (B, n, width), to the encoder's output."""
         for block in self.blocks:
             normed = block.attn_ln(x)
             x = x + block.attn(normed, block.attn.keys_values(normed), bias)
@@ -109,8 +109,8 @@ class Decoder(nn.Module):
         bias: Tensor | None,
         past: list[KeysValues] | None = None,
     ) -> tuple[Tensor, list[KeysValues]]:
-        """(B, L) tokens that follow `past` -> (B, L, vocabulary) logits of each next token, and the past of
-        the tokens to come."""
+        """Tokens (B, L) that follow `past` to the logits of each next token (B, L, vocabulary), and the
+        keys and values of all tokens so far. `encoded` are the encoder's keys and values for each layer."""
         n = past[0][0].shape[2] if past else 0
         x = self.token_embedding(tokens) + self.positional_embedding[n : n + tokens.shape[1]]
         causal = torch.full(
@@ -149,7 +149,7 @@ HUGGING_FACE = (
     (r"\.embed_positions\.weight$", ".positional_embedding"),
     (r"\.embed_tokens\.", ".token_embedding."),
 )
-"""Names of weights in the files of Hugging Face and ours, which are OpenAI's."""
+"""Conversion of Hugging Face's parameter names to ours, which are OpenAI's."""
 
 
 class WhisperNetwork(PublishedNames):
@@ -161,7 +161,7 @@ class WhisperNetwork(PublishedNames):
         self.encoder, self.decoder = Encoder(dims), Decoder(dims)
 
     def hear(self, x: Tensor) -> list[KeysValues]:
-        """The encoder's answer (B, n, width) as each decoder layer reads it."""
+        """Keys and values of the encoder's output (B, n, width) for each decoder layer."""
         return [block.cross_attn.keys_values(x) for block in self.decoder.blocks]
 
 
