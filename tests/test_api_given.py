@@ -88,7 +88,7 @@ MISTAKES = {
     "a meta tensor": (lambda: attacked(X.to("meta")), "x must be a dense tensor, got a meta tensor"),
     "a batch without samples": (
         lambda: attacked(Batch("picture", [], X[:0], Y[:0]), None),
-        "A batch of pictures has the shape",
+        "A batch of pictures must have the shape",
     ),
     "a list of tensors": (
         lambda: attacked(list(X)),

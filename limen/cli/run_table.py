@@ -40,7 +40,7 @@ def _print_net(
     varied = any(cell["variable"] for cell in cells)
     table = Table(box=None, header_style="bold", title=net, title_justify="left", title_style="bold")
     for name in ("defense", "attack", *(["varied"] if varied else [])):
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, overflow="fold")  # wrapped if the table is too wide; numbers never are
     for name in ("n", *(column["heading"] for column in headlines.values())):
         table.add_column(name, no_wrap=True, justify="right")
     for cell in cells:

@@ -32,8 +32,8 @@ class CifarResnet(ModelOptions):
 
 
 class TinyResNet(nn.Module):
-    """Layers carry the names of the Keras file, in which convolutions and normalisations are numbered as they
-    were made."""
+    """Layers have the names of the Keras file, which numbers convolutions and normalisations in order of
+    creation."""
 
     SHAPES = (
         (3, 16, 3, 1),
@@ -48,7 +48,7 @@ class TinyResNet(nn.Module):
     )
     """Channels in and out, kernel and stride of conv2d, conv2d_1, ..."""
     NORMALISED = (0, 1, 2, 3, 4, 6, 7)
-    """Numbers of the convolutions that batch_normalization, batch_normalization_1, ... follow."""
+    """Indices of the convolutions followed by batch_normalization, batch_normalization_1, ..."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ NAMES = {
     "moving_mean": "running_mean",
     "moving_variance": "running_var",
 }
-"""Keras -> torch."""
+"""Torch's parameter names by those of Keras."""
 
 
 def cifar_resnet(options: CifarResnet) -> Model:

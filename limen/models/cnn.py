@@ -1,5 +1,5 @@
-"""A plain convolutional network on small pictures: two pairs of 3x3 convolutions with pooling, then two
-linear layers."""
+"""A convolutional network for small pictures: two pairs of 3x3 convolutions with pooling, then two linear
+layers."""
 
 from pydantic import Field
 from torch import nn
@@ -10,7 +10,7 @@ from limen.models.base.model import Classes, Classifier, Model, ModelOptions, No
 
 class Cnn(ModelOptions):
     in_channels: int = Field(default=1, ge=1, le=65_536)
-    """Colours of a picture."""
+    """Channels of a picture."""
     size: int = Field(default=8, ge=4, le=8_192)
     """Height and width of a picture, a multiple of 4 (8 digits, 28 MNIST, 32 CIFAR)."""
     classes: Classes = 10
@@ -24,8 +24,7 @@ class Cnn(ModelOptions):
 def cnn(options: Cnn) -> Model:
     if options.size % 4:
         raise UserError(
-            f"model cnn: size must be a multiple of 4, because two poolings halve it, but {options.size} "
-            "came."
+            f"model cnn: size must be a multiple of 4, because two poolings halve it, got {options.size}."
         )
     classes, w = class_names(options.classes), options.width
     network = nn.Sequential(

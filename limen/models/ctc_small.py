@@ -1,9 +1,8 @@
-"""A small recogniser that spells: log-mel features, two convolutions, a bidirectional GRU, CTC over
-characters.
+"""A small CTC recogniser of characters: log-mel features, two convolutions, a bidirectional GRU.
 
 Graves et al. 2006, https://www.cs.toronto.edu/~graves/icml_2006.pdf; the order of layers is that of Deep
-Speech 2, https://arxiv.org/abs/1512.02595. One frame is 20 ms. A clip in a batch gets what it gets alone: no
-layer lets it see its neighbours or padding.
+Speech 2, https://arxiv.org/abs/1512.02595. One frame is 20 ms. The outputs for a clip do not depend on its
+batch: no layer uses other clips or padding.
 """
 
 from typing import Any, ClassVar
@@ -17,7 +16,7 @@ from limen.models.base.model import Model
 from limen.models.base.spec_augment import SpecAugment
 from limen.models.speech.ctc import ALPHABET, Recogniser, RecogniserOptions
 from limen.models.speech.encoders import Dropout, convolved
-from limen.models.speech.packed_clips import Laid, apart
+from limen.models.speech.packed_clips import PackedClips, unpack
 from limen.models.speech.recurrent import Order, both_ways
 
 
@@ -45,15 +44,15 @@ class CtcNetwork(nn.Module):
         self.linear = nn.Linear(2 * w, len(ALPHABET) + 1)
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        laid = Laid.over(
+        packed = PackedClips.with_gaps(
             self.features.frames(lengths).tolist(), stride=2, gap=5
-        )  # two frames remain after the stride
-        x = laid.features(x, lengths, self.features, self.spec_augment)
-        x, laid = convolved(x, self.conv1), laid.halved()
-        x = convolved(laid.blanked(self.norm1(x).relu()), self.conv2)
-        x, frames = self.dropout(self.norm2(laid.close(x)).relu(), laid.frames), laid.frames
+        )  # leaves a gap of two frames after the stride
+        x = packed.features(x, lengths, self.features, self.spec_augment)
+        x, packed = convolved(x, self.conv1), packed.halved()
+        x = convolved(packed.zero_gaps(self.norm1(x).relu()), self.conv2)
+        x, frames = self.dropout(self.norm2(packed.remove_gaps(x)).relu(), packed.frames), packed.frames
         x = self.dropout(both_ways(x, Order.of(frames, x), self.gru.all_weights), frames)
-        return self.linear(apart(x, frames)).log_softmax(2), torch.tensor(frames, device=x.device)
+        return self.linear(unpack(x, frames)).log_softmax(2), torch.tensor(frames, device=x.device)
 
 
 def ctc_small(options: CtcSmall) -> Model:

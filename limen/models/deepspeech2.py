@@ -1,9 +1,10 @@
-"""Deep Speech 2: log-mel features, two convolutions with stride, bidirectional LSTM layers, CTC over
-characters.
+"""Deep Speech 2, a CTC recogniser of characters: log-mel features, two strided convolutions, bidirectional
+LSTM layers.
 
 Amodei et al. 2016, https://arxiv.org/abs/1512.02595. One frame is 40 ms. Departs from the paper: layer
-instead of batch normalisation, so that a clip never depends on its neighbours, and 3x3 convolutions. The
-defaults are the shipped small network; width 1024, layers 5, bands 80 is the size that papers attack.
+instead of batch normalisation, so that the outputs for a clip do not depend on its batch, and 3x3
+convolutions. The defaults are those of the shipped small network; width 1024, layers 5, bands 80 is the size
+that papers attack.
 """
 
 from typing import Any, ClassVar

@@ -1,6 +1,7 @@
 """DenseNet-121 for ImageNet, with torchvision's module names so that its weights load.
 
-Huang et al. 2017, https://arxiv.org/abs/1608.06993: each layer sees all feature maps before it in its block.
+Huang et al. 2017, https://arxiv.org/abs/1608.06993: the input of each layer is the concatenation of all
+previous feature maps of its block.
 """
 
 from collections import OrderedDict
@@ -34,7 +35,7 @@ class Densenet121(ImageNetOptions):
     num_init_features: int = Field(default=64, ge=1, le=65_536)
     """Channels of the first convolution."""
     bn_size: int = Field(default=4, ge=1, le=65_536)
-    """Width of a layer's bottleneck, in growth rates."""
+    """Width of a layer's bottleneck, as a multiple of the growth rate."""
     drop_rate: float = Field(default=0.0, ge=0, lt=1)
     """Share of a layer's output dropped in training."""
 

@@ -1,5 +1,4 @@
-"""EfficientNet-Lite 0 trained on ImageNet: mobile blocks without squeeze-and-excitation, ReLU6, pictures of
-224x224.
+"""EfficientNet-Lite 0 for ImageNet: mobile blocks without squeeze-and-excitation, ReLU6, pictures of 224x224.
 
 Tan & Le 2019, https://arxiv.org/abs/1905.11946; the Lite variant,
 https://github.com/tensorflow/tpu/tree/master/models/official/efficientnet/lite. Weights: limen data get
@@ -26,7 +25,7 @@ STAGES = (
     (4, 5, 2, 6, 192),
     (1, 3, 1, 6, 320),
 )
-"""Blocks, kernel, stride of the first block, expansion, channels."""
+"""For each stage: number of blocks, kernel, stride of the first block, expansion, channels."""
 
 
 class EfficientnetLite0(ImageNetOptions):
@@ -43,7 +42,7 @@ def _norm(channels: int) -> nn.BatchNorm2d:
 
 
 class Block(nn.Module):
-    """1x1 up, depthwise, 1x1 down; the input is added where the shape allows."""
+    """1x1 expansion, depthwise convolution, 1x1 projection; the input is added if the shapes are equal."""
 
     def __init__(self, channels_in: int, channels: int, kernel: int, stride: int, expansion: int):
         super().__init__()

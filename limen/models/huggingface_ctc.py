@@ -4,9 +4,9 @@ UniSpeech-SAT, SEW.
 Wav2Vec2 https://arxiv.org/abs/2006.11477, HuBERT https://arxiv.org/abs/2106.07447, Data2Vec
 https://arxiv.org/abs/2202.03555, WavLM https://arxiv.org/abs/2110.13900, UniSpeech-SAT
 https://arxiv.org/abs/2110.05752, SEW https://arxiv.org/abs/2109.06870. The clip's mean and variance are
-normalised inside, so gradients reach the waveform. Most of these networks answer a padded clip otherwise than
-the clip alone (a norm over time in the front end, position convolutions that see padding): those get clips of
-equal length together.
+normalised in the model, so gradients reach the waveform. The outputs of most of these networks depend on
+padding (a norm over time in the front end, position convolutions over padding): those evaluate clips of equal
+length together.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ from limen.models.speech.huggingface import (
     checkpoint,
     checkpoint_memory_mb,
     conv_frames,
-    fitting,
     json_file,
     network,
-    reach,
+    padded_to,
     reading,
+    receptive_field,
     standardised,
     transformers,
 )
@@ -41,8 +41,8 @@ class HuggingfaceCtc(RecogniserOptions):
     example: ClassVar[dict[str, Any]] = {"path": "checkpoint"}
 
     weights: str = "own"
-    """"own": the checkpoint's; otherwise the path of a .safetensors or .pth file for the same network, as
-    `limen train` writes it."""
+    """"own": those of the checkpoint; otherwise the path of a .safetensors or .pth file for the same
+    network, as written by `limen train`."""
     path: str
     """Folder with config.json, model.safetensors, vocab.json and preprocessor_config.json, or the name of a
     downloaded checkpoint."""
@@ -52,8 +52,8 @@ class HuggingfaceCtc(RecogniserOptions):
 
 
 class CtcCheckpoint(Model):
-    """`network` is the library's model; `columns` are the outputs that stand for the blank and for each
-    character of `alphabet`."""
+    """A CTC checkpoint as a model. `network` is the library's model; `columns` are the outputs of the
+    blank and of each character of `alphabet`."""
 
     output = "transcript"
 
@@ -65,8 +65,8 @@ class CtcCheckpoint(Model):
         self.kind, self.rate_hz, self.normalise = "clip", rate_hz, normalise
         config = net.config
         self.sizes = tuple(config.conv_kernel), tuple(config.conv_stride)
-        squeezed = [getattr(config, "squeeze_factor", 1)]  # SEW averages so many frames into one
-        self.least = reach([*config.conv_kernel, *squeezed], [*config.conv_stride, *squeezed])
+        squeezed = [getattr(config, "squeeze_factor", 1)]  # SEW averages this many frames
+        self.least = receptive_field([*config.conv_kernel, *squeezed], [*config.conv_stride, *squeezed])
         self.frame_s = prod(config.conv_stride) / rate_hz
         self.paddable = (
             config.model_type in ("wav2vec2", "hubert", "wavlm", "unispeech-sat")
@@ -90,7 +90,7 @@ class CtcCheckpoint(Model):
     def _features(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, F, C) hidden states of the last layer, zero after the (B,) frames of each clip."""
         if self.paddable:
-            frames, x = conv_frames(lengths, *self.sizes), fitting(x, self.least)
+            frames, x = conv_frames(lengths, *self.sizes), padded_to(x, self.least)
             mask = torch.arange(x.shape[1], device=x.device) < lengths.clamp_min(self.least)[:, None]
             hidden = self.network.base_model(
                 x, attention_mask=None if bool(mask.all()) else mask
@@ -101,7 +101,7 @@ class CtcCheckpoint(Model):
         parts: list[Tensor] = [x] * len(x)
         for n in lengths.unique().tolist():
             rows = (lengths == n).nonzero().squeeze(1)
-            hidden = self.network.base_model(fitting(x[rows, :n], self.least)).last_hidden_state
+            hidden = self.network.base_model(padded_to(x[rows, :n], self.least)).last_hidden_state
             for row, part in zip(rows.tolist(), hidden, strict=True):
                 parts[row] = part
         frames = torch.tensor([len(part) for part in parts], device=x.device)
@@ -124,22 +124,22 @@ def huggingface_ctc(options: HuggingfaceCtc) -> Model:
 
 
 def _alphabet(vocabulary: dict[str, Any], config: Any, path: str) -> tuple[list[int], str]:
-    """Outputs of the blank (the padding token) and of each character, and the characters: "|" is the space,
-    upper case becomes lower."""
+    """The outputs of the blank (the padding token) and of each character, and the characters: "|" becomes
+    the space, upper case becomes lower case."""
     blank = config.pad_token_id
-    whole = all(isinstance(number, int) and number < config.vocab_size for number in vocabulary.values())
+    in_range = all(isinstance(number, int) and number < config.vocab_size for number in vocabulary.values())
     letters = {
         " " if token == "|" else token: number
         for token, number in vocabulary.items()
         if len(token) == 1 and number != blank
     }
-    if not whole or not letters or blank is None:
+    if not in_range or not letters or blank is None:
         raise UserError(
-            f"model huggingface_ctc: the vocabulary of {path} does not fit: vocab.json should map single "
+            f"model huggingface_ctc: the vocabulary of {path} does not fit: vocab.json must map single "
             f"characters to the {config.vocab_size} outputs of the network, with the blank at config.json's "
             f"pad_token_id ({blank})."
         )
     lower = [letter.lower() for letter in letters]
     if len(set(lower)) < len(lower) or any(len(letter) > 1 for letter in lower):
-        lower = list(letters)  # a vocabulary that tells cases apart keeps them
+        lower = list(letters)  # a case-sensitive vocabulary stays as it is
     return [blank, *letters.values()], "".join(lower)

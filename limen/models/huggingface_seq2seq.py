@@ -1,9 +1,9 @@
-"""A Hugging Face Speech2Text recogniser, from a local folder: filter bank, convolutions, a transformer that
-writes token after token.
+"""A Hugging Face Speech2Text recogniser, from a local folder: filter bank, convolutions, an autoregressive
+transformer decoder.
 
 Wang et al. 2020, https://arxiv.org/abs/2010.05171. The filter bank is computed in torch, so gradients reach
-the waveform. The convolutions after it answer a padded clip otherwise than the clip alone, so clips of equal
-length are encoded together. Whisper: the model whisper.
+the waveform. The outputs of the convolutions after it depend on padding, so clips of equal length are encoded
+together. For Whisper, use the model whisper.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ class HuggingfaceSeq2seq(RecogniserOptions):
     example: ClassVar[dict[str, Any]] = {"path": "checkpoint"}
 
     weights: str = "own"
-    """"own": the checkpoint's; otherwise the path of a .safetensors or .pth file for the same network, as
-    `limen train` writes it."""
+    """"own": those of the checkpoint; otherwise the path of a .safetensors or .pth file for the same
+    network, as written by `limen train`."""
     path: str
-    """Folder with config.json, model.safetensors, the tokenizer's files and preprocessor_config.json, or a
-    checkpoint downloaded before."""
+    """Folder with config.json, model.safetensors, the tokenizer's files and preprocessor_config.json, or
+    the name of a downloaded checkpoint."""
     max_tokens: int = Field(default=200, ge=1)
     """Decoding stops after this many tokens."""
 
@@ -40,15 +40,15 @@ class HuggingfaceSeq2seq(RecogniserOptions):
 
 
 class TokenTranscripts:
-    """Implements `limen.core.types.Transcripts`. The decoder runs when it is needed, and once for the same
-    texts."""
+    """Implements `limen.core.types.Transcripts`. The decoder is evaluated when it is needed, and once for
+    the same texts."""
 
     exact = False
 
     def __init__(self, model: "Seq2seqCheckpoint", hidden: Tensor, frames: Tensor, inside: Tensor):
         self.model, self.hidden, self.frames, self.inside = model, hidden, frames, inside
-        """(B, F, D) encoded frames, the (B,) frames of the filter bank they come from, and (B, F) True on
-        frames that hold the clip."""
+        """Encoded frames (B, F, D), the (B,) filter-bank frames of each clip, and (B, F) True on frames of
+        the clip."""
         self._forced: tuple[list[str], Tensor, Tensor] | None = None
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
@@ -71,7 +71,7 @@ class TokenTranscripts:
 
         config, start = self.model.network.config, self.model.start
         places = torch.arange(int(self.frames.max()), device=self.hidden.device)
-        how = GenerationConfig(
+        generation = GenerationConfig(
             num_beams=self.model.beam or 1,
             do_sample=False,
             max_new_tokens=self.model.max_tokens,
@@ -84,27 +84,27 @@ class TokenTranscripts:
             encoder_outputs=BaseModelOutput(hidden),
             attention_mask=(places < self.frames[:, None]).long(),
             decoder_input_ids=torch.tensor([start] * len(hidden), device=hidden.device),
-            generation_config=how,
+            generation_config=generation,
         )
         return [
             self.model.tokenizer.decode(row[len(start) :], skip_special_tokens=True).strip() for row in tokens
         ]
 
     def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
-        """Every given token is the likeliest after those before it: exactly when greedy decoding writes the
-        text in these tokens."""
+        """True if every given token is the most likely one after those before it: exactly when greedy
+        decoding gives the text in these tokens."""
         logits, tokens = self._teacher_forced(texts)
-        asked = (tokens >= 0).sum(1)
+        counted = (tokens >= 0).sum(1)
         if first is not None:
             ends = [first] * len(texts) if isinstance(first, int) else first
-            asked = asked.minimum(
+            counted = counted.minimum(
                 torch.tensor(
                     [self._covering(t, k) for t, k in zip(texts, ends, strict=True)], device=tokens.device
                 )
             )
         return (
             (logits.argmax(2) == tokens)
-            | (torch.arange(tokens.shape[1], device=tokens.device) >= asked[:, None])
+            | (torch.arange(tokens.shape[1], device=tokens.device) >= counted[:, None])
         ).all(1)
 
     def rows(self, index: Tensor) -> "TokenTranscripts":
@@ -112,14 +112,13 @@ class TokenTranscripts:
         return TokenTranscripts(self.model, self.hidden[i], self.frames[i], self.inside[i])
 
     def _covering(self, text: str, characters: int) -> int:
-        """Number of the text's tokens that write this many of its characters."""
+        """Number of the text's tokens that cover this many of its characters."""
         tokens = self.model.tokenizer(text, add_special_tokens=False).input_ids
         written = [len(self.model.tokenizer.decode(tokens[:n])) for n in range(len(tokens) + 1)]
         return next((n for n, length in enumerate(written) if length >= characters), len(tokens))
 
     def _teacher_forced(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """(B, L, K) logits and the (B, L) tokens they should give: the text, the end, and -1 after
-        that."""
+        """Logits (B, L, K) and the (B, L) target tokens: the text, the end token, and -1 after it."""
         if self._forced is None or self._forced[0] != list(texts):
             net, start = self.model.network, self.model.start
             rows = [self.model.tokens(text) for text in texts]
@@ -139,7 +138,7 @@ class TokenTranscripts:
 
 
 class Seq2seqCheckpoint(Model):
-    """`network` is the library's Speech2TextForConditionalGeneration."""
+    """A Speech2Text checkpoint as a model. `network` is the library's Speech2TextForConditionalGeneration."""
 
     output = "transcript"
 
@@ -163,8 +162,7 @@ class Seq2seqCheckpoint(Model):
             min(options.max_tokens, net.config.max_target_positions - 1),
         )
         self.start = [net.config.decoder_start_token_id, *tokenizer.prefix_tokens]
-        """What stands before every text: the start token and, of a model of several languages, the
-        language."""
+        """Tokens before every text: the start token and, for a multilingual model, the language."""
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
@@ -175,7 +173,7 @@ class Seq2seqCheckpoint(Model):
         if int(frames.max()) > longest:
             raise UserError(
                 f"model huggingface_seq2seq: this checkpoint takes clips of up to {longest} frames of 10 ms, "
-                f"but one of {int(frames.max())} came. Cut the clips first."
+                f"got one of {int(frames.max())}. Cut the clips first."
             )
         parts: list[Tensor] = [features] * len(x)
         for n in frames.unique().tolist():
@@ -195,17 +193,17 @@ class Seq2seqCheckpoint(Model):
         return outputs.nll_per_token(texts)
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a text and the end token, which a text as long as decoding goes on does not need."""
+        """The tokens of a text and the end token, which is omitted if the text has the maximum length."""
         tokens = self.tokenizer(text, add_special_tokens=False).input_ids
         if self.tokenizer.unk_token_id in tokens:
             raise UserError(
-                f"The text {text!r} has characters that this recogniser cannot write: its tokenizer does not "
-                "know them. Write the text in lower case and numbers as words."
+                f"The text {text!r} has characters that this recogniser cannot output: they are not in its "
+                "vocabulary. Write the text in lower case and numbers as words."
             )
         if len(tokens) > self.max_tokens:
             raise UserError(
-                f"The text {text!r} has {len(tokens)} tokens, but at most {self.max_tokens} are written: "
-                "shorten the text."
+                f"The text {text!r} has {len(tokens)} tokens, but this recogniser outputs at most "
+                f"{self.max_tokens}: shorten the text."
             )
         return [*tokens, self.network.config.eos_token_id][: self.max_tokens]
 

@@ -1,8 +1,7 @@
 """Inception v3 for ImageNet (pictures of 299x299), with torchvision's module names so that its weights load.
 
-Szegedy et al. 2016, https://arxiv.org/abs/1512.00567. The auxiliary classifier is built for its weights'
-sake: it steers only training from scratch, which this package does not do, so it takes no part in the forward
-pass.
+Szegedy et al. 2016, https://arxiv.org/abs/1512.00567. The auxiliary classifier exists only so that the
+weights load: it matters only for training from scratch, and the forward pass does not use it.
 """
 
 from typing import ClassVar
@@ -21,10 +20,10 @@ class InceptionV3(ImageNetOptions):
     sample_mb: ClassVar[float] = 110
 
     aux_logits: bool = True
-    """The weights hold the auxiliary classifier (torchvision's do)."""
+    """Whether the weights include the auxiliary classifier (torchvision's do)."""
     transform_input: bool = False
-    """Pixels to [-1, 1], which torchvision's published weights were trained for; false: ImageNet's mean and
-    std, as CrAdv feeds them."""
+    """Scale pixels to [-1, 1], for which torchvision's published weights were trained; false: ImageNet's
+    mean and standard deviation, as in CrAdv."""
 
 
 class Conv(nn.Module):
@@ -59,7 +58,7 @@ def _pooled(x: Tensor) -> Tensor:
 
 
 class InceptionA(nn.Module):
-    """35x35: 1x1, 5x5, double 3x3 and pooling side by side."""
+    """35x35: 1x1, 5x5, double 3x3 and pooling in parallel."""
 
     def __init__(self, channels_in: int, pool: int):
         super().__init__()
@@ -90,7 +89,7 @@ class InceptionB(nn.Module):
 
 
 class InceptionC(nn.Module):
-    """17x17: 7x7 convolutions taken apart into 1x7 and 7x1."""
+    """17x17: 7x7 convolutions factorised into 1x7 and 7x1."""
 
     def __init__(self, channels_in: int, c7: int):
         super().__init__()
@@ -130,7 +129,7 @@ class InceptionD(nn.Module):
 
 
 class InceptionE(nn.Module):
-    """8x8: 3x3 convolutions split into 1x3 and 3x1 side by side."""
+    """8x8: 3x3 convolutions replaced by parallel 1x3 and 3x1 ones."""
 
     def __init__(self, channels_in: int):
         super().__init__()
@@ -160,7 +159,7 @@ class InceptionE(nn.Module):
 
 
 class Auxiliary(nn.Module):
-    """The second classifier, of which only the weights are needed."""
+    """The auxiliary classifier, which exists only for its weights."""
 
     def __init__(self, channels_in: int, classes: int):
         super().__init__()

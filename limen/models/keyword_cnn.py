@@ -1,11 +1,11 @@
 """The spoken-command network of the Speech Commands baseline: 40 MFCC, two convolutions, one linear layer.
 
 Sainath & Parada 2015 (cnn-trad-fpool3),
-https://www.isca-archive.org/interspeech_2015/sainath15b_interspeech.html, as Warden 2018,
-https://arxiv.org/abs/1804.03209, released it: conv 20x8 (time x coefficient) to 64, max-pool 2x2, conv 10x4
-to 64, SAME padding. Departs from the release: each coefficient is standardised over the training clips, and
-weights start as He et al. do, instead of raw coefficients and a standard deviation of 0.01. It learns in
-hundreds of steps what took 18,000.
+https://www.isca-archive.org/interspeech_2015/sainath15b_interspeech.html, in the version of Warden 2018,
+https://arxiv.org/abs/1804.03209: conv 20x8 (time x coefficient) to 64, max-pool 2x2, conv 10x4 to 64, SAME
+padding. Departs from that release: each coefficient is standardised over the training clips, and weights are
+initialised as by He et al., instead of raw coefficients and a standard deviation of 0.01. Training then takes
+hundreds of steps instead of 18,000.
 """
 
 from pydantic import Field
@@ -29,7 +29,7 @@ class KeywordNetwork(nn.Module):
         super().__init__()
         self.features, self.spec_augment = MFCC(), SpecAugment()
         self.standard = nn.BatchNorm1d(40, affine=False)
-        # an even kernel's SAME padding has one more at the end; left, right, top, bottom
+        # left, right, top, bottom: SAME padding of an even kernel is one larger at the end
         self.pad1, self.conv1 = nn.ZeroPad2d((3, 4, 9, 10)), nn.Conv2d(1, 64, (20, 8))
         self.pad2, self.conv2 = nn.ZeroPad2d((1, 2, 4, 5)), nn.Conv2d(64, 64, (10, 4))
         self.linear = nn.Linear(49 * 20 * 64, classes)

@@ -1,5 +1,4 @@
-"""LeNet-5 for MNIST as AdverTorch published it, trained as usual or adversarially: a ready pair of a soft and
-a hard victim.
+"""LeNet-5 for MNIST with AdverTorch's published weights, trained normally or adversarially.
 
 Ding et al. 2019, https://arxiv.org/abs/1902.07623. Weights: limen data get lenet5.
 """
@@ -15,7 +14,7 @@ from limen.models.base.model import Classifier, Model, ModelOptions, class_names
 
 class Lenet5(ModelOptions):
     variant: Literal["standard", "adversarial"] = "standard"
-    """Which of the two published weights `zoo` means: trained as usual, or on PGD samples of L-inf 0.3."""
+    """Which of the two published weights to use: trained normally, or on PGD samples of L-inf 0.3."""
 
     def fetched(self) -> dict[str, Tensor]:
         kind = "clntrained" if self.variant == "standard" else "advtrained"

@@ -1,10 +1,10 @@
-"""An LSTM that listens and an LSTM that writes: convolutions and a bidirectional encoder, a decoder with
-location-aware attention, CTC.
+"""An LSTM encoder-decoder recogniser of characters: convolutions, a bidirectional encoder, location-aware
+attention, and a CTC head.
 
 Listen, attend and spell: Chan et al. 2016, https://arxiv.org/abs/1508.01211; attention of Chorowski et al.
 2015, https://arxiv.org/abs/1506.07503 (equations 8 and 9):
     e_{i,j} = w^T tanh(W s_i + V h_j + U f_{i,j} + b),  f_i = F * alpha_{i-1},  alpha_i = softmax(e_i)
-Characters; one frame is 40 ms. The defaults are the shipped small network.
+One frame is 40 ms. The defaults are those of the shipped small network.
 """
 
 from typing import Any, ClassVar
@@ -68,7 +68,7 @@ class LstmDecoder(nn.Module):
         return hidden, self.of_frames(hidden), mask
 
     def start(self, memory: State) -> State:
-        """LSTM state and cell, what was attended to, and the attention weights."""
+        """The initial state: LSTM state and cell, context vector, attention weights."""
         hidden, n = memory[0], self.cell.hidden_size
         zeros = hidden.new_zeros(len(hidden), n)
         return (
@@ -84,7 +84,7 @@ class LstmDecoder(nn.Module):
 
     def forced(self, tokens: Tensor, memory: State) -> Tensor:
         clips = len(tokens)
-        if clips < FEWEST_ROWS:  # the last clip several times
+        if clips < FEWEST_ROWS:  # repeat the last clip
             rows = torch.arange(FEWEST_ROWS, device=tokens.device).clamp_max(clips - 1)
             tokens, memory = tokens[rows], tuple(m[rows] for m in memory)
         state, nearby, seen = self.start(memory), self._nearby(), []
@@ -95,7 +95,7 @@ class LstmDecoder(nn.Module):
         return self.linear(F.pad(written, (0, 0, 0, max(FEWEST_ROWS - len(seen), 0))))[:, : len(seen)]
 
     def _nearby(self) -> Tensor:
-        """U F: (attention width, frames that the location looks at), both maps in one."""
+        """The product U F, (attention width, kernel): both maps of the location as one."""
         return self.of_location.weight @ self.location.weight[:, 0]
 
     def _advance(self, given: Tensor, state: State, memory: State, nearby: Tensor) -> tuple[Tensor, State]:

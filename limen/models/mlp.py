@@ -1,4 +1,4 @@
-"""A multilayer perceptron on pictures: flatten, hidden layers with ReLU, logits."""
+"""A multilayer perceptron for pictures: flatten, hidden layers with ReLU, logits."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from limen.models.base.model import Classes, Classifier, Model, ModelOptions, No
 
 class Mlp(ModelOptions):
     in_channels: int = Field(default=1, ge=1, le=65_536)
-    """Colours of a picture."""
+    """Channels of a picture."""
     size: int = Field(default=8, ge=1, le=8_192)
     """Height and width of a picture (8 digits, 28 MNIST, 32 CIFAR)."""
     classes: Classes = 10

@@ -3,7 +3,7 @@ channels.
 
 Tang & Lin 2018, https://arxiv.org/abs/1710.10361 (res8; module names as in their code, Honk). Departs from
 it: frames are not padded at the edges (98 instead of 101), and each coefficient is standardised over the
-training clips, which trains faster.
+training clips, which speeds up training.
 """
 
 from typing import Any, ClassVar
@@ -27,8 +27,8 @@ class Res8(ModelOptions):
 
 
 class Res8Network(nn.Module):
-    """y = relu(conv(x)); every second one adds what stood two layers before; then batch normalisation without
-    parameters."""
+    """Convolutions with ReLU; every second one adds the activations of two layers before; then batch
+    normalisation without parameters."""
 
     def __init__(self, classes: int, width: int):
         super().__init__()

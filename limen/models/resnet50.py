@@ -1,7 +1,7 @@
 """ResNet-50 for ImageNet, with torchvision's module names so that its weights load.
 
-He et al. 2016, https://arxiv.org/abs/1512.03385; as in torchvision the stride sits on the 3x3 convolution of
-a bottleneck ("v1.5").
+He et al. 2016, https://arxiv.org/abs/1512.03385; as in torchvision, the 3x3 convolution of a bottleneck has
+the stride ("v1.5").
 """
 
 from typing import ClassVar
@@ -19,7 +19,7 @@ class Resnet50(ImageNetOptions):
 
 
 class Bottleneck(nn.Module):
-    """1x1 down to `channels`, 3x3, 1x1 up to four times as many, plus the shortcut."""
+    """1x1 convolution to `channels`, 3x3, 1x1 to four times as many, plus the shortcut."""
 
     def __init__(self, channels_in: int, channels: int, stride: int):
         super().__init__()

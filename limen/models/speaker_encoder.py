@@ -1,11 +1,11 @@
-r"""Who speaks: the Resemblyzer voice encoder as a classifier of enrolled speakers.
+r"""Speaker identification: the Resemblyzer voice encoder as a classifier of enrolled speakers.
 
 Wan et al. 2018, https://arxiv.org/abs/1710.10467 (generalised end-to-end loss): three LSTM layers over
-windows of 1.6 s, one embedding e per clip, and the similarity that training used as logit of speaker k with
-the mean embedding c_k of the enrolled clips:
+windows of 1.6 s give one embedding e per clip. The logit of speaker k is the similarity used in training,
+with the mean embedding c_k of the enrolled clips:
     z_k = w cos(e, c_k) + b
-Weights: limen data get speaker_encoder. Departs from Resemblyzer: long silences are not cut out by a voice
-detector first.
+Weights: limen data get speaker_encoder. Departs from Resemblyzer: long silences are not removed first by
+voice activity detection.
 """
 
 import math
@@ -27,10 +27,11 @@ from limen.models.base.model import Model, ModelOptions
 
 RATE_HZ, N_FFT, HOP, BANDS = 16_000, 400, 160, 40
 WINDOW, STEP, COVERAGE = 160, 77, 0.75
-"""Frames of a window, frames between windows (1.3 windows a second), and how much of the last window must
-hold sound."""
+"""Frames of a window, frames between windows (1.3 windows a second), and the least share of sound in the
+last window."""
 LEVEL_DB, MOST_GAIN_DB = -30.0, 50.0
-"""Softer clips are raised to this RMS level, by so much at most (so silence stays silence)."""
+"""Clips below this RMS level are amplified to it, by at most the second value (so that silence stays
+silent)."""
 
 
 class SpeakerEncoder(ModelOptions):
@@ -45,7 +46,8 @@ class SpeakerEncoder(ModelOptions):
 
 
 class VoiceEncoder(nn.Module):
-    """Waveforms -> (B, 256) embeddings of length 1; names and shapes as in Resemblyzer's file."""
+    """Waveforms to unit-length embeddings (B, 256); parameter names and shapes are those of Resemblyzer's
+    file."""
 
     window: Tensor
     filters: Tensor
@@ -71,8 +73,8 @@ class VoiceEncoder(nn.Module):
         x = F.pad(x, (N_FFT // 2, max(longest - x.shape[1], 0) + N_FFT // 2))
         mel = power(x, self.window, HOP) @ self.filters.to(x)  # power, not its logarithm
         pieces = torch.stack([mel[i, s : s + WINDOW] for i, row in enumerate(starts) for s in row])
-        # cuDNN refuses gradients through a recurrent layer in evaluation mode; its switch is one for all
-        # threads: left alone on CPUs
+        # cuDNN refuses gradients through a recurrent layer in evaluation mode; the switch is global to all
+        # threads, so it is not touched on CPUs
         with torch.backends.cudnn.flags(enabled=False) if x.is_cuda else nullcontext():
             hidden = self.lstm(pieces)[1][0][-1]
         parts = unit(self.linear(hidden).relu()).split([len(row) for row in starts])
@@ -92,8 +94,8 @@ def windows(samples: int) -> list[int]:
 
 
 def slaney_filters(channels: int, bins: int, rate_hz: int) -> Tensor:
-    """(bins, channels) triangles of area 1 on Slaney's scale (linear below 1 kHz, then logarithmic), as
-    librosa makes them."""
+    """(bins, channels) triangles of area 1 on Slaney's scale (linear below 1 kHz, then logarithmic), as in
+    librosa."""
     per_log = math.log(6.4) / 27  # 27 steps from 1 kHz to 6.4 kHz
     top = 15 + math.log(rate_hz / 2 / 1000) / per_log
     mels = torch.linspace(0, top, channels + 2, dtype=torch.float64)
@@ -105,7 +107,7 @@ def slaney_filters(channels: int, bins: int, rate_hz: int) -> Tensor:
 
 
 class Speakers(Model):
-    """Similarity to each enrolled speaker."""
+    """A classifier whose logits are the similarities to the enrolled speakers."""
 
     output = "class"
     network: VoiceEncoder
@@ -120,8 +122,8 @@ class Speakers(Model):
         empty = [name for name, clips in self.clips.items() if not clips]
         if len(self.classes) < 2 or empty:
             raise UserError(
-                f"model speaker_encoder: {folder} should hold at least two folders, one per speaker, each "
-                "with clips, but it holds "
+                f"model speaker_encoder: {folder} must contain at least two folders, one per speaker, each "
+                "with clips, got "
                 f"{len(self.classes)}{', empty: ' + ', '.join(empty) if empty else ''}."
             )
         self.register_buffer("centres", torch.zeros(len(self.classes), 256), persistent=False)

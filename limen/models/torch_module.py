@@ -1,8 +1,8 @@
-"""Any torch.nn.Module of yours: made by a function given as "package.module:function", or a TorchScript file.
+"""Any torch.nn.Module: made by a function given as "package.module:function", or a TorchScript file.
 
-The module maps a batch to logits (B, K). Say what it sees (pictures or clips, their rate, shape and range of
-values) and Limen hands it exactly that, while data, budgets and reports keep the natural range. Your own code
-is run: name only modules and files you trust.
+The module maps a batch to logits (B, K). Declare its input (pictures or clips, their rate, shape and range of
+values) and Limen converts the samples, while data, budgets and reports keep the natural range. The module's
+code is executed: use only modules and files that you trust.
 """
 
 import os
@@ -21,16 +21,16 @@ from limen.models.base.model import Classes, Classifier, Model, ModelOptions, No
 
 
 class Wrapping(Options):
-    """What Limen must know of a module that is not its own."""
+    """Options that describe a module from outside Limen."""
 
     kind: Kind = "picture"
-    """What the module takes: "picture" or "clip"."""
+    """Kind of the samples that the module takes: "picture" or "clip"."""
     classes: Classes
     """Number of classes, or their names."""
     rate_hz: int | None = Field(default=None, ge=1)
     """Sample rate of clips."""
     shape: list[int] | None = None
-    """Shape of one sample if the module insists on one: [C, H, W] or [T]."""
+    """Required shape of one sample, [C, H, W] or [T]; null: any."""
     input_range: Literal["0..1", "0..255", "-1..1"] | None = None
     """Range of values the module was trained on; null: the natural one (pictures 0..1, clips -1..1)."""
     mean: list[float] | None = None
@@ -41,7 +41,7 @@ class Wrapping(Options):
     @model_validator(mode="after")
     def _check_normalisation(self) -> "Wrapping":
         if (self.mean is None) != (self.std is None):
-            raise ValueError("mean and std go together")
+            raise ValueError("mean and std must be given together")
         if self.kind == "clip" and self.mean is not None:
             raise ValueError("mean and std are for pictures; a model of clips has none")
         if self.mean is not None and self.std is not None:
@@ -72,10 +72,11 @@ class TorchModule(ModelOptions, Wrapping):
     }
 
     weights: str = "own"
-    """"own": as the function or the file has them; otherwise the path of a .safetensors or .pth file."""
+    """"own": the weights that the function or the file gives; otherwise the path of a .safetensors or .pth
+    file."""
     factory: str | None = None
-    """A callable that returns the module, as "package.module:function". It is looked for in the working
-    folder too."""
+    """A callable that returns the module, as "package.module:function". The working folder is searched
+    too."""
     arguments: dict[str, Any] = Field(default={})
     """Keyword arguments of the factory."""
     script: str | None = None
@@ -93,7 +94,7 @@ class TorchModule(ModelOptions, Wrapping):
 
 
 class Ranged(nn.Module):
-    """scale * x + offset, then the network."""
+    """The affine map scale * x + offset, followed by the network."""
 
     def __init__(self, network: nn.Module, scale: float, offset: float):
         super().__init__()
@@ -104,7 +105,7 @@ class Ranged(nn.Module):
 
 
 class External(Classifier):
-    """A classifier that knows nothing of padding: clips of different lengths are given to it one by one."""
+    """A classifier without support for padding: clips of different lengths are evaluated one at a time."""
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
@@ -116,7 +117,10 @@ class External(Classifier):
 
 def torch_module(options: TorchModule) -> Model:
     return wrap(
-        _script(options.script) if options.script else _made(str(options.factory), options.arguments), options
+        _from_script(options.script)
+        if options.script
+        else _from_factory(str(options.factory), options.arguments),
+        options,
     )
 
 
@@ -135,7 +139,7 @@ def wrap(network: nn.Module, options: Wrapping) -> Model:
     return External(network, options.kind, class_names(options.classes), rate_hz=options.rate_hz, shape=shape)
 
 
-def _script(path: str) -> nn.Module:
+def _from_script(path: str) -> nn.Module:
     try:
         return torch.jit.load(os.path.expanduser(path), map_location="cpu")
     except (RuntimeError, ValueError, OSError) as error:
@@ -143,19 +147,19 @@ def _script(path: str) -> nn.Module:
         raise UserError(f"model torch_module: {path} cannot be read as TorchScript: {reason}.") from None
 
 
-def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:
+def _from_factory(factory: str, arguments: dict[str, Any]) -> nn.Module:
     make = import_function(factory, "model torch_module: factory")
     try:
         network = make(**arguments)
     except UserError:
         raise
-    except Exception as error:  # code of the user's fails in its own ways
+    except Exception as error:  # user code may raise any exception
         raise UserError(
-            f"model torch_module: {factory} failed ({type(error).__name__}: {error}). Its keyword arguments "
-            f"stand under `arguments`, here {short_repr(arguments)}."
+            f"model torch_module: {factory} failed ({type(error).__name__}: {error}). Check its "
+            f"keyword arguments, `arguments`: {short_repr(arguments)}."
         ) from error
     if not isinstance(network, nn.Module):
         raise UserError(
-            f"model torch_module: {factory} should return a torch.nn.Module, got {type(network).__name__}."
+            f"model torch_module: {factory} must return a torch.nn.Module, got {type(network).__name__}."
         )
     return network

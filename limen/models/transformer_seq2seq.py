@@ -1,34 +1,32 @@
-"""A transformer that listens and one that writes: convolutions that thin out the frames, self-attention, a
-decoder, CTC.
+"""A transformer encoder-decoder recogniser of characters: strided convolutions, self-attention, an
+autoregressive decoder, and a CTC head.
 
 Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; for speech Dong et al. 2018,
 https://ieeexplore.ieee.org/document/8462506:
     attention(Q, K, V) = softmax(Q K^T / sqrt(d)) V
 Departs from the first paper: layers are normalised before, not after (https://arxiv.org/abs/2002.04745),
-which trains without care; and the encoder's layers also convolve over neighbouring frames, as in Gulati et
-al. 2020, https://arxiv.org/abs/2005.08100, so that the CTC head of a network this small learns to spell.
-`kernel: 0` leaves the convolutions out. Characters; one frame is 40 ms. The defaults are the shipped small
+which makes training less sensitive; and the encoder's layers also convolve over neighbouring frames, as in
+Gulati et al. 2020, https://arxiv.org/abs/2005.08100, which the CTC head of a network of this size needs to
+learn. `kernel: 0` omits these convolutions. One frame is 40 ms. The defaults are those of the shipped small
 network.
 """
 
 import math
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from limen.audio.mel import LogMel
-from limen.core.torchscript import scripted
 from limen.models.base.model import Model
 from limen.models.speech.attention import Seq2Seq, Seq2SeqOptions, TwoHeads
 from limen.models.speech.beam import State
 from limen.models.speech.ctc import ALPHABET
 from limen.models.speech.encoders import Dropout, Front
-from limen.models.speech.packed_clips import apart, joined, spaced, whole
+from limen.models.speech.packed_clips import padded_size, unpack
+from limen.models.speech.transformer_layers import Attention, Convolution, positions
 
 
 class TransformerSeq2Seq(Seq2SeqOptions):
@@ -46,146 +44,33 @@ class TransformerSeq2Seq(Seq2SeqOptions):
     channels: int = Field(default=32, ge=1, le=65_536)
     """Channels of the convolutions."""
     width: int = Field(default=128, ge=2, le=65_536, multiple_of=2)
-    """Size of a frame's and of a character's vector; a multiple of `heads`."""
+    """Size of the vector of a frame and of a character; a multiple of `heads`."""
     heads: int = Field(default=4, ge=1, le=65_536)
     """Attention heads of each layer."""
     inner_width: int = Field(default=384, ge=1, le=65_536)
-    """Units between the two linear maps of each layer."""
+    """Hidden units of the feed-forward part of each layer."""
     kernel: int = Field(default=15, ge=0, le=65_536)
-    """Frames that the convolution of each encoder layer spans, an odd number; 0: none, a plain
+    """Kernel of the convolution of each encoder layer, in frames, an odd number; 0: none, a plain
     transformer."""
     encoder_layers: int = Field(default=4, ge=1, le=1000)
-    """Layers that listen."""
+    """Layers of the encoder."""
     decoder_layers: int = Field(default=2, ge=1, le=1000)
-    """Layers that write."""
+    """Layers of the decoder."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Share of activations dropped after each part of a layer in training."""
 
     @model_validator(mode="after")
     def _whole_heads(self) -> "TransformerSeq2Seq":
         if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads, but {self.width} and {self.heads} came.")
+            raise ValueError(f"width must be a multiple of heads, got {self.width} and {self.heads}.")
         if self.kernel and self.kernel % 2 == 0:
-            raise ValueError(f"kernel must be odd or 0, but {self.kernel} came.")
+            raise ValueError(f"kernel must be odd or 0, got {self.kernel}.")
         return self
 
 
-class Attention(nn.Module):
-    """Looks from x at keys and values."""
-
-    def __init__(self, width: int, heads: int):
-        super().__init__()
-        self.heads, self.query, self.key_value, self.out = (
-            heads,
-            nn.Linear(width, width),
-            nn.Linear(width, 2 * width),
-            nn.Linear(width, width),
-        )
-
-    def forward(self, x: Tensor, key_value: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, L, D) at (B, F, 2 D); `mask`, (B, 1, 1, F) or (L, F), is True where looking is allowed."""
-        queries, keys, values = map(self._split, (self.query(x), *key_value.chunk(2, 2)))
-        return self.out(_looked(queries, keys, values, mask))
-
-    def within(self, x: Tensor, frames: list[int], mask: Tensor) -> Tensor:
-        """(N, D), clips end to end: each looks at itself; `mask` (B, 1, 1, F) is added, -inf where nothing is
-        to be seen."""
-        query, rest = self.query, self.key_value
-        all_three = F.linear(x, torch.cat([query.weight, rest.weight]), torch.cat([query.bias, rest.bias]))
-        queries, keys, values = (
-            apart(all_three, frames).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        )
-        return self.out(joined(_looked(queries, keys, values, mask), frames))
-
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
-
-
-def _looked(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """(B, heads, L, d) at (B, heads, F, d) -> (B, L, D)."""
-    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask).transpose(1, 2).flatten(2)
-
-
-class Convolution(nn.Module):
-    """Neighbouring frames of each channel mixed, between gated and plain linear maps. Equation: section 2.2
-    of the Conformer's paper, with layer instead of batch normalisation."""
-
-    def __init__(self, width: int, kernel: int):
-        super().__init__()
-        self.gated, self.out = nn.Linear(width, 2 * width), nn.Linear(width, width)
-        self.depthwise, self.norm = (
-            nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width),
-            nn.LayerNorm(width),
-        )
-
-    def forward(self, x: Tensor, frames: list[int]) -> Tensor:
-        """(N, D), clips end to end."""
-        x, taps, bias = (
-            F.glu(self.gated(x), 1),
-            self.depthwise.weight[:, 0].t().contiguous(),
-            self.depthwise.bias,
-        )
-        x = Mixed.apply(x, taps.detach(), frames) + (
-            Learnt.apply(bias, taps, x.detach(), frames) if taps.requires_grad else bias
-        )
-        return self.out(F.silu(self.norm(x)))
-
-
-def mixed(x: Tensor, taps: Tensor, frames: list[int]) -> Tensor:
-    """A depthwise convolution: (N, D), clips end to end, and (K, D) weights of a frame's neighbours -> (N,
-    D)."""
-    half, whose = len(taps) // 2, tuple(frames)
-    around = spaced(whose, half, half, x.device).out(x)
-    return spaced(whose, half, 0, x.device).back(slid(around, taps, len(around) - 2 * half))
-
-
-@scripted
-def slid(row: Tensor, taps: Tensor, n: int) -> Tensor:
-    """(n, D): the sum over k of the n rows from k on, times (K, D) taps."""
-    mix = row[:n] * taps[0]
-    for k in range(1, taps.size(0)):
-        mix.addcmul_(row[k : k + n], taps[k])
-    return mix
-
-
-class Mixed(torch.autograd.Function):
-    """`mixed`, three times as fast as torch's own depthwise convolution in double precision, with its
-    gradient by x."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, taps: Tensor, frames: list[int]) -> Tensor:
-        ctx.taps, ctx.frames = taps, frames
-        return mixed(x, taps, frames)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return mixed(gradient, ctx.taps.flip(0), ctx.frames), None, None
-
-
-class Learnt(torch.autograd.Function):
-    """The bias of `Mixed` at every frame, with its gradients by bias and weights: apart from the one by x,
-    for which attacks ask alone."""
-
-    @staticmethod
-    def forward(ctx: Any, bias: Tensor, taps: Tensor, x: Tensor, frames: list[int]) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.frames, ctx.taps = frames, len(taps)
-        return bias.expand(len(x), -1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        (x,), half, whose = ctx.saved_tensors, ctx.taps // 2, tuple(ctx.frames)
-        row, wanted = (
-            spaced(whose, half, edge, x.device).out(rows) for edge, rows in ((half, x), (0, gradient))
-        )
-        by_taps = [(row[k : k + len(wanted)] * wanted).sum(0) for k in range(ctx.taps)]
-        return gradient.sum(0), torch.stack(by_taps), None, None
-
-
 class Layer(nn.Module):
-    """Self-attention, a convolution if there is one, and two linear maps; each is added to what came in."""
+    """An encoder layer: self-attention, an optional convolution and two linear maps, each with a residual
+    connection."""
 
     def __init__(self, options: TransformerSeq2Seq):
         super().__init__()
@@ -197,8 +82,8 @@ class Layer(nn.Module):
         self.dropout = Dropout(options.dropout)
 
     def forward(self, x: Tensor, frames: list[int], mask: Tensor) -> Tensor:
-        """(N, D), clips end to end; `mask` (B, 1, 1, F) is 0 on each clip's own frames and -inf behind
-        them."""
+        """Packed clips (N, D) to (N, D); `mask` (B, 1, 1, F) is 0 on the frames of each clip and -inf
+        after them."""
         x = x + self.dropout(self.itself.within(self.norms[0](x), frames, mask), frames)
         if self.convolution is not None:
             x = x + self.dropout(self.convolution(self.norms[1](x), frames), frames)
@@ -206,7 +91,8 @@ class Layer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, attention to the memory and two linear maps; each is added to what came in."""
+    """A decoder layer: self-attention, attention to the memory and two linear maps, each with a residual
+    connection."""
 
     def __init__(self, options: TransformerSeq2Seq):
         super().__init__()
@@ -219,8 +105,8 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, past: Tensor, mask: Tensor | None, memory: Tensor, memory_mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """`past` (B, P, 2 D) are keys and values of what came before x; returned with those of x, for the
-        next step."""
+        """`past` (B, P, 2 D) are keys and values of the tokens before x; returned together with those of
+        x, for the next step."""
         y = self.norms[0](x)
         past = torch.cat([past, self.itself.key_value(y)], 1)
         x = x + self.dropout(self.itself(y, past, mask))
@@ -245,22 +131,20 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         x, frames = self.front(x, lengths, self.features)
-        x = (
-            self.linear(x) * self.scale
-        )  # what was heard must outweigh where it was heard, section 3.4 of the paper
+        x = self.linear(x) * self.scale  # content must outweigh position, section 3.4 of the paper
         places, own = positions(max(frames), x), torch.tensor(frames, device=x.device)
         x = self.dropout(x + torch.cat([places[:n] for n in frames]), frames)
-        beyond = torch.arange(whole(max(frames)), device=x.device) >= own[:, None]
+        beyond = torch.arange(padded_size(max(frames)), device=x.device) >= own[:, None]
         mask = torch.zeros_like(beyond, dtype=x.dtype).masked_fill_(beyond, -torch.inf)[
             :, None, None
-        ]  # as torch makes of a bool one
+        ]  # equal to torch's conversion of a bool mask
         for layer in self.layers:
             x = layer(x, frames, mask)
-        return apart(self.norm(x), frames), own
+        return unpack(self.norm(x), frames), own
 
 
 class TransformerDecoder(nn.Module):
-    """Implements `limen.models.speech.attention.Decoder`; its state is one (B, P, 2 D) tensor of past keys
+    """Implements `limen.models.speech.attention.Decoder`. The state is one (B, P, 2 D) tensor of past keys
     and values per layer."""
 
     def __init__(self, options: TransformerSeq2Seq):
@@ -281,10 +165,10 @@ class TransformerDecoder(nn.Module):
         return logits[:, 0], state
 
     def forced(self, tokens: Tensor, memory: State) -> Tensor:
-        asked = tokens.shape[1]
-        tokens = F.pad(tokens, (0, whole(asked) - asked))
+        length = tokens.shape[1]
+        tokens = F.pad(tokens, (0, padded_size(length) - length))
         before = torch.ones(2 * tokens.shape[1:], dtype=torch.bool, device=tokens.device).tril()
-        return self._run(tokens, self.start(memory), before, memory)[0][:, :asked]
+        return self._run(tokens, self.start(memory), before, memory)[0][:, :length]
 
     def _run(self, tokens: Tensor, state: State, mask: Tensor | None, memory: State) -> tuple[Tensor, State]:
         x, done = self.embedding(tokens), state[0].shape[1]
@@ -294,20 +178,6 @@ class TransformerDecoder(nn.Module):
             x, past = layer(x, past, mask, seen, memory[0])
             later.append(past)
         return self.linear(self.norm(x)), tuple(later)
-
-
-def positions(n: int, like: Tensor) -> Tensor:
-    """(n, D) sines and cosines, section 3.5 of the paper."""
-    return _positions(whole(n), like.shape[-1], like.dtype, like.device)[:n]
-
-
-@lru_cache(maxsize=64)
-def _positions(n: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    frequencies = torch.exp(
-        torch.arange(0, width, 2, device=device, dtype=dtype) * (-math.log(10_000.0) / width)
-    )
-    angles = torch.arange(n, device=device, dtype=dtype)[:, None] * frequencies
-    return torch.cat([angles.sin(), angles.cos()], 1)
 
 
 def transformer_seq2seq(options: TransformerSeq2Seq) -> Model:

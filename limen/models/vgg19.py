@@ -12,7 +12,7 @@ from limen.models.base.imagenet import ImageNetOptions, imagenet
 from limen.models.base.model import Model, class_names
 
 STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))
-"""Channels and convolutions of each stage; a pooling ends it."""
+"""Channels and number of convolutions of each stage; each stage ends with a pooling."""
 
 
 class Vgg19(ImageNetOptions):

@@ -1,11 +1,11 @@
-"""openWakeWord's detector of "alexa": mel spectrogram, Google's speech embedding, a small perceptron; read
-from its ONNX files.
+"""openWakeWord's detector of the word "alexa", read from its ONNX files: mel spectrogram, Google's speech
+embedding, a small perceptron.
 
 https://github.com/dscripka/openWakeWord; embedding: Lin et al. 2020, https://arxiv.org/abs/2002.01322.
-Weights: limen data get wake_word. The score of a clip is the highest over time: logits are (0, z), so that
-softmax gives openWakeWord's score. As its predict_clip does, one second of silence stands before and after
-the clip. Departs from the streaming code: the spectrogram's floor of 80 dB below the loudest band is taken
-from the whole clip, not from each 80 ms.
+Weights: limen data get wake_word. The score of a clip is the maximum over time: logits are (0, z), so that
+softmax gives openWakeWord's score. As in its predict_clip, one second of silence is added before and after
+the clip. Departs from the streaming code: the spectrogram's floor of 80 dB below the loudest band is computed
+over the clip, not over each 80 ms.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,13 @@ from limen.models.base.model import Model, ModelOptions
 
 RATE_HZ, N_FFT, HOP, BANDS, SILENCE = 16_000, 512, 160, 32, 16_000
 FRAMES, STRIDE, EMBEDDINGS = 76, 8, 16
-"""Frames that one embedding sees, frames between embeddings, embeddings that the detector sees (2 s in
-all)."""
+"""Frames per embedding, frames between embeddings, embeddings per detection (2 s)."""
 WIDTHS = (24, 24, 24, 48, 48, 48, 48, 72, 72, 72, 72, 96, 96, 96, 96, 96, 96, 96, 96)
-"""Channels of the embedding's convolutions: a 3x3 one, then across bands (1x3) and along time (3x1) in
-turn."""
+"""Channels of the embedding's convolutions: a 3x3 one, then alternately across bands (1x3) and along time
+(3x1)."""
 POOLS = {2: (2, 2), 6: (1, 2), 10: (2, 2), 14: (1, 2), 18: (2, 2)}
-"""Max-pooling after these convolutions. Time shrinks by 8 in all and is nowhere padded, so one pass over a
-clip gives every embedding."""
+"""Max-pooling after these convolutions. Time is reduced by 8 and never padded, so one pass over a clip
+gives every embedding."""
 
 
 class WakeWord(ModelOptions):
@@ -71,7 +70,7 @@ class WakeWord(ModelOptions):
 
 
 class Detector(nn.Module):
-    """(B, T) and lengths -> (B,) highest logit over time."""
+    """Clips (B, T) and their lengths to the maximum logit over time (B,)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,8 +99,9 @@ class Detector(nn.Module):
         ).amax(1)
 
     def _mel(self, x: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, frames, bands) in the units of Google's embedding, and how many frames belong to each clip."""
-        x = (32768 * x).unsqueeze(1)  # made for 16-bit whole numbers
+        """Mel features (B, frames, bands) in the units of Google's embedding, and the (B,) frames of each
+        clip."""
+        x = (32768 * x).unsqueeze(1)  # trained on 16-bit integers
         power = F.conv1d(x, self.real, stride=HOP).square() + F.conv1d(x, self.imaginary, stride=HOP).square()
         mel = 10 * (power.mT @ self.bands).clamp_min(1e-10).log10()
         frames = (samples - N_FFT) // HOP + 1

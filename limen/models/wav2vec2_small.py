@@ -1,9 +1,9 @@
 """A small wav2vec 2.0: convolutions over the waveform, a transformer, and a CTC head or the contrastive task
-it is pre-trained with.
+of its pre-training.
 
 Baevski et al. 2020, https://arxiv.org/abs/2006.11477. One frame is 20 ms. Departs from the paper in size and
 in the front end: three convolutions with layer normalisation instead of seven, the first with a stride of 20
-samples. Needs the package transformers, whose classes and parameter names it has.
+samples. Needs the package transformers, whose classes and parameter names it uses.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,13 @@ from torch import Tensor
 from limen.models.base.load import ZOO, load_state, read_state
 from limen.models.base.model import Model
 from limen.models.speech.ctc import ALPHABET, RecogniserOptions
-from limen.models.speech.huggingface import conv_frames, fitting, reach, standardised, transformers
+from limen.models.speech.huggingface import (
+    conv_frames,
+    padded_to,
+    receptive_field,
+    standardised,
+    transformers,
+)
 from limen.models.speech.self_supervised import Encoded, FeatureTranscripts, contextual, spans
 
 KERNELS, STRIDES = (80, 8, 8), (20, 4, 4)
@@ -33,13 +39,13 @@ class Wav2vec2Small(RecogniserOptions):
     }
 
     head: Literal["ctc", "pretraining"] = "ctc"
-    """"ctc": writes characters; "pretraining": learns without transcripts to tell its masked frames from
-    others (weights: zoo:ssl)."""
+    """"ctc": outputs characters; "pretraining": learns without transcripts to identify its masked frames
+    among others (weights: zoo:ssl)."""
     encoder: str | None = None
-    """Where the encoder's first weights come from: "zoo:ssl", or the path of a .safetensors file of either
-    head; null: from `weights`."""
+    """Initial weights of the encoder: "zoo:ssl", or the path of a .safetensors file of either head; null:
+    those of `weights`."""
     freeze_front: bool = False
-    """The convolutions keep their weights in training, as in the paper's fine-tuning."""
+    """Keep the weights of the convolutions fixed in training, as in the paper's fine-tuning."""
     channels: list[Annotated[int, Field(ge=1, le=65_536)]] = Field(
         default=[64, 128, 128], min_length=3, max_length=3
     )
@@ -49,7 +55,7 @@ class Wav2vec2Small(RecogniserOptions):
     layers: int = Field(default=4, ge=1, le=1000)
     """Layers of the transformer."""
     heads: int = Field(default=4, ge=1, le=65_536)
-    """Attention heads; they share out the width."""
+    """Attention heads; must divide the width."""
     dropout: float = Field(default=0.05, ge=0, lt=1)
     """Share of activations dropped in training."""
     span_starts: float = Field(default=0.065, ge=0, lt=1)
@@ -59,18 +65,18 @@ class Wav2vec2Small(RecogniserOptions):
     codes: int = Field(default=64, ge=2, le=65_536)
     """Pre-training: entries in each of the two codebooks."""
     temperature: float = Field(default=1.0, gt=0)
-    """Pre-training: of the Gumbel softmax that picks codes."""
+    """Pre-training: temperature of the Gumbel softmax that selects codes."""
     negatives: int = Field(default=50, ge=1)
     """Pre-training: distractors of each masked frame."""
 
     @model_validator(mode="after")
     def _check(self) -> "Wav2vec2Small":
         if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads, but {self.width} and {self.heads} came")
+            raise ValueError(f"width must be a multiple of heads, got {self.width} and {self.heads}")
         if self.encoder is not None and self.weights != "random":
             raise ValueError(
-                "encoder gives the first weights of a model that is to be trained: say weights: random with "
-                "it"
+                "encoder gives the initial weights of a model to be trained: it must be used with weights: "
+                "random"
             )
         return self
 
@@ -88,7 +94,7 @@ class SmallWav2vec2(Model):
     ) -> FeatureTranscripts | Encoded:
         lengths = torch.full((len(x),), x.shape[-1]) if lengths is None else lengths
         frames = conv_frames(lengths.to(x.device), KERNELS, STRIDES)
-        x = fitting(standardised(x, lengths), reach(KERNELS, STRIDES))
+        x = padded_to(standardised(x, lengths), receptive_field(KERNELS, STRIDES))
         extracted = self.network.wav2vec2.feature_extractor(x).mT
         starts, length = self.options.span_starts, self.options.span_frames
         if self.options.head == "pretraining":
@@ -138,7 +144,7 @@ def wav2vec2_small(options: Wav2vec2Small) -> Model:
     )
     network = (library.Wav2Vec2ForCTC if options.head == "ctc" else library.Wav2Vec2ForPreTraining)(config)
     network.wav2vec2.feature_extractor._requires_grad = (
-        False  # else it refuses samples that want a gradient, in training mode
+        False  # otherwise it refuses samples that require a gradient, in training mode
     )
     if options.head == "pretraining":
         network.quantizer.temperature = options.temperature

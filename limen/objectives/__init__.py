@@ -1,4 +1,4 @@
-"""What a model is trained for: the loss of a training step. `limen.objectives.trades(beta=6)` is the same as
+"""Training objectives: the loss of a training step. `limen.objectives.trades(beta=6)` is the same as
 {"name": "trades", "beta": 6}."""
 
 import sys

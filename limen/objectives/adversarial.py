@@ -1,9 +1,9 @@
-r"""Adversarial training: the loss on samples that an attack has changed, computed anew for every batch.
+r"""Adversarial training: the loss on samples changed by an attack, which is computed anew for every batch.
 
 Madry et al. 2018, https://arxiv.org/abs/1706.06083:
     min over theta of E max over d in B(x) of L(theta, x + d, y)
-The attack differentiates the model as it is, in evaluation mode; the step is taken in training mode. The
-paper's attack takes all of its steps: {name: pgd, steps: 7, early_stop: false, ...}.
+The attack differentiates the model in evaluation mode; the training step is in training mode. The paper's
+attack performs all of its steps: {name: pgd, steps: 7, early_stop: false, ...}.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ from limen.objectives.base.objective import ObjectiveOptions, objective_for
 
 
 def _one_for_each_batch(spec: dict[str, Any]) -> dict[str, Any]:
-    """Checks the spec of an attack that is computed on every batch and on the model itself."""
+    """Validate the spec of an attack that is computed on every batch and on the trained model."""
     try:
         attack = AttackSpec.parse(spec)
     except UserError as error:
         raise ValueError(str(error)) from None
     if attack.options.universal:
         raise ValueError(
-            f"the attack {attack.name} is universal: it is crafted once, not for each batch. Train on "
+            f"the attack {attack.name} is universal: it is computed once, not for each batch. Train on "
             "another one, such as pgd"
         )
     if attack.surrogate is not None:
@@ -66,7 +66,8 @@ def adversarial(
 
 @torch.no_grad()
 def attacked(model: Model, batch: Batch, streams: Sequence[torch.Generator], attack: Attack) -> Tensor:
-    """The samples that the attack's search finds, drawing from these streams; without a judging pass."""
+    """The adversarial samples of the attack's search, which draws from these streams; success is not
+    judged."""
     with evaluating(model):
         problem = replace(attack.pose(model, batch), generators=streams)
         component, options = attack.spec.search

@@ -1,4 +1,4 @@
-"""Cross-entropy between the class probabilities and the true class: the usual training of a classifier."""
+"""Cross-entropy of the true class: the usual training of a classifier."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -18,7 +18,7 @@ class CrossEntropy(ObjectiveOptions):
     default_for: ClassVar[tuple[Output, ...]] = ("class",)
 
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the true probability that is spread evenly over all classes."""
+    """Probability that is spread evenly over all classes."""
 
 
 def cross_entropy(

@@ -1,9 +1,10 @@
-r"""Distillation: the student learns the softened class probabilities of a trained teacher.
+r"""Distillation: training on the softened class probabilities of a trained teacher.
 
 Hinton et al. 2015, https://arxiv.org/abs/1503.02531, at temperature T:
     (1 - w) T^2 KL( softmax(teacher / T) || softmax(student / T) ) + w CE(student, y)
-The factor T^2 keeps the size of the gradients. The student is used at temperature 1. As a defence
-(Papernot et al. 2016, https://arxiv.org/abs/1511.04508), the teacher is trained alike and T is 20 to 100.
+The factor T^2 preserves the scale of the gradients. The student is evaluated at temperature 1. In defensive
+distillation (Papernot et al. 2016, https://arxiv.org/abs/1511.04508), the teacher is trained in the same way
+and T is 20 to 100.
 """
 
 import json
@@ -31,7 +32,7 @@ class Distillation(ObjectiveOptions):
     teacher: Annotated[dict[str, Any], spec_of("models")]
     """The teacher: {name: cnn, ...its options}."""
     temperature: float = Field(default=4.0, gt=0)
-    """Both models' logits are divided by it."""
+    """Temperature by which the logits of both models are divided."""
     label_share: float = Field(default=0.0, ge=0, le=1)
     """Weight of the cross-entropy with the true class; the rest is the weight of the teacher."""
 

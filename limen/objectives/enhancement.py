@@ -1,4 +1,4 @@
-"""The distance between the signal that the model gives and the true one: training of an enhancer."""
+"""The distance between the model's signal and the true one: training of an enhancer."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
@@ -25,7 +25,7 @@ def enhancement(
 ) -> Tensor:
     outputs = model(batch.x, batch.lengths, streams)
     if not isinstance(outputs, Values) or not isinstance(batch.y, Tensor):
-        raise UserError("The objective enhancement needs a model that gives signals, and true signals.")
+        raise UserError("The objective enhancement needs a model whose output is a signal, and true signals.")
     difference = outputs.values - batch.y
     each = difference.abs() if options.distance == "l1" else difference.square()
     mask = valid(batch.x, batch.lengths)

@@ -1,10 +1,10 @@
-"""Contrastive pre-training of an encoder: it must recognise the quantised content of its masked frames among
-distractors. The truth of the samples is not used.
+"""Contrastive pre-training of an encoder, which must identify the quantised content of its masked frames
+among distractors. The truth of the samples is not used.
 
 wav2vec 2.0, Baevski et al. 2020, https://arxiv.org/abs/2006.11477, equations 2 to 4:
     L = L_m + alpha (1 - perplexity / number of codes)
 L_m is the mean contrastive loss over the masked frames of a clip; the second term rewards the even use of all
-codes over the batch. Masks, distractors and codes are drawn from torch's own generator, as dropout is.
+codes over the batch. Masks, distractors and codes are drawn from torch's global generator, as dropout is.
 """
 
 from collections.abc import Sequence

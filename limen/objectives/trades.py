@@ -1,9 +1,9 @@
-r"""TRADES: cross-entropy on the clean sample, plus the divergence of the answers for the worst sample nearby.
+r"""TRADES: cross-entropy on the clean sample, plus the divergence of the outputs for the worst sample nearby.
 
 Zhang et al. 2019, https://arxiv.org/abs/1901.08573, equation 5, with L-infinity balls:
     CE(f(x), y) + beta max over |d|_inf <= eps of KL( f(x) || f(x + d) )
-As in the authors' code, the inner search starts at x + 0.001 N(0, 1), runs in evaluation mode, and gradients
-flow through both arguments of the divergence.
+As in the authors' code, the inner search starts at x + 0.001 N(0, 1), is computed in evaluation mode, and
+gradients pass through both arguments of the divergence.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Trades(ObjectiveOptions):
     step_size: float = Field(default=0.25, gt=0)
     """Length of a step, as a share of eps."""
     start_noise: float = Field(default=0.001, ge=0)
-    """Standard deviation of the noise that the inner search starts from, in input units."""
+    """Standard deviation of the initial noise of the inner search, in input units."""
 
 
 def trades(model: Model, batch: Batch, streams: Sequence[torch.Generator], options: Trades) -> Tensor:
@@ -50,8 +50,7 @@ def divergence(logits: Tensor, others: Tensor) -> Tensor:
 
 
 def farthest(model: Model, batch: Batch, streams: Sequence[torch.Generator], options: Trades) -> Tensor:
-    """The sample in the ball, within the natural range, on which the answers diverge most from the clean
-    ones."""
+    """The sample in the ball, within the natural range, whose outputs diverge most from the clean ones."""
     x, (low, high) = batch.x, BOUNDS[batch.kind]
     mask = valid(x, batch.lengths)
     noise = options.start_noise * seeds.normal_like(x, streams, batch.lengths)

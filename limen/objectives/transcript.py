@@ -1,7 +1,7 @@
 """Negative log-likelihood of the true transcript, per token: the usual training of a recogniser.
 
-With CTC it is summed over all alignments; a decoder is given the true text token by token. A model with both
-heads mixes the two losses as its options declare (`Model.transcript_loss`).
+For CTC it is a sum over all alignments; for a decoder, the true text is given token by token. A model with
+both heads adds the two losses, weighted by its options (`Model.transcript_loss`).
 """
 
 from collections.abc import Sequence

@@ -135,7 +135,7 @@ def test_on_a_linear_classifier_it_nears_the_smallest_largest_change():
 
 
 def test_a_text_that_cannot_be_spelt_or_does_not_fit_is_told(recogniser, clips):
-    with pytest.raises(UserError, match="cannot spell"):
+    with pytest.raises(UserError, match="cannot output"):
         attack(goal={"name": "transcript", "text": "Zero 9"})(recogniser, clips)
     with pytest.raises(UserError, match="shorten the text"):
         attack(goal={"name": "transcript", "text": "zero nine " * 20})(recogniser, clips)

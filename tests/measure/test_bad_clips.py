@@ -85,12 +85,12 @@ def test_silence_gets_a_text_and_a_finite_gradient(recogniser):
 
 
 def test_a_text_with_unknown_characters_is_refused_and_the_characters_are_named(recogniser):
-    with pytest.raises(UserError, match="cannot spell: '!' '7'"):
+    with pytest.raises(UserError, match="cannot output: '!' '7'"):
         recogniser.losses(clips(8000).x, ["seven 7!"])
 
 
 def test_stereo_and_nan_are_refused(recogniser):
-    with pytest.raises(UserError, match=r"average the channels.*\(1, 2, 800\) came"):
+    with pytest.raises(UserError, match=r"average the channels.*got \(1, 2, 800\)"):
         recogniser.transcribe(torch.zeros(1, 2, 800))
     broken = clips(800)
     broken.x[0, 5] = torch.nan

@@ -185,7 +185,7 @@ def test_files_that_hold_code_or_are_damaged_or_absent_are_refused(tmp_path):
     told = {
         "evil.pth": "refused",
         "torn.safetensors": "cannot be read",
-        "list.pth": "holds no state dict",
+        "list.pth": "must contain a state dict",
         "no.pth": "no weights file",
     }
     for name, words in told.items():

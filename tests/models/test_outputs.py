@@ -140,7 +140,7 @@ def test_values_of_another_form_than_declared_are_refused(output, shape):
 
 
 def test_models_of_different_outputs_make_no_ensemble():
-    with pytest.raises(UserError, match="must take and give the same"):
+    with pytest.raises(UserError, match="must have the same kind, output"):
         Ensemble([MODELS["signal"], MODELS["embedding"]])
     both = Ensemble([Halved(), Halved()])
     assert (both.output, both.kind, both.rate_hz) == ("signal", "clip", 8000)

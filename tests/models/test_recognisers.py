@@ -194,7 +194,7 @@ def test_a_text_longer_than_the_clip_or_outside_the_alphabet_is_named(name):
         match=r"number 0 .* has 26 characters, but the clip has only 25 frames of 40 ms, one for each",
     ):
         outputs.nll(["a" * 26])
-    with pytest.raises(UserError, match="cannot spell: 'Ä'"):
+    with pytest.raises(UserError, match="cannot output: 'Ä'"):
         outputs.nll(["Ä"])
     assert max(len(text) for text in fresh(name)(noise(), LENGTHS).texts()) <= 25
 
@@ -311,7 +311,7 @@ def test_the_attention_of_the_lstm_decoder_is_the_equation_of_the_paper():
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(UserError, match="width must be a multiple of heads, but 128 and 3 came"):
+    with pytest.raises(UserError, match="width must be a multiple of heads, got 128 and 3"):
         load_model({"name": "transformer_seq2seq", "weights": "random", "heads": 3})
 
 

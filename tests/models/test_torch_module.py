@@ -81,7 +81,7 @@ def test_clips_of_different_lengths_get_what_they_get_alone():
         ({"factory": "external_example"}, "package.module:function"),
         ({"factory": "external_example:Nothing"}, "was not found"),
         ({"factory": "no_such_package:f"}, "was not found"),
-        ({"factory": "external_example:not_a_module"}, "should return a torch.nn.Module"),
+        ({"factory": "external_example:not_a_module"}, "must return a torch.nn.Module"),
         ({"script": "no_such_file.pt"}, "TorchScript"),
         ({"factory": "external_example:Brightness", "kind": "clip", "shape": None}, "needs rate_hz"),
         (

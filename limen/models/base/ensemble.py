@@ -1,7 +1,7 @@
 """Several models evaluated together, for attacks that must fool all of them, optionally with dropout on.
 
-Section 6.3.1 of Olivier 2023: the losses of several proxies add up; a perturbation that withstands their
-dropout overfits them less.
+Section 6.3.1 of Olivier 2023: the losses of several surrogates are added; a perturbation that is robust to
+their dropout overfits them less.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ from limen.models.base.model import Model
 
 
 class Ensemble(Model):
-    """The outputs of all members, in their order."""
+    """A model whose outputs are those of all members, in order."""
 
     def __init__(self, members: Sequence[Model], dropout: bool = False):
         super().__init__()
@@ -29,8 +29,8 @@ class Ensemble(Model):
             )
             if mine != theirs:
                 raise UserError(
-                    "Models that are attacked together must take and give the same, but one takes a "
-                    f"{mine[0]} and gives a {mine[1]} (rate {mine[2]}, shape {mine[3]}) and another {theirs}."
+                    "Models that are attacked together must have the same kind, output, sample rate and "
+                    f"shape, got {mine} and {theirs}."
                 )
         self.members, self.dropout = nn.ModuleList(members), dropout
         self.copy_facts(first)
@@ -56,13 +56,13 @@ class Ensemble(Model):
 
 @contextmanager
 def dropping(model: nn.Module, generators: Sequence[torch.Generator] | None) -> Iterator[None]:
-    """Inside, dropout layers are on, and each sample draws from its own stream; None: they are off. Dropout
-    inside recurrent layers stays off."""
+    """Context in which dropout layers are on and each sample draws from its own stream; with None they are
+    off. Dropout inside recurrent layers stays off."""
     if generators is None:
         yield
         return
-    # one number per sample and pass: how many a layer draws depends on the padding, so layers must not draw
-    # from the stream itself
+    # one seed per sample and pass: the number of values that a layer draws depends on the padding, so layers
+    # must not draw from the stream itself
     drawn = [int(torch.randint(2**62, (1,), generator=g)) for g in generators]
     layers = [m for m in model.modules() if isinstance(m, nn.Dropout) and m.p > 0]
     hooks = [layer.register_forward_hook(_drop(drawn, number)) for number, layer in enumerate(layers)]
@@ -77,13 +77,13 @@ def _drop(drawn: list[int], number: int) -> Callable[..., Tensor]:
     def hook(layer: nn.Dropout, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         x, frames = inputs[0], inputs[1] if len(inputs) > 1 else None
         streams = [torch.Generator().manual_seed(d + number) for d in drawn]
-        if frames is not None:  # clips end to end
+        if frames is not None:  # packed clips
             kept = torch.cat(
                 [torch.rand(n, *x.shape[1:], generator=g) for n, g in zip(frames, streams, strict=True)]
             )
         elif len(x) == len(drawn):
             kept = torch.stack([torch.rand(x.shape[1:], generator=g) for g in streams])
-        else:  # not one row per sample: it belongs to no stream
+        else:  # rows are not samples: no stream to draw from
             return output
         return x * (kept.to(x) >= layer.p) / (1 - layer.p)
 

@@ -1,5 +1,4 @@
-"""A classifier that shows what one of its layers makes of its input: the answers carry it as `features`, as
-those of encoders do."""
+"""A classifier that also returns the activations of one of its layers, as the `features` of its logits."""
 
 from collections.abc import Sequence
 
@@ -11,9 +10,9 @@ from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model
 
 
-class Shown(Model):
-    """The same answers, with the features of a layer: (B, n) as `logits.features`. The model itself is left
-    as it is."""
+class WithFeatures(Model):
+    """The same logits, with the activations of a layer, (B, n), as `logits.features`. The model itself is
+    not changed."""
 
     def __init__(self, model: Model, layer: str):
         super().__init__()
@@ -24,29 +23,29 @@ class Shown(Model):
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
     ) -> Tensor:
-        seen: list[Tensor] = []
+        captured: list[Tensor] = []
         module = find_layer(self.inner, self.layer)
         if self.layer:
-            hook = module.register_forward_hook(lambda _, inputs, output: seen.append(output))
+            hook = module.register_forward_hook(lambda _, inputs, output: captured.append(output))
         else:
-            hook = module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+            hook = module.register_forward_pre_hook(lambda _, inputs: captured.append(inputs[0]))
         try:
             logits = self.inner(x, lengths, generators)
         finally:
             hook.remove()
-        if not seen or not isinstance(seen[-1], Tensor) or len(seen[-1]) != len(logits):
+        if not captured or not isinstance(captured[-1], Tensor) or len(captured[-1]) != len(logits):
             raise UserError(
-                f'The layer "{self.layer}" gave no tensor with a row for each sample. Name another one.'
+                f'The layer "{self.layer}" must return a tensor with one row per sample. Name another layer.'
             )
-        logits.features = seen[-1].flatten(1)
+        logits.features = captured[-1].flatten(1)
         return logits
 
 
 def find_layer(model: Model, name: str) -> nn.Module:
-    """The module with this name, whatever wraps the network; without a name the last linear layer. A
-    UserError lists the names."""
+    """The module with this name, whether or not the network is wrapped; the last linear layer if the name
+    is empty. The UserError for an unknown name lists the names."""
     if isinstance(model, Ensemble):
-        raise UserError("A layer is one model's own, but several models came. Attack one of them.")
+        raise UserError("Features of a layer need a single model, got an ensemble. Attack one of its models.")
     modules = dict(model.named_modules())
     if not name:
         linear = [module for module in modules.values() if isinstance(module, nn.Linear)]
@@ -56,9 +55,7 @@ def find_layer(model: Model, name: str) -> nn.Module:
     if not name or not found:
         known = ", ".join(full for full, module in modules.items() if not list(module.children()))
         trouble = (
-            f'The model has no layer "{name}".'
-            if name
-            else "The model has no linear layer: name another one."
+            f'The model has no layer "{name}".' if name else "The model has no linear layer: name a layer."
         )
-        raise UserError(f"{trouble} It has: {known}.")
-    return modules[min(found, key=len)]  # the outermost, if an inner network has one of the same name
+        raise UserError(f"{trouble} Its layers are: {known}.")
+    return modules[min(found, key=len)]  # the outermost of several layers with this name

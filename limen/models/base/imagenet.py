@@ -1,7 +1,7 @@
-"""What networks for ImageNet share: the mean and standard deviation of its pixels, and one thousand classes.
+"""Options and normalisation shared by networks for ImageNet: mean and standard deviation of its pixels, 1000
+classes.
 
-The networks of this family are written with torchvision's module names and shapes, so files of its weights
-load unchanged.
+These networks have torchvision's module names and shapes, so torchvision's weights files load unchanged.
 """
 
 from typing import ClassVar

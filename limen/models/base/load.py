@@ -1,5 +1,5 @@
-"""From a name to a model with weights: shipped, fetched, random or from a file. Weights are data; code in a
-weights file is never executed."""
+"""Loading of models by name, with shipped, downloaded or random weights or those of a file. Weights are
+data; code in a weights file is never executed."""
 
 import re
 import warnings
@@ -19,14 +19,14 @@ ZOO = Path(__file__).parent.parent / "zoo"
 """<model name>.safetensors and its card <model name>.json."""
 
 WRAPPERS = ("state_dict", "model_state_dict", "model_state", "net")
-"""Keys under which training scripts keep the state dict in a checkpoint."""
+"""Keys under which training scripts store the state dict in a checkpoint."""
 
 
 def load_model(spec: str | Mapping[str, Any]) -> Model:
-    """ "cnn" or {"name": "cnn", "weights": "mine.pth", ...} -> the model, in evaluation mode."""
+    """The model of a spec, "cnn" or {"name": "cnn", "weights": "mine.pth", ...}, in evaluation mode."""
     component, options = parse("models", spec)
     assert isinstance(options, ModelOptions)
-    # random weights come from init_seed alone, and the caller's generator is not changed
+    # random weights depend on init_seed only, and the caller's generator is not changed
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.init_seed)
         model: Model = component.function(options)
@@ -35,13 +35,13 @@ def load_model(spec: str | Mapping[str, Any]) -> Model:
         if fetched is None:
             load_weights(inner(model), component, options.weights, ZOO)
         else:
-            load_state(inner(model), fetched, f"model {component.name}: the weights that were fetched")
+            load_state(inner(model), fetched, f"model {component.name}: the downloaded weights")
     model.eval().prepare()
     return model
 
 
 def load_weights(module: nn.Module, component: Component, weights: str, zoo: Path) -> None:
-    """Load what the option `weights` names: "zoo", "zoo:variant" or a file."""
+    """Load the weights that the option `weights` names: "zoo", "zoo:variant" or a file."""
     state, source = _weights(component, weights, zoo)
     who = KINDS[component.kind].singular
     load_state(module, state, f"{who} {component.name}: the weights {source}")
@@ -59,7 +59,7 @@ def _weights(component: Component, weights: str, zoo: Path) -> tuple[dict[str, T
         what = f"weights {variant}" if variant else "weights"
         raise UserError(
             f"{KINDS[component.kind].singular} {component.name}: no {what} are shipped for it. Give a file "
-            "(weights: path/to/weights.pth), train it (`limen train`), or say weights: random. Shipped "
+            "(weights: path/to/weights.pth), train it (`limen train`), or use weights: random. Shipped "
             f"weights: {shipped or 'none'}."
         )
     return read_state(path), f"of the zoo ({path.name})"
@@ -68,7 +68,7 @@ def _weights(component: Component, weights: str, zoo: Path) -> tuple[dict[str, T
 def read_state(path: Path) -> dict[str, Tensor]:
     """A state dict from .safetensors, .pth or .pt, without a wrapper around it and without the prefix
     "module." of parallel training."""
-    if path.is_dir():  # as Hugging Face writes one
+    if path.is_dir():  # as written by Hugging Face
         path = path / "model.safetensors"
     if not path.is_file():
         raise UserError(f"There is no weights file {path}.")
@@ -83,12 +83,12 @@ def read_state(path: Path) -> dict[str, Tensor]:
         kinds = (
             ", ".join(map(str, list(loaded)[:5])) if isinstance(loaded, Mapping) else type(loaded).__name__
         )
-        raise UserError(f"{path} holds no state dict (names with tensors), but: {kinds}.")
+        raise UserError(f"{path} must contain a state dict (names with tensors), got: {kinds}.")
     return {str(name).removeprefix("module."): value for name, value in loaded.items()}
 
 
 def load_tensors(path: Path, mmap: bool = False) -> Any:
-    """The content of a file of torch.save that holds only tensors and plain values; a file that would run
+    """The content of a torch.save file that consists of tensors and plain values; a file that would run
     code is refused."""
     try:
         with warnings.catch_warnings():  # about the pickle's protocol
@@ -96,16 +96,16 @@ def load_tensors(path: Path, mmap: bool = False) -> Any:
             return torch.load(
                 path, map_location="cpu", weights_only=True, mmap=mmap and zipfile.is_zipfile(path)
             )
-    except Exception as error:  # torch has no common exception for files that are damaged or no checkpoints
+    except Exception as error:  # torch has no common exception for damaged files and other formats
         # torch's own message recommends loading the file unsafely, so only the name in it is shown
         if named := re.search(r"GLOBAL (\S+)", str(error)):
             raise UserError(
                 f"{path} is refused: it names {named[1]}, and a file that names code can run it when it is "
-                "read. Weights must be tensors alone: save model.state_dict() instead of the model, or use "
+                "read. Weights must be tensors only: save model.state_dict() instead of the model, or use "
                 "safetensors."
             ) from None
         raise UserError(
-            f"{path} cannot be read as weights: it is damaged, or not a file of torch.save."
+            f"{path} cannot be read as weights: it is damaged, or not a torch.save file."
         ) from None
 
 
@@ -119,8 +119,8 @@ def _safetensors(path: Path) -> Any:
 
 
 def load_state(module: nn.Module, state: Mapping[str, Tensor], who: str) -> None:
-    """Strict loading; an error lists what does not fit. Weights stored in half precision are converted to the
-    module's type."""
+    """Load a state dict strictly; the error lists names and shapes that do not fit. Weights in half
+    precision are converted to the module's type."""
     expected = module.state_dict()
     if isinstance(module, PublishedNames):
         state = {module.our_name(name): value for name, value in state.items()}
@@ -144,7 +144,7 @@ def load_state(module: nn.Module, state: Mapping[str, Tensor], who: str) -> None
             if v
         )
         raise UserError(
-            f"{who} do not fit this architecture. {listed}. Check the model's name and options, or say "
+            f"{who} do not fit this architecture. {listed}. Check the model's name and options, or use "
             "weights: random."
         )
     module.load_state_dict(dict(state), strict=False)

@@ -1,4 +1,5 @@
-"""A model is a function from raw input to outputs: normalisation and features are layers of it."""
+"""The base class of models: a function from raw samples to outputs, with normalisation and features as
+layers of the network."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,16 +29,16 @@ from limen.core.types import (
 
 
 class ModelOptions(Options):
-    """What every model takes."""
+    """Options that every model has."""
 
     weights: str = "zoo"
-    """"zoo": the weights shipped for this model ("zoo:seed1": another training of it); "random": as
-    initialised; otherwise the path of a .safetensors or .pth file."""
+    """"zoo": the weights shipped for this model ("zoo:seed1": those of another training); "random": a
+    fresh initialisation; otherwise the path of a .safetensors or .pth file."""
     init_seed: int = 0
     """Seed of the random weights."""
 
     small: ClassVar[dict[str, Any] | None] = {}
-    """Options of a small version, with which contract tests try the model; None if it needs files, or has no
+    """Options of a small version, which the contract tests use; None if the model needs files or has no
     small version."""
 
     cores: ClassVar[int] = 1
@@ -54,56 +55,56 @@ class ModelOptions(Options):
         return round(self.network_mb + self.sample_mb * batch_size)
 
     def fetched(self) -> dict[str, Tensor] | None:
-        """The state dict that "zoo" means for a model whose weights are published elsewhere and were fetched
-        with `limen data get`; None if its weights are shipped."""
+        """The state dict of weights that are published elsewhere and downloaded with `limen data get`;
+        None if the weights are shipped."""
         return None
 
 
 class Model(nn.Module):
-    """Raw x -> outputs. Subclasses declare `kind` and `output` and write `forward(x, lengths, generators)`.
+    """A map from raw samples x to outputs. Subclasses declare `kind` and `output` and define `forward(x,
+    lengths, generators)`.
 
-    x is (B, C, H, W) in [0, 1] or (B, T) in [-1, 1]; `lengths` (B,) are the valid samples of clips of
-    different lengths; `generators`, one per sample, are used by models that draw at random and ignored by all
-    others.
+    x is (B, C, H, W) in [0, 1] or (B, T) in [-1, 1]; `lengths` (B,) are the valid samples of each clip;
+    `generators`, one per sample, are used by models that draw at random and ignored by all others.
     """
 
     kind: Kind
-    """What the model takes."""
+    """Kind of the samples that the model takes."""
     output: Output
-    """What the model gives: "class" logits (B, K), "transcript" a `Transcripts`; for "embedding", "signal"
-    and "distance" a `Values` (or outputs of its own that offer `rows`)."""
+    """Kind of the outputs: "class" for logits (B, K), "transcript" for `Transcripts`; "embedding",
+    "signal" and "distance" for `Values` (or another class that has `rows`)."""
     classes: list[str] | None = None
-    """Names of the classes of a classifier."""
+    """Class names of a classifier."""
     rate_hz: int | None = None
-    """Sample rate that clips must have."""
+    """Required sample rate of clips."""
     shape: tuple[int, ...] | None = None
-    """Shape of one sample if the model requires one: (C, H, W) or (T,)."""
+    """Required shape of one sample, (C, H, W) or (T,); None if any shape is accepted."""
     random: bool = False
-    """True if two calls may give different outputs: then attacks average gradients over `draws` calls."""
+    """True if two calls on the same samples may differ; attacks then average gradients over `draws` calls."""
     draws: int = 1
     refuses: bool = False
-    """True if a detector may refuse samples: then the outputs are `GuardedOutputs`."""
+    """True if a detector may refuse samples; the outputs are then `GuardedOutputs`."""
     batch_invariant: bool = False
-    """True if a clip gets the same bits in any batch, in single precision. Attacks on such a recogniser
-    compute its outputs in single precision and only their own steps in double."""
+    """True if the outputs for a clip are bitwise equal in any batch, in single precision. Attacks on such
+    a recogniser evaluate it in single precision and use double precision only for their own steps."""
     checked: tuple[Any, int] | None = None
-    """Classifiers: the weights and samples that `output_check` last saw, and the columns of the logits."""
+    """Classifiers: result of the last `output_check`, as the state of weights and samples and the number
+    of logits."""
 
     @property
     def for_attack(self) -> "Model":
-        """The model that a search differentiates: this one, or a much faster one with nearly the same
-        outputs. Success is always judged on this one."""
+        """The model that attacks differentiate: this one, or a faster approximation. Success is always
+        judged on this one."""
         return self
 
     def copy_facts(self, other: "Model") -> None:
-        """Declare what the other model declares: for models that wrap one."""
+        """Copy the declarations of the other model; for models that wrap one."""
         self.kind, self.output, self.classes = other.kind, other.output, other.classes
         self.rate_hz, self.shape = other.rate_hz, other.shape
         self.random, self.draws, self.refuses = other.random, other.draws, other.refuses
 
     def losses(self, x: Tensor, y: Tensor | Sequence[str], lengths: Tensor | None = None) -> Tensor:
-        """(B,) cross-entropy of the classes, or negative log-likelihood of the transcripts,
-        differentiable."""
+        """(B,) cross-entropy of the classes or negative log-likelihood of the transcripts, differentiable."""
         check_samples(self.kind, x, lengths)
         outputs = answers_of(self(x, lengths))
         if isinstance(outputs, Tensor) and isinstance(y, Tensor):
@@ -117,8 +118,8 @@ class Model(nn.Module):
         )
 
     def transcript_loss(self, outputs: Transcripts, texts: Sequence[str]) -> Tensor:
-        """(B,) the loss that a recogniser is trained with: nats per character of the text and its end. A
-        model that learns from more than the likelihood of its transcripts overrides this."""
+        """(B,) training loss of a recogniser, in nats per character including the end of the text. Models
+        with further loss terms override this."""
         losses = outputs.nll(texts)
         return losses / torch.tensor([len(text) + 1 for text in texts]).to(losses)
 
@@ -130,9 +131,9 @@ class Model(nn.Module):
         lengths: Tensor | None = None,
         generators: Sequence[torch.Generator] | None = None,
     ) -> Tensor | list[list[str]]:
-        """The answers of n calls, each with fresh draws: (B, K) votes per class, or n texts for each clip.
-        Samples that a detector refuses in a call have one vote less. A model that draws nothing is called
-        once."""
+        """Predictions of n calls, each with fresh random draws: (B, K) votes per class, or n texts for
+        each clip. A call in which a detector refuses the sample adds no vote. A deterministic model is
+        called once."""
         streams = generators or seeds.Streams(cache(lambda i: seeds.generator(0, "votes")), range(len(x)))
         calls, weight = (n, 1) if self.random else (1, n)
         counts = torch.zeros(len(x), len(self.classes or []), dtype=torch.long)
@@ -151,7 +152,7 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def transcribe(self, x: Tensor, lengths: Tensor | None = None) -> list[str]:
-        """The transcript of each clip; for recognisers."""
+        """Transcripts of the clips; for recognisers."""
         if self.output != "transcript":
             raise UserError(
                 f"This model's output is a {self.output}, not a transcript: call the model itself for its "
@@ -161,8 +162,8 @@ class Model(nn.Module):
         return self(x, lengths).texts()
 
     def prepare(self) -> None:
-        """Compute what depends on the weights, such as the centres of enrolled speakers. `load_model` calls
-        it once, after it has loaded the weights."""
+        """Compute values that depend on the weights, such as the centres of enrolled speakers.
+        `load_model` calls it once, after loading the weights."""
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
@@ -173,8 +174,8 @@ class Model(nn.Module):
 def check_samples(
     kind: Kind, x: Tensor, lengths: Tensor | None = None, ids: Sequence[str] | None = None
 ) -> None:
-    """A UserError if x is not a batch of that kind: wrong shape, empty, or not finite. `ids` name the samples
-    in the message."""
+    """Raise a UserError if x is not a batch of that kind: wrong shape, empty, or not finite. `ids` name
+    the samples in the message."""
     name = lambda i: ids[i] if ids else f"number {i}"
     if x.dim() != (2 if kind == "clip" else 4) or len(x) == 0 or (kind == "picture" and x.numel() == 0):
         wanted = (
@@ -182,27 +183,27 @@ def check_samples(
             if kind == "clip"
             else "(B, C, H, W)"
         )
-        raise UserError(f"A batch of {kind}s has the shape {wanted}. {tuple(x.shape)} came.")
+        raise UserError(f"A batch of {kind}s must have the shape {wanted}, got {tuple(x.shape)}.")
     if kind == "clip":
         n = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
         if len(n) != len(x) or int(n.max()) > x.shape[1]:
             raise UserError(
-                f"lengths must be one number per clip, at most {x.shape[1]}, but {n.tolist()} came for "
-                f"{len(x)} clips."
+                f"lengths must be one number per clip, at most {x.shape[1]}, got {n.tolist()} for {len(x)} "
+                "clips."
             )
         if int(n.min()) < 1:
             raise UserError(
-                f"A clip must hold at least one sample, but this one is empty: {name(int(n.argmin()))}. "
-                "Leave it out."
+                f"A clip must have at least one sample, but this one is empty: {name(int(n.argmin()))}. "
+                "Remove it from the data."
             )
-    if not bool(torch.stack(x.aminmax()).isfinite().all()):  # either end is NaN if one is
+    if not bool(torch.stack(x.aminmax()).isfinite().all()):  # both are NaN if any value is
         finite = torch.isfinite(x.flatten(1)).all(1)
         bad = [name(i) for i in (~finite).nonzero().squeeze(1).tolist()]
-        raise UserError(f"x must be finite, but these samples hold NaN or infinity: {', '.join(bad[:5])}.")
+        raise UserError(f"x must be finite, but these samples contain NaN or infinity: {', '.join(bad[:5])}.")
 
 
 def check_takes(model: Model, batch: Batch, who: str = "This model") -> None:
-    """A UserError unless the samples have the kind and shape that the model takes."""
+    """Raise a UserError unless the samples have the kind and shape that the model takes."""
     if batch.kind != model.kind:
         raise UserError(
             f"{who} takes {model.kind}s, but the data holds {batch.kind}s. Choose data of the model's kind."
@@ -216,7 +217,8 @@ def check_takes(model: Model, batch: Batch, who: str = "This model") -> None:
 
 
 def check_fits(model: Model, batch: Batch, who: str = "This model") -> None:
-    """A UserError unless the model takes these samples and its output can be compared with their truth."""
+    """Raise a UserError unless the model takes these samples and its output can be compared with their
+    truth."""
     check_takes(model, batch, who)
     check_truth(model, batch.truth, who)
     if model.output == "signal":
@@ -231,7 +233,7 @@ def check_fits(model: Model, batch: Batch, who: str = "This model") -> None:
 
 
 def check_truth(model: Model, truth: TruthKind, who: str = "This model") -> None:
-    """A UserError unless the model's output can be compared with truth of this kind."""
+    """Raise a UserError unless the model's output can be compared with truth of this kind."""
     if truth not in TRUTHS[model.output]:
         needed = " or a ".join(TRUTHS[model.output])
         raise UserError(
@@ -241,7 +243,7 @@ def check_truth(model: Model, truth: TruthKind, who: str = "This model") -> None
 
 
 def _check_signals(batch: Batch, who: str) -> None:
-    """A UserError unless every true signal has the shape and length of its sample."""
+    """Raise a UserError unless every true signal has the shape and length of its sample."""
     assert isinstance(batch.y, Tensor)
     same = batch.y.shape == batch.x.shape and (
         batch.lengths is None or batch.y_lengths is None or torch.equal(batch.lengths, batch.y_lengths)
@@ -255,7 +257,7 @@ def _check_signals(batch: Batch, who: str) -> None:
 
 
 class Normalized(nn.Module):
-    """(x - mean) / std per channel, then the network."""
+    """Normalisation (x - mean) / std per channel, followed by the network."""
 
     mean: Tensor
     std: Tensor
@@ -271,7 +273,7 @@ class Normalized(nn.Module):
 
 
 class Classifier(Model):
-    """Any torch module from raw x to logits, with the facts that Limen needs about it."""
+    """A classifier made of any torch module from raw samples to logits."""
 
     output = "class"
 
@@ -304,7 +306,7 @@ class PublishedNames(nn.Module):
     """A network whose published weights files name its parameters differently."""
 
     renamed: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Regular expressions and their replacements, applied in order, that turn a published name into ours."""
+    """Regular expressions and replacements, applied in order, that convert a published name into ours."""
 
     @classmethod
     def our_name(cls, name: str) -> str:
@@ -314,7 +316,7 @@ class PublishedNames(nn.Module):
 
 
 def inner(model: nn.Module) -> nn.Module:
-    """The network without its wrapping: the module whose parameter names weight files carry."""
+    """The innermost network, whose parameter names are those of the weights files."""
     while isinstance(getattr(model, "network", None), nn.Module):
         model = model.network  # type: ignore[assignment]
     return model
@@ -327,17 +329,17 @@ def _two_or_more(classes: int | list[str]) -> int | list[str]:
 
 
 Classes = Annotated[Annotated[int, Field(le=100_000)] | list[str], AfterValidator(_two_or_more)]
-"""An option that gives the number of classes, or their names."""
+"""Type of an option: the number of classes, or their names."""
 
 
 def class_names(classes: int | Sequence[str]) -> list[str]:
-    """10 -> "0" ... "9"; names stay as they are."""
+    """The names of the classes: 10 gives "0" to "9"; names are returned unchanged."""
     return [str(i) for i in range(classes)] if isinstance(classes, int) else list(classes)
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; afterwards every module has its former mode."""
+    """Context in evaluation mode; on exit every module returns to its former mode."""
     modes: list[tuple[Any, bool]] = [(m, m.training) for m in model.modules()]
     model.eval()
     try:

@@ -2,8 +2,9 @@
 of an attack.
 
 A module that takes other samples, or returns a tuple, NaN or too many columns, would otherwise fail hours
-later, or give wrong numbers without failing. Recognisers are Limen's own and are not checked: it would cost
-as much as the first step of a search."""
+later, or give wrong numbers without an error. Recognisers are part of Limen and are not checked: the check
+would cost as much as the first step of a search.
+"""
 
 from typing import Any
 
@@ -17,8 +18,8 @@ from limen.models.base.model import Model, check_fits, check_samples, check_take
 
 
 def check_outputs(model: Model, batch: Batch, who: str = "This model") -> None:
-    """A UserError unless the model takes these samples and its logits are finite, with one column per
-    class."""
+    """Raise a UserError unless the model takes these samples and its logits are finite, with one column
+    per class."""
     check_takes(model, batch, who)
     if model.output != "class" or model.classes is None:
         return
@@ -34,8 +35,8 @@ def check_outputs(model: Model, batch: Batch, who: str = "This model") -> None:
 def check_surrogate(
     model: Model, judged: Model, batch: Batch, rate_hz: int | None, who: str, net: str
 ) -> None:
-    """A UserError unless an attack on `judged`, named `net`, can be computed on this model: it takes the same
-    samples and has the same kind of output, with as many classes."""
+    """Raise a UserError unless an attack on `judged`, named `net`, can be computed on this model: it must
+    take the same samples and have the same kind of output and number of classes."""
     if model.rate_hz not in (None, rate_hz):
         raise UserError(
             f"{who} takes clips at {model.rate_hz} Hz, but the data has {rate_hz} Hz. Choose a surrogate of "
@@ -51,8 +52,9 @@ def check_surrogate(
 
 
 def logit_columns(model: Model, batch: Batch, who: str) -> int:
-    """Columns of a classifier's logits for two of the samples. The result is kept until the weights or the
-    form of the samples change. The model's mode and the random streams of the process are not changed."""
+    """Number of logits that a classifier returns for two of the samples. The result is cached until the
+    weights or the form of the samples change. The model's mode and the global random state are not
+    changed."""
     state = _state(model, batch)
     if model.checked is None or model.checked[0] != state:
         model.checked = (state, _computed(model, batch, who))
@@ -71,7 +73,7 @@ def _computed(model: Model, batch: Batch, who: str) -> int:
             logits: Any = answers_of(model(x, lengths, seeds.generators(0, ["0", "1"], "trial")))
     except UserError:
         raise
-    except Exception as error:  # a user's module may raise anything
+    except Exception as error:  # a user's module may raise any exception
         raise UserError(
             f"{who} cannot take {batch.kind}s of shape {tuple(x.shape[1:])}, {x.dtype} on {x.device}: "
             f"{_reason(error)}.{_other_weights(model, x)}"
@@ -97,33 +99,32 @@ def _computed(model: Model, batch: Batch, who: str) -> int:
         )
     if not bool(logits.isfinite().all()):
         raise UserError(
-            f"{who} must return finite logits, but they hold NaN or infinity for clean samples. Check its "
+            f"{who} must return finite logits, but they contain NaN or infinity for clean samples. Check its "
             "weights and its normalisation (a std of 0?)."
         )
     return logits.shape[1]
 
 
 def _state(model: nn.Module, batch: Batch) -> tuple[Any, ...]:
-    """What the check depends on: the weights, by identity and number of changes, and the form of the
-    samples."""
+    """State that the check depends on: the weights, by identity and version, and the form of the samples."""
     weights = [*model.parameters(), *model.buffers()]
     shape = tuple(batch.x.shape[1:]) if batch.kind == "picture" else ()
     return (shape, batch.x.dtype, batch.x.device, *((id(w), _version(w)) for w in weights))
 
 
 def _version(x: Tensor) -> int:
-    """How often a tensor was changed in place, as autograd counts it."""
+    """Number of in-place changes of a tensor, as counted by autograd."""
     return 0 if x.is_inference() else x._version
 
 
 def _reason(error: Exception) -> str:
-    """The line of the message with the reason; TorchScript puts its own traceback before it."""
+    """The line of the message that gives the reason; TorchScript puts its own traceback before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return lines[-1 if "TorchScript interpreter" in lines[0] else 0].rstrip(".")
 
 
 def _other_weights(model: nn.Module, x: Tensor) -> str:
-    """The remedy if the weights have another type or device than x."""
+    """Advice if the weights have another type or device than x; empty otherwise."""
     for weight in model.parameters():
         if weight.is_floating_point() and (weight.dtype, weight.device) != (x.dtype, x.device):
             ways = {torch.float32: "x.float()", torch.float64: "x.double()"}

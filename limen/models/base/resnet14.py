@@ -1,4 +1,4 @@
-"""The residual network of 14 layers that CrAdv trains: three stages of two basic blocks (He et al. 2016,
+"""The 14-layer residual network of CrAdv: three stages of two basic blocks (He et al. 2016,
 https://arxiv.org/abs/1512.03385).
 
 Module names are those of CrAdv's published state dicts (github.com/diegoirigaray/CrAdv, data/weights).
@@ -28,8 +28,8 @@ class BasicBlock(nn.Module):
 
 
 class ResNet14(nn.Module):
-    """`width` channels in the stem, then 2, 4 and 8 times as many; the last average pool of 3x3 moves by 2
-    and pads by `pool_padding`."""
+    """`width` channels in the stem, then 2, 4 and 8 times as many; the final 3x3 average pooling has
+    stride 2 and padding `pool_padding`."""
 
     def __init__(self, channels_in: int, width: int, pool_padding: int, pooled: int, classes: int):
         super().__init__()

@@ -1,11 +1,12 @@
-"""Convolution with TensorFlow's SAME padding, which networks first trained there need."""
+"""Convolution with TensorFlow's SAME padding, for networks trained in TensorFlow."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 
 class SameConv(nn.Conv2d):
-    """Pads as much as the stride leaves over, the odd pixel at the end."""
+    """A 2-d convolution whose output has ceil(size / stride) rows and columns; an odd pixel of padding is
+    added at the end."""
 
     def forward(self, x: Tensor) -> Tensor:
         kernel, stride = self.kernel_size[0], self.stride[0]

@@ -1,5 +1,5 @@
-"""The place in a network at which training may change its features: warped bands, and blanked runs of frames
-and bands (SpecAugment, Park et al. 2019, https://arxiv.org/abs/1904.08779)."""
+"""A layer that lets training change the features: warped bands, and runs of frames and bands set to zero
+(SpecAugment, Park et al. 2019, https://arxiv.org/abs/1904.08779)."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,12 @@ from torch import Tensor, nn
 
 
 class SpecAugment(nn.Module):
-    """The identity, unless a training sets `change`. It has no weights, so weights files do not know it."""
+    """The identity unless training sets `change`. The layer has no weights, so it does not appear in
+    weights files."""
 
     change: Callable[[int, Tensor], Tensor] | None = None
-    """Number of the clip in the batch and its features (frames, bands) -> changed features of the same
-    shape."""
+    """Function from the index of a clip in the batch and its features (frames, bands) to changed features
+    of the same shape."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, frames, bands)."""
@@ -21,8 +22,8 @@ class SpecAugment(nn.Module):
         return torch.stack([self.change(i, clip) for i, clip in enumerate(x)])
 
     def packed(self, x: Tensor, sizes: list[int]) -> Tensor:
-        """(frames, bands) of clips end to end; `sizes`: a clip's own frames, those of the gap behind it, the
-        next clip's frames, ..."""
+        """Augment packed clips (frames, bands). `sizes` alternate between the frames of a clip and those
+        of the gap after it."""
         if self.change is None or not self.training:
             return x
         parts = list(x.split(sizes))

@@ -1,9 +1,9 @@
-"""Recognisers with two heads on one encoder: a decoder that attends to the frames and writes character after
-character, and CTC.
+"""Recognisers with two heads on one encoder: an autoregressive decoder with attention, and CTC.
 
 Trained together, Watanabe et al. 2017, https://arxiv.org/abs/1609.06773:
     L = weight L_CTC + (1 - weight) L_attention
-Either head answers alone, by the option `head`: two models that share an encoder and a weights file.
+The option `head` selects the head that gives the transcripts: two models that share an encoder and a weights
+file.
 """
 
 from collections.abc import Sequence
@@ -18,37 +18,39 @@ from limen.core.types import Transcripts
 from limen.models.base.model import Model
 from limen.models.speech.beam import END, State, beam_search
 from limen.models.speech.ctc import ALPHABET, CtcTranscripts, RecogniserOptions, spelled
-from limen.models.speech.packed_clips import inside
+from limen.models.speech.packed_clips import frame_mask
 
 FRAME_S = 0.04
 
 
 class Seq2SeqOptions(RecogniserOptions):
     head: Literal["attention", "ctc"] = "attention"
-    """Which head answers: "attention", the decoder that writes character after character, or "ctc", the
-    encoder's own spelling."""
+    """The head that gives the transcripts: "attention", the autoregressive decoder, or "ctc", the CTC head
+    of the encoder."""
     training_ctc_weight: float = Field(default=0.5, ge=0, lt=1)
-    """Share of the CTC loss in training; both heads are trained together whichever answers."""
+    """Weight of the CTC loss in training; both heads are trained together, whichever `head` is."""
 
 
 class Decoder(Protocol):
-    """A network that writes one token after another while it looks at the frames. Tokens are END and the
-    alphabet's symbols 1, 2, ..."""
+    """An autoregressive decoder that attends to the frames. Tokens are END and the alphabet's symbols 1,
+    2, ..."""
 
     def read(self, hidden: Tensor, mask: Tensor) -> State:
-        """(B, F, D) and (B, F) True on real frames -> all that the decoder asks of a clip, computed once."""
+        """Hidden states (B, F, D) and a mask (B, F), True on the frames of each clip, to everything that
+        the decoder needs of a clip, computed once."""
 
     def start(self, memory: State) -> State: ...
 
     def step(self, tokens: Tensor, state: State, memory: State) -> tuple[Tensor, State]:
-        """(B,) tokens -> (B, K) logits of the next ones."""
+        """Tokens (B,) to the logits of the next ones (B, K)."""
 
     def forced(self, tokens: Tensor, memory: State) -> Tensor:
-        """(B, L) given tokens -> (B, L, K) logits of the token after each: what L steps give."""
+        """Given tokens (B, L) to the logits of the token after each, (B, L, K): equal to L calls of
+        `step`."""
 
 
 class TwoHeads(nn.Module):
-    """An encoder with its two heads; `decoder` must be a `Decoder`."""
+    """An encoder with two heads; `decoder` must be a `Decoder`."""
 
     def __init__(self, encoder: nn.Module, size: int, decoder: nn.Module):
         super().__init__()
@@ -57,24 +59,24 @@ class TwoHeads(nn.Module):
 
 
 class AttentionTranscripts:
-    """Implements `limen.core.types.Transcripts`. The decoder runs when it is needed, and once for the same
-    texts."""
+    """Implements `limen.core.types.Transcripts`. The decoder is evaluated when it is needed, and once for
+    the same texts."""
 
     def __init__(self, network: TwoHeads, hidden: Tensor, frames: Tensor, options: Seq2SeqOptions):
         self.network, self.hidden, self.frames, self.options = network, hidden, frames, options
-        """(B, F, D) encoded frames and how many of them belong to each clip; a text has at most one character
+        """Encoded frames (B, F, D) and the number of frames of each clip; a text has at most one character
         per frame."""
         self._forced: tuple[list[str], Tensor, Tensor] | None = None
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
-        """With first_weight = lambda, the first of L tokens (END is one) counts 1 + lambda times; the sum is
-        scaled by L / (L + lambda)."""
+        """Negative log-likelihood of the texts. With first_weight = lambda, the first of L tokens
+        (including END) has the weight 1 + lambda, and the sum is scaled by L / (L + lambda)."""
         logits, tokens = self._teacher_forced(texts)
         likelihoods = logits.log_softmax(2).gather(2, tokens.clamp_min(0)[:, :, None]).squeeze(2)
         losses, n = -likelihoods.masked_fill(tokens < 0, 0.0), (tokens >= 0).sum(1)
         total = losses.sum(1, dtype=torch.float64).to(
             losses.dtype
-        )  # the order of a sum depends on its length, and that on the other clips
+        )  # the order of summation depends on the length, which depends on the other clips
         return (total + first_weight * losses[:, 0]) * n / (n + first_weight)
 
     def texts(self) -> list[str]:
@@ -85,28 +87,28 @@ class AttentionTranscripts:
         return self.options.beam is None
 
     def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
-        """Every given token is the likeliest after those before it: exactly when greedy decoding writes the
-        text."""
+        """True if every given token is the most likely one after those before it: exactly when greedy
+        decoding gives the text."""
         logits, tokens = self._teacher_forced(texts)
         places, lengths = torch.arange(tokens.shape[1], device=tokens.device), (tokens > END).sum(1)
         if first is None:
-            asked = lengths + (lengths < self._limits())  # a text as long as the limit needs no END
+            counted = lengths + (lengths < self._limits())  # a text as long as the limit needs no END
         else:
-            asked = lengths.minimum(torch.as_tensor(first, device=tokens.device))
-        return ((logits.argmax(2) == tokens) | (places >= asked[:, None])).all(1)
+            counted = lengths.minimum(torch.as_tensor(first, device=tokens.device))
+        return ((logits.argmax(2) == tokens) | (places >= counted[:, None])).all(1)
 
     def rows(self, index: Tensor) -> "AttentionTranscripts":
         i = index.to(self.hidden.device)
         return AttentionTranscripts(self.network, self.hidden[i], self.frames[i], self.options)
 
     def ctc(self) -> CtcTranscripts:
-        """What the encoder's own head answers."""
+        """The transcripts of the CTC head."""
         return CtcTranscripts(
             self.network.ctc(self.hidden).log_softmax(2), self.frames, frame_s=FRAME_S, beam=self.options.beam
         )
 
     def both_losses(self, texts: Sequence[str]) -> Tensor:
-        """(B,) nats per token of both heads, mixed."""
+        """(B,) weighted sum of the losses of both heads, in nats per token."""
         weight = self.options.training_ctc_weight
         both = weight * self.ctc().nll(texts) + (1 - weight) * self.nll(texts)
         return both / torch.tensor([len(text) + 1 for text in texts]).to(both)
@@ -119,11 +121,10 @@ class AttentionTranscripts:
         return self.frames.to(self.hidden.device)
 
     def _read(self) -> State:
-        return self._decoder.read(self.hidden, inside(self.hidden, self.frames))
+        return self._decoder.read(self.hidden, frame_mask(self.hidden, self.frames))
 
     def _teacher_forced(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """(B, L, K) logits and the (B, L) tokens they should give: the text, END, and -1 after
-        that."""
+        """Logits (B, L, K) and the (B, L) target tokens: the text, END, and -1 after it."""
         known = self._forced is not None and self._forced[0] == list(texts)
         if not known or (torch.is_grad_enabled() and not self._forced[1].requires_grad):  # type: ignore[index]
             limits = zip(texts, self.frames.tolist(), strict=True)
@@ -160,7 +161,7 @@ class AttentionTranscripts:
 
 
 class SharedCtc(CtcTranscripts):
-    """The encoder's own head as the answer; in training it learns together with the decoder."""
+    """Transcripts of the CTC head of a model with two heads; in training the decoder's loss is included."""
 
     def __init__(self, both: AttentionTranscripts):
         own = both.ctc()
@@ -169,7 +170,7 @@ class SharedCtc(CtcTranscripts):
 
 
 class Seq2Seq(Model):
-    """`TwoHeads` as a model; the head that is not used is not computed."""
+    """`TwoHeads` as a model; the unused head is not computed."""
 
     output = "transcript"
     batch_invariant = True
@@ -188,7 +189,8 @@ class Seq2Seq(Model):
         return both if self.options.head == "attention" else SharedCtc(both)
 
     def transcript_loss(self, outputs: Transcripts, texts: Sequence[str]) -> Tensor:
-        """(B,) nats per token of both heads, mixed: they are trained together, whichever is used."""
+        """(B,) weighted sum of the losses of both heads, in nats per token; both are trained, whichever is
+        used."""
         both = outputs.both if isinstance(outputs, SharedCtc) else outputs
         assert isinstance(both, AttentionTranscripts)
         return both.both_losses(texts)

@@ -1,5 +1,4 @@
-"""Beam search, for CTC and for decoders that write token by token: the likeliest text among those that a few
-hypotheses meet."""
+"""Beam search for the most likely text, for CTC and for autoregressive decoders."""
 
 import math
 from collections import defaultdict
@@ -10,22 +9,22 @@ import torch
 from torch import Tensor
 
 State = tuple[Tensor, ...]
-"""What a decoder remembers, and what it reads: tensors with one row per hypothesis."""
+"""State and memory of a decoder: tensors with one row per hypothesis."""
 
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
-"""(n,) last tokens and the state of each hypothesis -> (n, K) log-probabilities of the next token and the new
-state."""
+"""Function from the last tokens (n,) and the state of each hypothesis to log-probabilities of the next
+token (n, K) and the new state."""
 
 END = 0
-"""The token that ends a text, and that precedes its first character."""
+"""The token that ends a text and precedes its first character."""
 
 
 def prefix_beam(log_probs: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
     """CTC prefix beam search, Hannun et al. 2014, https://arxiv.org/abs/1408.2873, without a language model.
 
-    (F, K) log-probabilities with the blank as symbol 0 -> up to `width` (symbols, log-probability), likeliest
-    first. The probability of a prefix is the sum over its alignments, kept apart by whether the last frame is
-    a blank: only after a blank may a symbol come twice.
+    Log-probabilities (F, K), with the blank as symbol 0, to at most `width` pairs (symbols, log-probability),
+    most likely first. The probability of a prefix is the sum over its alignments, separately for those that
+    end with a blank: only after a blank may a symbol be repeated.
     """
     beam: dict[tuple[int, ...], tuple[float, float]] = {(): (1.0, 0.0)}
     scale = 0.0
@@ -46,7 +45,7 @@ def prefix_beam(log_probs: np.ndarray, width: int) -> list[tuple[tuple[int, ...]
         )[:width]
         total = (
             blank[kept[0]] + other[kept[0]] or 1.0
-        )  # scaled at every frame: the product over a long clip is below the smallest float
+        )  # rescaled at every frame: the product over a long clip underflows
         scale += math.log(total)
         beam = {prefix: (blank[prefix] / total, other[prefix] / total) for prefix in kept}
     found = [(prefix, a + b) for prefix, (a, b) in beam.items() if a + b > 0]
@@ -54,15 +53,16 @@ def prefix_beam(log_probs: np.ndarray, width: int) -> list[tuple[tuple[int, ...]
 
 
 def beam_search(step: Step, state: State, limits: Sequence[int], width: int) -> list[tuple[list[int], float]]:
-    """The likeliest token sequence met for each clip and its log-probability; `state` has one row per clip.
+    """The most likely token sequence found for each clip and its log-probability; `state` has one row per
+    clip.
 
-    A text ends with the token END or when it is as long as its clip's limit. A clip leaves when no open text
-    can overtake its best finished one: every further token lowers the log-probability. With width 1 this is
-    greedy decoding.
+    A text ends with the token END or at the maximum length of its clip, in `limits`. The search of a clip
+    ends when no unfinished text can overtake its best finished one: every further token lowers the
+    log-probability. Width 1 is greedy decoding.
     """
     n, device = len(limits), state[0].device
     best: list[tuple[list[int], float]] = [([], -math.inf)] * n
-    clips = list(range(n))  # of each open hypothesis; those of one clip stand together, likeliest first
+    clips = list(range(n))  # clip of each unfinished hypothesis; grouped by clip, most likely first
     texts: list[list[int]] = [[] for _ in range(n)]
     scores = torch.zeros(n, dtype=torch.float64, device=device)
     while clips:
@@ -88,7 +88,7 @@ def beam_search(step: Step, state: State, limits: Sequence[int], width: int) -> 
             going = [g for g in going if g[2] > best[clip][1]]
             parents += [g[0] for g in going]
             tokens += [g[1] for g in going]
-        same = parents == list(range(len(texts)))  # no beam has ended or branched off
+        same = parents == list(range(len(texts)))  # no hypothesis has ended or branched
         index = torch.tensor(parents, dtype=torch.long, device=device)
         texts = [[*texts[p], t] for p, t in zip(parents, tokens, strict=True)]
         scores = totals[index, torch.tensor(tokens, dtype=torch.long, device=device)]

@@ -1,4 +1,4 @@
-"""What spoken-command classifiers share: the twelve classes and clips of one second."""
+"""Classes and clip length of spoken-command classifiers: twelve classes, one second."""
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,10 +12,10 @@ COMMANDS = ["silence", "unknown", "yes", "no", "up", "down", "left", "right", "o
 
 
 def one_second(x: Tensor) -> Tensor:
-    """(B, T) -> (B, 16000): shorter clips end in silence, longer ones are refused."""
+    """Clips (B, T) padded with silence to (B, 16000); raises a UserError for longer ones."""
     if x.shape[-1] > SAMPLES:
         raise UserError(
-            f"This model takes clips of up to {SAMPLES} samples (1 s at 16 kHz), but {x.shape[-1]} came. "
+            f"This model takes clips of up to {SAMPLES} samples (1 s at 16 kHz), got {x.shape[-1]}. "
             "Cut the clips first."
         )
     return F.pad(x, (0, SAMPLES - x.shape[-1]))

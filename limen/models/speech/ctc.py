@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: the answers of a recogniser that spells, frame by frame.
+"""Connectionist temporal classification (CTC): transcripts from the symbol probabilities of each frame.
 
 Graves et al. 2006, https://www.cs.toronto.edu/~graves/icml_2006.pdf:
     p(text | x) = sum over alignments that spell the text of prod_t p(symbol_t | x)
@@ -23,13 +23,12 @@ ALPHABET = " abcdefghijklmnopqrstuvwxyz'"
 
 
 class RecogniserOptions(ModelOptions):
-    """What every recogniser of the zoo takes."""
+    """Options shared by the recognisers."""
 
     decoding: Literal["greedy", "beam"] = "greedy"
-    """"greedy": the likeliest symbol at each step; "beam": the likeliest text among those a beam search
-    meets."""
+    """"greedy": the most likely symbol at each step; "beam": the most likely text found by a beam search."""
     beam_width: int = Field(default=8, ge=1)
-    """Texts that the beam search keeps at each step."""
+    """Hypotheses that the beam search keeps at each step."""
 
     @property
     def beam(self) -> int | None:
@@ -49,12 +48,13 @@ class CtcTranscripts:
         beam: int | None = None,
     ):
         self.log_probs, self.frames, self.alphabet = log_probs, frames, alphabet
-        """(B, F, K) and the (B,) frames that belong to each clip."""
+        """Log-probabilities (B, F, K) and the (B,) frames of each clip."""
         self.frame_s, self.beam = frame_s, beam
         """Duration of a frame; width of the beam search, None for greedy decoding."""
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
-        """All alignments at once know no first token: `first_weight` changes nothing."""
+        """Negative log-likelihood of the texts. A sum over all alignments has no first token, so
+        `first_weight` has no effect."""
         symbols = [
             self._symbols(text, int(n), row)
             for row, (text, n) in enumerate(zip(texts, self.frames, strict=True))
@@ -72,7 +72,7 @@ class CtcTranscripts:
         return [self._spell(prefix_beam(row[:n], self.beam)[0][0]) for row, n in clips]
 
     def greedy(self) -> list[str]:
-        """The likeliest symbol of each frame, repeats merged, blanks dropped."""
+        """The most likely symbol of each frame, with repeats merged and blanks dropped."""
         paths = zip(self.log_probs.argmax(2).tolist(), self.frames.tolist(), strict=True)
         return [self._spell([s for s, _ in groupby(path[:n]) if s != 0]) for path, n in paths]
 
@@ -88,12 +88,12 @@ class CtcTranscripts:
             if isinstance(first, int)
             else first
         )
-        said = [heard[:k] == text[:k] for heard, text, k in zip(self.greedy(), texts, ends, strict=True)]
-        return torch.tensor(said, dtype=torch.bool, device=self.log_probs.device)
+        equal = [output[:k] == text[:k] for output, text, k in zip(self.greedy(), texts, ends, strict=True)]
+        return torch.tensor(equal, dtype=torch.bool, device=self.log_probs.device)
 
     def align(self, texts: Sequence[str] | None = None) -> list[list[tuple[str, float, float]]]:
-        """Start and end of each word, (word, start in s, end in s), by the likeliest alignment of each text,
-        or of the transcript."""
+        """Start and end of each word, (word, start in s, end in s), in the most likely alignment of each
+        text, or of the transcript."""
         clips = zip(
             self.texts() if texts is None else texts,
             self.log_probs.detach().double().cpu().numpy(),
@@ -129,7 +129,7 @@ class CtcTranscripts:
 
     def _symbols(self, text: str, frames: int, row: int) -> list[int]:
         symbols = spelled(text, self.alphabet)
-        needed = len(text) + sum(a == b for a, b in pairwise(text))  # a blank must part equal neighbours
+        needed = len(text) + sum(a == b for a, b in pairwise(text))  # a blank must separate equal neighbours
         if needed > frames:
             raise SampleError(
                 row,
@@ -140,20 +140,21 @@ class CtcTranscripts:
 
 
 def spelled(text: str, alphabet: str) -> list[int]:
-    """The symbols 1, 2, ... of a text's characters; a UserError for one that the alphabet lacks."""
+    """The symbols 1, 2, ... of a text's characters; raises a UserError for a character that is not in the
+    alphabet."""
     strange = sorted({c for c in text if c not in alphabet})
     if strange:
         raise UserError(
-            f"The text {text!r} has characters that this recogniser cannot spell: "
-            f"{' '.join(map(repr, strange))}. It knows {alphabet!r}; write the text in lower case and "
+            f"The text {text!r} has characters that this recogniser cannot output: "
+            f"{' '.join(map(repr, strange))}. Its alphabet is {alphabet!r}; write the text in lower case and "
             "numbers as words."
         )
     return [alphabet.index(c) + 1 for c in text]
 
 
 def viterbi(log_probs: np.ndarray, symbols: Sequence[int]) -> list[tuple[int, int]]:
-    """(F, K) and the symbols of a text -> first and last frame of each symbol in the likeliest alignment that
-    spells them."""
+    """Log-probabilities (F, K) and the symbols of a text to the first and last frame of each symbol, in
+    the most likely alignment."""
     states = np.zeros(2 * len(symbols) + 1, dtype=int)
     states[1::2] = symbols  # a blank before, between and after: state 2i + 1 is symbol i
     may_skip = np.zeros(len(states), dtype=bool)
@@ -178,8 +179,8 @@ def viterbi(log_probs: np.ndarray, symbols: Sequence[int]) -> list[tuple[int, in
 
 
 class Recogniser(Model):
-    """A network from (x, lengths) to log-probabilities (B, F, K) and the (B,) frames of each clip, as a
-    model."""
+    """A CTC recogniser, made of a network from (x, lengths) to log-probabilities (B, F, K) and the (B,)
+    frames of each clip."""
 
     output = "transcript"
     batch_invariant = True

@@ -1,10 +1,9 @@
-"""What encoders of speech share, of clips that lie end to end: convolutions that thin out the frames,
-recurrent layers.
+"""Layers shared by speech encoders, for packed clips: strided convolutions and recurrent layers.
 
-A clip in a batch gets what it gets alone: zeros stand between clips wherever a layer looks at neighbours, and
-no statistic spans a batch. In single precision it gets the same to the last bit, because every layer computes
-a row at a time, or a clip at a time, in an order that does not hang on how many there are: convolutions are
-matrix products of windows (torch's own choose their way by the size of the batch).
+The outputs for a clip do not depend on its batch: gaps of zeros separate clips in every layer that uses
+neighbouring frames, and no statistic is taken over a batch. In single precision they are bitwise equal,
+because every layer computes each row, or each clip, in an order that does not depend on their number:
+convolutions are matrix products of windows (torch selects its algorithm by the size of the batch).
 """
 
 from typing import Any
@@ -17,19 +16,20 @@ from torch.autograd.function import once_differentiable
 from limen.audio.mel import LogMel
 from limen.core.torchscript import scripted
 from limen.models.base.spec_augment import SpecAugment
-from limen.models.speech.packed_clips import Laid, apart
+from limen.models.speech.packed_clips import PackedClips, unpack
 from limen.models.speech.recurrent import Order, both_ways
 
 
 class Dropout(nn.Dropout):
-    """Dropout for clips end to end: an attack with dropout on must know which rows belong to which clip."""
+    """Dropout that also receives the frames of each clip, so that an attack with dropout can assign rows
+    to clips."""
 
     def forward(self, x: Tensor, frames: list[int] | None = None) -> Tensor:
         return super().forward(x) if self.training else x
 
 
 def convolved(x: Tensor, layer: nn.Module) -> Tensor:
-    """The layer over frames x (F, C), or over frames and bands (F, bands, C), as one matrix product of
+    """A convolution over frames x (F, C), or over frames and bands (F, bands, C), as one matrix product of
     windows."""
     assert isinstance(layer, nn.Conv1d | nn.Conv2d)
     weight, one = layer.weight, x.ndim == 2
@@ -40,13 +40,13 @@ def convolved(x: Tensor, layer: nn.Module) -> Tensor:
     windows = _Windows.apply(x[:, None] if one else x, size, stride, padding)
     out = F.linear(
         windows.flatten(0, 1), weight.movedim(1, -1).flatten(1), layer.bias
-    )  # of rows: torch makes a product of each frame else
+    )  # two-dimensional: otherwise torch computes one product per frame
     return out if one else out.view(*windows.shape[:2], -1)
 
 
 class _Windows(torch.autograd.Function):
-    """(F, bands, C) -> (F', bands', window * C), with zeros around. Neither copies more than once nor leaves
-    a node for every tap."""
+    """The windows (F', bands', window * C) of x (F, bands, C), with zero padding. Forward and backward
+    copy the data only once, without a graph node for every tap."""
 
     @staticmethod
     def forward(
@@ -75,7 +75,7 @@ def _windows_back(
 
 
 class Front(nn.Module):
-    """Clips (B, T) -> all their frames of 40 ms end to end, (N, width), and how many are whose: log-mel
+    """Clips (B, T) to packed frames of 40 ms, (N, width), and the number of frames of each clip: log-mel
     frames of 10 ms, then two convolutions over time and frequency, each with stride 2."""
 
     def __init__(self, bands: int, channels: int):
@@ -91,21 +91,21 @@ class Front(nn.Module):
         self.norms = nn.ModuleList([nn.LayerNorm(channels * ((bands + 1) // 2)), nn.LayerNorm(self.width)])
 
     def forward(self, x: Tensor, lengths: Tensor, mel: LogMel) -> tuple[Tensor, list[int]]:
-        laid = Laid.over(mel.frames(lengths).tolist(), stride=4, gap=2)
-        x = laid.features(x, lengths, mel, self.spec_augment).unsqueeze(2)
+        packed = PackedClips.with_gaps(mel.frames(lengths).tolist(), stride=4, gap=2)
+        x = packed.features(x, lengths, mel, self.spec_augment).unsqueeze(2)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            x, laid = convolved(x, convolution), laid.halved()
+            x, packed = convolved(x, convolution), packed.halved()
             assert isinstance(norm, nn.LayerNorm)
-            # the weights of the norm stand channel by channel, x band by band
+            # the weights of the norm are ordered by channel, x is ordered by band
             scale, shift = (
                 p.view(self.channels, -1).t().reshape(x.shape[1:]) for p in (norm.weight, norm.bias)
             )
-            x = laid.blanked(F.layer_norm(x, x.shape[1:], scale, shift, norm.eps).relu())
-        return laid.close(x.transpose(1, 2).flatten(1)), laid.frames
+            x = packed.zero_gaps(F.layer_norm(x, x.shape[1:], scale, shift, norm.eps).relu())
+        return packed.remove_gaps(x.transpose(1, 2).flatten(1)), packed.frames
 
 
 class Recurrent(nn.Module):
-    """Bidirectional LSTM layers, each followed by layer normalisation, of clips end to end: (N, inputs) ->
+    """Bidirectional LSTM layers, each followed by layer normalisation, for packed clips: (N, inputs) to
     (N, 2 width)."""
 
     def __init__(self, inputs: int, width: int, layers: int, dropout: float):
@@ -125,7 +125,8 @@ class Recurrent(nn.Module):
 
 
 class RecurrentEncoder(nn.Module):
-    """Waveforms -> (B, F, size) and the (B,) frames of each clip: log-mel features, `Front`, `Recurrent`."""
+    """Waveforms to hidden states (B, F, size) and the (B,) frames of each clip: log-mel features, `Front`,
+    `Recurrent`."""
 
     def __init__(self, bands: int, channels: int, width: int, layers: int, dropout: float):
         super().__init__()
@@ -136,4 +137,4 @@ class RecurrentEncoder(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         row, frames = self.front(x, lengths, self.features)
-        return apart(self.recurrent(row, frames), frames), torch.tensor(frames, device=x.device)
+        return unpack(self.recurrent(row, frames), frames), torch.tensor(frames, device=x.device)

@@ -12,11 +12,12 @@ WINDOW, HOP, N_FFT, LOW_HZ, FLOOR = 400, 160, 512, 20.0, 1.192092955078125e-07
 
 
 class Fbank(nn.Module):
-    """(B, T) in [-1, 1] and (B,) samples -> (B, frames, bands), zero after the (B,) frames of each clip.
+    """Clips (B, T) in [-1, 1] and their (B,) lengths to features (B, frames, bands), zero after the frames of
+    each clip, and the (B,) numbers of frames.
 
-    In each frame: mean taken off, pre-emphasis 0.97, Povey's window (Hann to the power 0.85), power spectrum,
+    In each frame: mean removal, pre-emphasis 0.97, Povey's window (Hann to the power 0.85), power spectrum,
     mel triangles, logarithm. Computed in double precision: quiet bands next to loud ones lose five digits in
-    single.
+    single precision.
     """
 
     window: Tensor
@@ -51,5 +52,5 @@ class Fbank(nn.Module):
             variance = ((mel - mean).square() * mine).sum(1, keepdim=True) / n
             mel = (
                 mel / variance.clamp_min(1e-10).sqrt()
-            )  # a band that never changes (silence) is 0, where the library divides by zero
+            )  # a constant band (silence) becomes 0; the library divides by zero
         return (mel * mine).to(x.dtype), frames

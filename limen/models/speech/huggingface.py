@@ -1,5 +1,5 @@
-"""What the adapters of Hugging Face checkpoints share: finding a local one, and the waveform as its network
-wants it.
+"""Functions shared by the adapters of Hugging Face checkpoints: loading of local checkpoints and preparation
+of the waveform.
 
 Nothing is downloaded here and no code of a checkpoint is run.
 """
@@ -18,7 +18,7 @@ from limen.core.errors import UserError, missing_package
 
 
 def transformers(who: str) -> ModuleType:
-    """The library."""
+    """The package transformers; raises an error if it is not installed."""
     try:
         import transformers as library
     except ImportError:
@@ -37,15 +37,14 @@ def checkpoint_memory_mb(path: str, batch_size: int) -> int:
 
 
 def checkpoint(who: str, path: str, types: Sequence[str]) -> tuple[str, Any]:
-    """The folder, or the name of a downloaded checkpoint, and its configuration; a UserError if it is not of
-    the types."""
+    """The folder, or the name of a downloaded checkpoint, and its configuration; raises a UserError if it
+    is not of one of the types."""
     library = transformers(who)
     folder = Path(path).expanduser()
     place = str(folder) if folder.is_dir() else path
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise UserError(
-            f"model {who}: the folder {path} holds no config.json. Give the folder that save_pretrained "
-            "wrote."
+            f"model {who}: the folder {path} has no config.json. Give a folder written by save_pretrained."
         )
     config = reading(
         who,
@@ -54,14 +53,14 @@ def checkpoint(who: str, path: str, types: Sequence[str]) -> tuple[str, Any]:
     )
     if config.model_type not in types:
         raise UserError(
-            f"model {who}: {path} is of the type {config.model_type}, which this adapter does not know. It "
-            f"knows {', '.join(types)}."
+            f"model {who}: {path} must be a checkpoint of the type {' or '.join(types)}, got "
+            f"{config.model_type}."
         )
     return place, config
 
 
 def reading(who: str, path: str, read: Callable[[], Any]) -> Any:
-    """What `read` gives; what the library complains of becomes a UserError."""
+    """The result of `read`, with the library's errors converted to a UserError."""
     try:
         return read()
     except (OSError, ValueError, ImportError) as error:
@@ -73,26 +72,26 @@ def reading(who: str, path: str, read: Callable[[], Any]) -> Any:
 
 
 def network(who: str, kind: str, place: str) -> Any:
-    """The weights in their network, which in training mode takes samples that want a gradient and draws from
-    torch's generator alone."""
+    """The network of a checkpoint with its weights. In training mode it accepts samples that require a
+    gradient, and draws only from torch's generator."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    maker = getattr(transformers(who), kind)
-    made = reading(
-        who, place, lambda: maker.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+    auto_class = getattr(transformers(who), kind)
+    loaded = reading(
+        who, place, lambda: auto_class.from_pretrained(place, local_files_only=True, trust_remote_code=False)
     )
-    made.config.apply_spec_augment = False  # its masks come from numpy's global generator
-    for module in made.modules():
+    loaded.config.apply_spec_augment = False  # its masks are drawn from numpy's global generator
+    for module in loaded.modules():
         if hasattr(module, "_requires_grad"):
             module._requires_grad = (
-                False  # a trick for gradient checkpointing, which refuses inputs that are no leaves
+                False  # set for gradient checkpointing; refuses inputs that are not leaves
             )
-    return made
+    return loaded
 
 
 def json_file(who: str, place: str, name: str) -> dict[str, Any]:
-    """A file of the checkpoint."""
+    """The content of a JSON file of the checkpoint."""
     from transformers.utils import cached_file
 
     return json.loads(
@@ -101,8 +100,8 @@ def json_file(who: str, place: str, name: str) -> dict[str, Any]:
 
 
 def standardised(x: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T): mean 0 and variance 1 over the valid samples of each clip, zero after them, as
-    Wav2Vec2FeatureExtractor has it."""
+    """Clips (B, T) with mean 0 and variance 1 over the valid samples of each, zero after them, as in
+    Wav2Vec2FeatureExtractor."""
     n = lengths.to(x.device).clamp_min(1)[:, None]
     mine = torch.arange(x.shape[1], device=x.device) < n
     centred = (x - torch.where(mine, x, 0.0).sum(1, keepdim=True) / n).where(mine, torch.zeros_like(x))
@@ -110,20 +109,20 @@ def standardised(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 def conv_frames(lengths: Tensor, kernels: Sequence[int], strides: Sequence[int]) -> Tensor:
-    """(B,) samples -> (B,) frames that convolutions without padding give, at least one."""
+    """Numbers of samples (B,) to numbers of frames (B,) after convolutions without padding, at least one."""
     for kernel, stride in zip(kernels, strides, strict=True):
         lengths = (lengths - kernel).clamp_min(0) // stride + 1
     return lengths
 
 
-def reach(kernels: Sequence[int], strides: Sequence[int]) -> int:
-    """Samples that one frame of the convolutions sees."""
+def receptive_field(kernels: Sequence[int], strides: Sequence[int]) -> int:
+    """Receptive field of one frame of the convolutions, in samples."""
     samples = 1
     for kernel, stride in zip(reversed(kernels), reversed(strides), strict=True):
         samples = (samples - 1) * stride + kernel
     return samples
 
 
-def fitting(x: Tensor, least: int) -> Tensor:
-    """Clips of fewer samples than one frame takes end in silence."""
+def padded_to(x: Tensor, least: int) -> Tensor:
+    """Clips padded with silence to at least `least` samples."""
     return F.pad(x, (0, max(least - x.shape[1], 0)))

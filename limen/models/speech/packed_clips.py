@@ -1,7 +1,7 @@
-"""Clips of different lengths laid end to end, so that no padding is computed: (N, D), all frames of the
-first, then those of the next.
+"""Packed clips: the frames of clips of different lengths in one sequence (N, D), so that nothing is computed
+on padding.
 
-The positions of frames are the same at every step of a search, so they are computed once for the same lengths
+Index tensors depend only on the lengths, which stay the same during a search, so they are cached
 (`lru_cache`).
 """
 
@@ -19,91 +19,96 @@ from limen.core.torchscript import scripted
 from limen.models.base.spec_augment import SpecAugment
 
 
-def inside(x: Tensor, frames: Tensor) -> Tensor:
-    """(B, F) True on each clip's own frames of x (B, F, ...)."""
+def frame_mask(x: Tensor, frames: Tensor) -> Tensor:
+    """(B, F) True on the frames of each clip in x (B, F, ...)."""
     return torch.arange(x.shape[1], device=x.device) < frames.to(x.device)[:, None]
 
 
-class Laid:
-    """Clips end to end on one row. Between two of them are frames of zeros, which is what a convolution puts
-    at the ends of a clip that is alone; each begins where the strides of the convolutions to come meet its
-    first frame."""
+class PackedClips:
+    """The layout of packed clips with gaps. Gaps hold frames of zeros, which are the padding that a
+    convolution adds at the ends of a single clip; each clip starts at a multiple of the total stride of
+    the convolutions that follow."""
 
-    def __init__(self, frames: list[int], room: list[int]):
-        self.frames, self.room = frames, room
-        """Each clip's own frames, and the frames until the next clip begins."""
+    def __init__(self, frames: list[int], spacing: list[int]):
+        self.frames, self.spacing = frames, spacing
+        """Frames of each clip, and frames from its start to the start of the next clip."""
 
     @staticmethod
-    def over(frames: list[int], stride: int, gap: int) -> "Laid":
-        """At least `gap` frames between clips, two or more: a window of 25 ms lasts as long as two and a half
-        of 10 ms."""
-        return Laid(frames, [*(-(-(n + gap) // stride) * stride for n in frames[:-1]), frames[-1]])
+    def with_gaps(frames: list[int], stride: int, gap: int) -> "PackedClips":
+        """The layout with at least `gap` frames between clips. `gap` must be 2 or more, because a window
+        of 25 ms spans two and a half frames of 10 ms."""
+        return PackedClips(frames, [*(-(-(n + gap) // stride) * stride for n in frames[:-1]), frames[-1]])
 
-    def halved(self) -> "Laid":
-        """After a convolution with stride 2."""
-        return Laid([(n + 1) // 2 for n in self.frames], [(n + 1) // 2 for n in self.room])
+    def halved(self) -> "PackedClips":
+        """The layout after a convolution with stride 2."""
+        return PackedClips([(n + 1) // 2 for n in self.frames], [(n + 1) // 2 for n in self.spacing])
 
     def features(self, x: Tensor, lengths: Tensor, mel: LogMel, augment: SpecAugment) -> Tensor:
-        """Waveforms (B, T) -> (F, bands)."""
+        """Waveforms (B, T) to packed features (F, bands)."""
         needed = [(n - 1) * mel.hop + mel.window_size for n in self.frames]
-        own = [min(sizes) for sizes in zip(needed, lengths.tolist(), strict=True)]
-        parts = x.flatten().split([size for n in own for size in (n, x.shape[1] - n)])[::2]
-        room = [*(n * mel.hop for n in self.room[:-1]), needed[-1]]
+        valid = [min(sizes) for sizes in zip(needed, lengths.tolist(), strict=True)]
+        parts = x.flatten().split([size for n in valid for size in (n, x.shape[1] - n)])[::2]
+        spacing = [*(n * mel.hop for n in self.spacing[:-1]), needed[-1]]
         row = [
-            piece for part, n in zip(parts, room, strict=True) for piece in (part, x.new_zeros(n - len(part)))
+            piece
+            for part, n in zip(parts, spacing, strict=True)
+            for piece in (part, x.new_zeros(n - len(part)))
         ]
-        return self.blanked(augment.packed(mel(torch.cat(row)), self._sizes()))
+        return self.zero_gaps(augment.packed(mel(torch.cat(row)), self._sizes()))
 
-    def blanked(self, x: Tensor) -> Tensor:
-        """(F, ...) with zeros between the clips."""
+    def zero_gaps(self, x: Tensor) -> Tensor:
+        """(F, ...) with the gaps set to zero."""
         if len(self.frames) == 1:
             return x
-        return x * _own(tuple(self._sizes()), x.device).view(-1, *[1] * (x.ndim - 1))
+        return x * _on_clips(tuple(self._sizes()), x.device).view(-1, *[1] * (x.ndim - 1))
 
-    def close(self, x: Tensor) -> Tensor:
-        """(F, D) -> (N, D): without the zeros between the clips."""
+    def remove_gaps(self, x: Tensor) -> Tensor:
+        """(F, D) to (N, D), without the gaps."""
         return x if len(self.frames) == 1 else torch.cat(x.split(self._sizes())[::2])
 
     def _sizes(self) -> list[int]:
-        """A clip's own frames, zeros until the next begins, the next clip's frames, ..."""
-        return [size for n, room in zip(self.frames, self.room, strict=True) for size in (n, room - n)]
+        """Sizes of clip, gap, clip, gap, ... in frames."""
+        return [
+            size for n, spacing in zip(self.frames, self.spacing, strict=True) for size in (n, spacing - n)
+        ]
 
 
 @lru_cache(maxsize=64)
-def _own(sizes: tuple[int, ...], device: torch.device) -> Tensor:
-    """(F,) True on frames of clips."""
+def _on_clips(sizes: tuple[int, ...], device: torch.device) -> Tensor:
+    """(F,) True on frames of clips, False on gaps."""
     with torch.inference_mode(False):  # the cached tensor may be used later with gradients
         return (
             torch.tensor([True, False] * (len(sizes) // 2)).repeat_interleave(torch.tensor(sizes)).to(device)
         )
 
 
-def whole(n: int) -> int:
-    """The next multiple of 16. Sums over frames or characters go in blocks; a last block of another size is
-    added up in another order, and a clip beside a longer one would get other bits than alone."""
+def padded_size(n: int) -> int:
+    """n rounded up to a multiple of 16. Sums over frames or characters are computed in blocks; the order
+    of the sum in a smaller last block differs, and a clip batched with a longer one would get other bits
+    than alone."""
     return -(-n // 16) * 16
 
 
-class Spread:
-    """Clips end to end, (N, D), moved to where each has its `room` until the next begins, zeros behind it,
-    and `edge` rows of zeros at both ends. There, and back."""
+class RowMap:
+    """The map of packed clips (N, D) to rows in which each clip has `spacing` rows, filled up with zeros, and
+    `edge` rows of zeros at both ends; and its inverse."""
 
-    def __init__(self, frames: tuple[int, ...], room: list[int], edge: int, device: torch.device):
-        begins, before = accumulate(room[:-1], initial=edge), accumulate(frames[:-1], initial=0)
+    def __init__(self, frames: tuple[int, ...], spacing: list[int], edge: int, device: torch.device):
+        begins, before = accumulate(spacing[:-1], initial=edge), accumulate(frames[:-1], initial=0)
         shift = torch.tensor([there - here for there, here in zip(begins, before, strict=True)])
         rows = torch.arange(sum(frames))
         to = rows + shift.repeat_interleave(torch.tensor(frames))
         self.to = to.to(device)
-        """(N,) where each row goes."""
-        self.of = torch.full((sum(room) + 2 * edge,), len(rows)).index_copy_(0, to, rows).to(device)
-        """(total,) where each row comes from; N: from nowhere, it is zero."""
+        """(N,) new position of each row."""
+        self.of = torch.full((sum(spacing) + 2 * edge,), len(rows)).index_copy_(0, to, rows).to(device)
+        """(total,) old position of each row; N for rows of zeros."""
 
-    def out(self, x: Tensor) -> Tensor:
-        """(N, D) -> (total, D)."""
+    def spread(self, x: Tensor) -> Tensor:
+        """(N, D) to (total, D)."""
         return _spread(x, self.of)
 
-    def back(self, x: Tensor) -> Tensor:
-        """(total, D) -> (N, D)."""
+    def gather(self, x: Tensor) -> Tensor:
+        """(total, D) to (N, D)."""
         return x.index_select(0, self.to)
 
 
@@ -113,33 +118,35 @@ def _spread(x: Tensor, of: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def spaced(frames: tuple[int, ...], gap: int, edge: int, device: torch.device) -> Spread:
-    """`gap` rows of zeros between the clips, `edge` before the first and after the last."""
-    return Spread(frames, [*(n + gap for n in frames[:-1]), frames[-1]], edge, device)
+def gapped_rows(frames: tuple[int, ...], gap: int, edge: int, device: torch.device) -> RowMap:
+    """The layout with `gap` rows of zeros between clips, and `edge` rows before the first and after the
+    last."""
+    return RowMap(frames, [*(n + gap for n in frames[:-1]), frames[-1]], edge, device)
 
 
 @lru_cache(maxsize=64)
-def _stacked(frames: tuple[int, ...], device: torch.device) -> Spread:
-    """A row of its own for every clip."""
-    return Spread(frames, [whole(max(frames))] * len(frames), 0, device)
+def _padded_rows(frames: tuple[int, ...], device: torch.device) -> RowMap:
+    """The layout of a padded batch, with the same number of rows for every clip."""
+    return RowMap(frames, [padded_size(max(frames))] * len(frames), 0, device)
 
 
-def apart(x: Tensor, frames: list[int]) -> Tensor:
-    """Clips end to end, (N, D) -> (B, F, D) with zeros after each clip's own frames."""
-    stacked = _stacked(tuple(frames), x.device)
-    rows: Tensor = _Moved.apply(x, stacked.out, stacked.back)
+def unpack(x: Tensor, frames: list[int]) -> Tensor:
+    """Packed clips (N, D) to a batch (B, F, D), with zeros after the frames of each clip."""
+    rows_of = _padded_rows(tuple(frames), x.device)
+    rows: Tensor = _SelectRows.apply(x, rows_of.spread, rows_of.gather)
     return rows.view(len(frames), -1, x.shape[1])
 
 
-def joined(x: Tensor, frames: list[int]) -> Tensor:
-    """(B, F, D) -> (N, D): the other way round."""
-    stacked = _stacked(tuple(frames), x.device)
-    rows: Tensor = _Moved.apply(x.flatten(0, 1), stacked.back, stacked.out)
+def pack(x: Tensor, frames: list[int]) -> Tensor:
+    """A batch (B, F, D) to packed clips (N, D)."""
+    rows_of = _padded_rows(tuple(frames), x.device)
+    rows: Tensor = _SelectRows.apply(x.flatten(0, 1), rows_of.gather, rows_of.spread)
     return rows
 
 
-class _Moved(torch.autograd.Function):
-    """Rows picked forwards and backwards; torch's own gradient of picking adds row after row to zeros."""
+class _SelectRows(torch.autograd.Function):
+    """Row selection whose gradient is again a row selection; torch's own gradient adds every row to a
+    tensor of zeros."""
 
     @staticmethod
     def forward(

@@ -1,5 +1,4 @@
-"""What self-supervised encoders share: masked spans, distractors, the contrastive loss, and outputs that show
-their features.
+"""Masked spans, distractors, contrastive loss and outputs with features, for self-supervised encoders.
 
 wav2vec 2.0, Baevski et al. 2020, https://arxiv.org/abs/2006.11477, equation 3, for a masked frame t with K
 distractors:
@@ -18,11 +17,11 @@ from limen.models.speech.ctc import CtcTranscripts
 
 
 def spans(draws: Tensor, frames: Tensor, starts: float, length: int) -> Tensor:
-    """(B, F) bool: each frame starts a masked span of `length` frames with probability `starts`; every clip
-    has at least one span.
+    """The mask of random spans, (B, F) bool: each frame starts a masked span of `length` frames with
+    probability `starts`; every clip has at least one span.
 
-    `draws` (B, F) are uniform numbers; spans stay within the (B,) frames of their clip, and a shorter clip is
-    masked whole.
+    `draws` (B, F) are uniform numbers; spans stay within the (B,) frames of their clip, and a clip shorter
+    than a span is masked entirely.
     """
     place = torch.arange(draws.shape[1], device=draws.device)
     allowed = (place <= (frames.to(draws.device)[:, None] - length)) | (place == 0)
@@ -33,19 +32,19 @@ def spans(draws: Tensor, frames: Tensor, starts: float, length: int) -> Tensor:
 
 
 def distractors(draws: Tensor, mask: Tensor) -> Tensor:
-    """(B, F, K) frame numbers: for each masked frame, K others of the masked frames of its clip. `draws` (B,
-    F, K) are uniform numbers."""
+    """Indices of distractors (B, F, K): for each masked frame, K of the other masked frames of its clip.
+    `draws` (B, F, K) are uniform numbers."""
     count, rank = mask.sum(1)[:, None, None], mask.long().cumsum(1)[:, :, None] - 1
     drawn = (draws * (count - 1)).long()
-    drawn = drawn + (drawn >= rank)  # not the frame itself, and all others alike
+    drawn = drawn + (drawn >= rank)  # skips the frame itself; all others are equally likely
     places = mask.long().argsort(
         dim=1, descending=True, stable=True
-    )  # numbers of the masked frames, in order
+    )  # indices of the masked frames, in order
     return places.gather(1, drawn.clamp(0, mask.shape[1] - 1).flatten(1)).view_as(drawn)
 
 
 class FeatureTranscripts(CtcTranscripts):
-    """Transcripts of a recogniser whose last hidden states can be seen."""
+    """CTC transcripts with the last hidden states of the recogniser."""
 
     def __init__(
         self,
@@ -74,14 +73,15 @@ class FeatureTranscripts(CtcTranscripts):
 
 
 class Encoded:
-    """What a self-supervised encoder without a head answers: features and their quantised targets. It writes
-    nothing."""
+    """The outputs of a self-supervised encoder without a head: features and their quantised targets. The
+    transcripts are empty."""
 
     exact = True
 
     def __init__(self, network: Any, extracted: Tensor, frames: Tensor, starts: float, length: int):
         self.network, self.extracted, self.frames = network, extracted, frames
-        """Wav2Vec2ForPreTraining, what its convolutions give (B, F, C), and the (B,) frames of each clip."""
+        """Wav2Vec2ForPreTraining, the outputs of its convolutions (B, F, C), and the (B,) frames of each
+        clip."""
         self.starts, self.length = starts, length
         self._features: Tensor | None = None
 
@@ -93,17 +93,17 @@ class Encoded:
         return self._features
 
     def codes(self) -> Tensor:
-        """(B, F, G) the likeliest entry of each codebook."""
+        """(B, F, G) most likely entry of each codebook."""
         return self.code_logits().argmax(3)
 
     def targets(self, codes: Tensor) -> Tensor:
-        """(B, F, P): quantised frames in the space in which contexts are compared with them."""
+        """(B, F, P) quantised frames in the space in which they are compared with contexts."""
         quantizer = self.network.quantizer
         one_hot = F.one_hot(codes, quantizer.num_vars).to(self.extracted.dtype)
         return self.mixed_targets(one_hot)
 
     def drawn(self, streams: Sequence[torch.Generator], starts: float, length: int) -> tuple[Tensor, Tensor]:
-        """Masked frames (B, F) and their distractors (B, F, K); a clip draws what it draws alone."""
+        """Random masks (B, F) and distractors (B, F, K); they are independent of the batch."""
         wide, k = self.extracted.shape[1], self.network.config.num_negatives
         begins, others = torch.ones(len(self.frames), wide), torch.zeros(len(self.frames), wide, k)
         for i, (n, g) in enumerate(zip(self.frames.tolist(), streams, strict=True)):
@@ -114,15 +114,15 @@ class Encoded:
     def contrastive(
         self, targets: Tensor, codes: Tensor, negatives: Tensor, mask: Tensor, hide: bool = True
     ) -> Tensor:
-        """(B,) mean of L_m over the masked frames. `hide`: the masked frames are hidden from the encoder, as
-        in training."""
+        """(B,) mean of L_m over the masked frames. `hide`: mask these frames in the encoder's input, as in
+        training."""
         true, chosen = self._similarities(targets, codes, negatives, mask, hide)
         losses = torch.cat([true[:, :, None], chosen], 2).logsumexp(2) - true
         return (losses * mask).sum(1) / mask.sum(1)
 
-    def told_apart(self, streams: Sequence[torch.Generator]) -> list[tuple[int, int]]:
-        """Of each clip: how many hidden frames come closer to their own target than to every distractor, and
-        how many were hidden."""
+    def identified_frames(self, streams: Sequence[torch.Generator]) -> list[tuple[int, int]]:
+        """For each clip, the number of masked frames that are closer to their own target than to every
+        distractor, and the number of masked frames."""
         mask, negatives = self.drawn(streams, self.starts, self.length)
         codes = self.codes()
         true, chosen = self._similarities(self.targets(codes), codes, negatives, mask, hide=True)
@@ -132,7 +132,8 @@ class Encoded:
     def _similarities(
         self, targets: Tensor, codes: Tensor, negatives: Tensor, mask: Tensor, hide: bool
     ) -> tuple[Tensor, Tensor]:
-        """(B, F) cos / kappa of each context and its own target, and (B, F, K) with the distractors."""
+        """Similarities cos / kappa of each context with its own target (B, F), and with the distractors
+        (B, F, K)."""
         context = (
             contextual(self.network.wav2vec2, self.extracted, self.frames, mask) if hide else self.features
         )
@@ -142,16 +143,13 @@ class Encoded:
             @ F.normalize(targets.to(context), dim=2).mT
             / self.network.config.contrastive_logits_temperature
         )
-        same = (codes[:, :, None] == codes[:, None]).all(
-            3
-        )  # a distractor with the codes of the truth is no distractor
+        same = (codes[:, :, None] == codes[:, None]).all(3)  # distractors with the true codes are excluded
         chosen = logits.masked_fill(same, -torch.inf).gather(2, negatives)
         return logits.diagonal(dim1=1, dim2=2), chosen
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
         raise UserError(
-            "This is a self-supervised encoder without a head: it gives no text a likelihood. Attack it "
-            "with the goal "
+            "A self-supervised encoder without a head gives no likelihood of a text. Attack it with the goal "
             '"feature" or "contrastive", or use a model that was fine-tuned from it.'
         )
 
@@ -166,23 +164,23 @@ class Encoded:
         return Encoded(self.network, self.extracted[i], self.frames[i], self.starts, self.length)
 
     def code_logits(self) -> Tensor:
-        """(B, F, G, V): scores of the entries of each codebook."""
+        """(B, F, G, V) scores of the entries of each codebook."""
         quantizer = self.network.quantizer
         normed = self.network.wav2vec2.feature_projection.layer_norm(self.extracted)
         return quantizer.weight_proj(normed).unflatten(2, (quantizer.num_groups, quantizer.num_vars))
 
     def mixed_targets(self, weights: Tensor) -> Tensor:
-        """Targets (B, F, P) of codes that are mixed with these weights (B, F, G, V)."""
+        """Targets (B, F, P) of weighted sums of codes, with weights (B, F, G, V)."""
         quantizer = self.network.quantizer
         vectors = quantizer.codevectors.view(quantizer.num_groups, quantizer.num_vars, -1)
         return self.network.project_q(torch.einsum("bfgv,gvd->bfgd", weights, vectors).flatten(2))
 
 
 def contextual(wav2vec2: Any, extracted: Tensor, frames: Tensor, mask: Tensor | None = None) -> Tensor:
-    """What the convolutions give (B, F, C) -> hidden states of the last layer (B, F, H), the frames in `mask`
-    hidden.
+    """Outputs of the convolutions (B, F, C) to hidden states of the last layer (B, F, H), with the frames in
+    `mask` masked.
 
-    The library's own forward pass draws its masks from numpy's global generator; here they come from outside.
+    The library's own forward pass draws its masks from numpy's global generator; here they are an argument.
     """
     hidden, _ = wav2vec2.feature_projection(extracted)
     if mask is not None:

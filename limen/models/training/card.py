@@ -1,5 +1,4 @@
-"""The card of trained weights: what they are, how they were trained, and how well they do on clean samples of
-the test split."""
+"""The card of trained weights: their model, training and results on clean samples of the test split."""
 
 import hashlib
 import json
@@ -25,8 +24,8 @@ def write_card(
     test: Mapping[str, Any],
     recipe: str | None = None,
 ) -> dict[str, Any]:
-    """Writes folder/card.json beside folder/weights.safetensors. `spec` and `data` are the model and data set
-    as the experiment names them; `test` is what `score` gives on the test split."""
+    """Write folder/card.json next to folder/weights.safetensors. `spec` and `data` are the model and data
+    set as the experiment names them; `test` is the result of `score` on the test split."""
     weights = folder / "weights.safetensors"
     card = {
         "model": {k: v for k, v in spec.items() if k != "weights"},

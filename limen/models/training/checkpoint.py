@@ -1,7 +1,8 @@
 """The checkpoint of a training: its identity, and its state after the last finished epoch.
 
-The identity holds all that shapes the result. A checkpoint of another identity is refused: continuing it
-would give weights that neither of the two trainings gives."""
+The identity contains everything that determines the result. A checkpoint with another identity is refused:
+continuing it would give weights that neither training produces.
+"""
 
 import io
 import json
@@ -36,8 +37,8 @@ def identity_of(
     seed: int,
     processes: int,
 ) -> dict[str, Any]:
-    """Everything that shapes the training, as plain data. `spec` holds the specs of the model and of the
-    data, as far as the caller knows them."""
+    """Everything that determines the training, as plain data. `spec` holds the specs of the model and of
+    the data, if the caller knows them."""
     shapes = {name: list(value.shape) for name, value in inner(model).state_dict().items()}
     return {
         "seed": seed,
@@ -53,7 +54,8 @@ def identity_of(
 
 
 def read_checkpoint(path: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The state in the checkpoint; None if there is none. A UserError if it is another training's."""
+    """The state in the checkpoint; None if there is none. Raises a UserError if it belongs to another
+    training."""
     if not path.exists():
         return None
     state = load_tensors(path)
@@ -68,15 +70,15 @@ def read_checkpoint(path: Path, identity: Mapping[str, Any]) -> dict[str, Any] |
 
 
 def write_checkpoint(path: Path, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """A killed run leaves the old checkpoint or the new one, never half of one."""
+    """Write the checkpoint atomically: a killed run leaves the old one or the new one."""
     content = io.BytesIO()
     torch.save({"identity": json.dumps(identity, sort_keys=True), **state}, content)
     write_atomic(path, content.getvalue())
 
 
 def save_weights(model: Model, path: Path, dtype: torch.dtype = torch.float32) -> None:
-    """The inner network's state dict as safetensors; `dtype` is that of floating-point parameters as
-    stored."""
+    """Save the inner network's state dict as safetensors; `dtype` is the stored type of floating-point
+    parameters."""
     from safetensors.torch import save
 
     network = inner(model)
@@ -98,7 +100,7 @@ def _version(package: str) -> str | None:
 
 
 def _differences(ours: Any, theirs: Any, name: str = "") -> list[str]:
-    """What differs, one sentence each: "options.lr is 0.1 here and 0.5 there"."""
+    """The differences, as texts such as "options.lr is 0.1 here and 0.5 there"."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         found = []
         for key in sorted({*ours, *theirs}):

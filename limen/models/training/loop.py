@@ -1,9 +1,10 @@
-"""The training loop: any model, any data set, any objective. It is deterministic for one seed, and resumable
-after any epoch with the same result.
+"""The training loop, for any model, data set and objective: deterministic for one seed, and resumable after
+any epoch with the same result.
 
-What an epoch draws (order, augmentation, dropout) depends only on the seed, the epoch and the sample's id, so
-a resumed training gives the weights of an uninterrupted one: the checkpoint of an epoch holds weights,
-optimiser and history, and nothing else is needed."""
+The random numbers of an epoch (order, augmentation, dropout) depend only on the seed, the epoch and the
+sample's id, so a resumed training gives the weights of an uninterrupted one: a checkpoint needs only weights,
+optimiser and history.
+"""
 
 import json
 import math
@@ -32,8 +33,8 @@ Progress = Callable[[float, str], None]
 
 
 class Objective(Protocol):
-    """The loss of a training step; `limen.objectives` holds them. `spec` says as plain data which one it
-    is."""
+    """The loss of a training step; implementations are in `limen.objectives`. `spec` describes it as plain
+    data."""
 
     @property
     def spec(self) -> Mapping[str, Any]: ...
@@ -56,10 +57,11 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train `model` in place and return the history: one row per epoch.
 
-    `folder` receives checkpoint.pt after every epoch, then weights.safetensors and history.json. If it holds
-    a checkpoint of the same training, that one is continued; `spec`, the specs of model and data, is part of
-    what makes it the same. In each of several processes of torch.distributed, call this with the same
-    arguments."""
+    `folder` receives checkpoint.pt after every epoch, then weights.safetensors and history.json. If it
+    contains a checkpoint of the same training, that training is continued; `spec`, the specs of model and
+    data, is part of its identity. In each of several processes of torch.distributed, call this function with
+    the same arguments.
+    """
     check_fit(model, train_set)
     processes = Processes.current()
     # weight gradients are up to twice as fast on CPUs in this layout
@@ -122,7 +124,7 @@ def train(
 
 
 def check_fit(model: Model, data: Dataset) -> None:
-    """A UserError if the model cannot take these samples or be compared with their truth."""
+    """Raise a UserError if the model cannot take these samples or be compared with their truth."""
     if model.kind != data.kind:
         raise UserError(f"The model takes {model.kind}s, but {data.name} holds {data.kind}s.")
     check_truth(model, data.truth)
@@ -153,7 +155,7 @@ def _epoch(
     progress: Progress,
     processes: Processes,
 ) -> float:
-    """One pass; returns the mean loss."""
+    """Train for one epoch; returns the mean loss."""
     count = math.ceil(len(data) / options.batch_size)
     total, device = 0.0, next(model.parameters()).device
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -214,7 +216,7 @@ def _validated(model: Model, valid_set: Dataset) -> dict[str, float]:
 
 
 def _best(history: list[dict[str, Any]]) -> int:
-    """Number of the best epoch; of equals, the latest (it has trained for longer)."""
+    """Index of the best epoch; the latest of equals (it has trained for longer)."""
     return max(range(len(history)), key=lambda i: (merit(history[i]), i))
 
 

@@ -1,11 +1,11 @@
-r"""What Whisper hears: the logarithm of mel energies, 100 frames a second, floored 80 dB below the clip's own
-maximum.
+r"""Whisper's features: the logarithm of mel energies, 100 frames a second, with a floor 80 dB below the
+maximum of the clip.
 
 With E the energies of periodic Hann windows of 25 ms on Slaney's mel scale (Radford et al. 2022,
 https://arxiv.org/abs/2212.04356):
     L = max( log10 max(E, 1e-10), max over the clip - 8 ),    features = (L + 4) / 4
-The maximum is taken per clip; OpenAI's code takes it over the whole batch. Frames in the silence that fills
-up 30 s need no transform: their energy is 0.
+The maximum is taken per clip; OpenAI's code takes it over the batch. Frames in the silence that pads a clip
+to 30 s are not transformed: their energy is 0.
 """
 
 import torch
@@ -17,7 +17,7 @@ from limen.models.speaker_encoder import slaney_filters
 
 RATE_HZ, N_FFT, HOP = 16_000, 400, 160
 SILENT = -10.0
-"""log10 of the least energy."""
+"""log10 of the minimum energy."""
 
 
 class WhisperFeatures(nn.Module):
@@ -30,10 +30,10 @@ class WhisperFeatures(nn.Module):
         self.register_buffer("filters", slaney_filters(mels, N_FFT // 2 + 1, RATE_HZ), persistent=False)
 
     def forward(self, x: Tensor, frames: int) -> Tensor:
-        """(B, T) clips, zeros after their end, -> (B, mels, frames); `frames` must reach past the clips'
-        ends."""
+        """Clips (B, T), zero after their end, to features (B, mels, frames); `frames` must extend beyond
+        the end of every clip."""
         total = frames * HOP
-        needed = min(-(-(x.shape[1] + N_FFT) // HOP), frames)  # windows after these lie in silence
+        needed = min(-(-(x.shape[1] + N_FFT) // HOP), frames)  # later windows contain only silence
         x = F.pad(x, (0, max(total - x.shape[1], 0)))[:, :total]
         x = F.pad(x[:, None], (N_FFT // 2, N_FFT // 2), mode="reflect")[:, 0, : needed * HOP + N_FFT - HOP]
         energy = power(x, self.window, HOP) @ self.filters.to(x)

@@ -1,8 +1,8 @@
-"""The layers of Whisper: an encoder over 30 s of sound and a decoder that writes tokens; names are those of
+"""Whisper's network: an encoder for 30 s of sound and an autoregressive decoder, with the parameter names of
 OpenAI's files.
 
 Radford et al. 2022, https://arxiv.org/abs/2212.04356: pre-norm transformer blocks, exact GELU, keys without
-bias, output tied to the token embedding.
+bias, output layer tied to the token embedding.
 """
 
 import math
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from limen.models.base.model import PublishedNames
 
 KeysValues = tuple[Tensor, Tensor]
-"""(B, heads, positions, width of a head) each."""
+"""Keys and values, each (B, heads, positions, width of a head)."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Dims:
     positions: int = 1500
     """Encoder positions, one every 20 ms."""
     context: int = 448
-    """Most tokens the decoder reads."""
+    """Maximum number of tokens of the decoder."""
 
 
 class Attention(nn.Module):
@@ -46,8 +46,8 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, memory: KeysValues, bias: Tensor | None = None) -> Tensor:
         """`bias` (B, 1, queries or 1, keys) is added to the scores."""
-        heard = F.scaled_dot_product_attention(self._split(self.query(x)), *memory, attn_mask=bias)
-        return self.out(heard.transpose(1, 2).flatten(2))
+        attended = F.scaled_dot_product_attention(self._split(self.query(x)), *memory, attn_mask=bias)
+        return self.out(attended.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
@@ -78,11 +78,11 @@ class Encoder(nn.Module):
         self.ln_post = nn.LayerNorm(dims.width)
 
     def frames(self, mel: Tensor) -> Tensor:
-        """(B, mels, 2 n) -> (B, n, width), without positions."""
+        """Features (B, mels, 2 n) to frames (B, n, width), without positions."""
         return F.gelu(self.conv2(F.gelu(self.conv1(mel)))).mT
 
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """(B, n, width) frames with positions added -> what the decoder hears."""
+        """Frames with positions added, (B, n, width), to the encoder's output."""
         for block in self.blocks:
             normed = block.attn_ln(x)
             x = x + block.attn(normed, block.attn.keys_values(normed), bias)
@@ -105,12 +105,12 @@ class Decoder(nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        heard: list[KeysValues],
+        encoded: list[KeysValues],
         bias: Tensor | None,
         past: list[KeysValues] | None = None,
     ) -> tuple[Tensor, list[KeysValues]]:
-        """(B, L) tokens that follow `past` -> (B, L, vocabulary) logits of each next token, and the past of
-        the tokens to come."""
+        """Tokens (B, L) that follow `past` to the logits of each next token (B, L, vocabulary), and the
+        keys and values of all tokens so far. `encoded` are the encoder's keys and values for each layer."""
         n = past[0][0].shape[2] if past else 0
         x = self.token_embedding(tokens) + self.positional_embedding[n : n + tokens.shape[1]]
         causal = torch.full(
@@ -124,7 +124,7 @@ class Decoder(nn.Module):
                 memory = torch.cat((past[i][0], memory[0]), 2), torch.cat((past[i][1], memory[1]), 2)
             present.append(memory)
             x = x + block.attn(normed, memory, causal if tokens.shape[1] > 1 else None)
-            x = x + block.cross_attn(block.cross_attn_ln(x), heard[i], bias)
+            x = x + block.cross_attn(block.cross_attn_ln(x), encoded[i], bias)
             x = x + block.mlp(block.mlp_ln(x))
         return self.ln(x) @ self.token_embedding.weight.T, present
 
@@ -149,7 +149,7 @@ HUGGING_FACE = (
     (r"\.embed_positions\.weight$", ".positional_embedding"),
     (r"\.embed_tokens\.", ".token_embedding."),
 )
-"""Names of weights in the files of Hugging Face and ours, which are OpenAI's."""
+"""Conversion of Hugging Face's parameter names to ours, which are OpenAI's."""
 
 
 class WhisperNetwork(PublishedNames):
@@ -160,8 +160,8 @@ class WhisperNetwork(PublishedNames):
         self.dims = dims
         self.encoder, self.decoder = Encoder(dims), Decoder(dims)
 
-    def hear(self, x: Tensor) -> list[KeysValues]:
-        """The encoder's answer (B, n, width) as each decoder layer reads it."""
+    def encoder_keys_values(self, x: Tensor) -> list[KeysValues]:
+        """Keys and values of the encoder's output (B, n, width) for each decoder layer."""
         return [block.cross_attn.keys_values(x) for block in self.decoder.blocks]
 
 

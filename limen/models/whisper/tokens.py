@@ -1,4 +1,4 @@
-"""The tokens of Whisper: byte pairs of text, then the end, the start, one token per language, tasks and
+"""Whisper's vocabulary: byte pairs of text, then the end, the start, one token per language, tasks and
 timestamps, in this order."""
 
 import base64
@@ -22,16 +22,16 @@ yue
 LANGUAGES = CODES.split()
 """Codes in the order of their tokens; Cantonese, the last, was added with large-v3."""
 TASKS = ("translate", "transcribe")
-BEHIND = 1501 + 6
+AFTER_LANGUAGES = 1501 + 6
 """Special tokens after the languages: two tasks, four marks, and timestamps from 0.00 to 30.00 s."""
 
-PIECES = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""How GPT-2 splits a text before its byte pairs are joined."""
+SPLIT_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+"""GPT-2's split of a text before its byte pairs are joined."""
 SINGLE_SIGNS = '"#()*+/:;<=>@[\\]^_`{|}~「」『』'
 SIGNS = """ << >> <<< >>> -- --- -( -[ (' (" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪ """
 NOT_SPOKEN = [*SINGLE_SIGNS, *SIGNS.split()]
 NOTES = "♩♪♫♬♭♮♯"
-"""Signs that describe a sound instead of speech: Whisper never writes them."""
+"""Symbols that describe a sound instead of speech, which Whisper never outputs."""
 
 
 class Tokens:
@@ -40,12 +40,14 @@ class Tokens:
             import tiktoken
         except ImportError:
             raise missing_package("The model whisper", "tiktoken", "models") from None
-        self._pairs = tiktoken.Encoding("whisper", pat_str=PIECES, mergeable_ranks=ranks, special_tokens={})
+        self._pairs = tiktoken.Encoding(
+            "whisper", pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens={}
+        )
         self.end = len(ranks)
         self.start = self.end + 1
         self.vocabulary = vocabulary
-        self.languages = LANGUAGES[: vocabulary - self.end - 2 - BEHIND] if multilingual else []
-        self._tasks = vocabulary - BEHIND
+        self.languages = LANGUAGES[: vocabulary - self.end - 2 - AFTER_LANGUAGES] if multilingual else []
+        self._tasks = vocabulary - AFTER_LANGUAGES
         if self._tasks <= self.start:
             raise UserError(
                 f"model whisper: {vocabulary} tokens cannot hold {len(ranks)} byte pairs and the special "
@@ -57,7 +59,7 @@ class Tokens:
         return slice(self.start + 1, self.start + 1 + len(self.languages))
 
     def prefix(self, language: str | None, task: str) -> list[int]:
-        """The tokens before every text: start, language and task if there are several, and no timestamps."""
+        """Tokens before every text: start, language and task for a multilingual model, and no timestamps."""
         without_timestamps = self._tasks + 5
         if not self.languages:
             return [self.start, without_timestamps]
@@ -70,16 +72,16 @@ class Tokens:
         ]
 
     def encode(self, text: str) -> list[int]:
-        """Tokens of a text as Whisper writes it, after a space."""
+        """Tokens of a text, after a space as in Whisper's outputs."""
         return self._pairs.encode_ordinary(f" {text.strip()}") if text.strip() else []
 
     def decode(self, tokens: Sequence[int]) -> str:
         return self._pairs.decode([t for t in tokens if t < self.end]).strip()
 
     @cached_property
-    def silenced(self) -> tuple[Tensor, Tensor]:
-        """(vocabulary,) masks of the tokens that are never written (signs that are not spoken, special tokens
-        other than the end) and of those that are not written first (a lone space, the end)."""
+    def suppressed(self) -> tuple[Tensor, Tensor]:
+        """Masks (vocabulary,) of the tokens that are suppressed everywhere (symbols that are not spoken,
+        special tokens except the end), and of those suppressed at the first position (a space, the end)."""
         encode = self._pairs.encode_ordinary
         found = {encode(" -")[0], encode(" '")[0]}
         for sign in (*NOT_SPOKEN, *NOTES):
@@ -95,7 +97,7 @@ class Tokens:
 
 
 def find_ranks(path: Path | None, multilingual: bool) -> dict[bytes, int]:
-    """The byte pairs in the folder of the user's weights, else those that were fetched."""
+    """The byte pairs in the folder of the user's weights, otherwise the downloaded ones."""
     file = "multilingual.tiktoken" if multilingual else "gpt2.tiktoken"
     own = (
         []
@@ -110,7 +112,7 @@ def find_ranks(path: Path | None, multilingual: bool) -> dict[bytes, int]:
         if candidate.is_file():
             return _read_ranks(candidate)
     raise UserError(
-        f"model whisper: its vocabulary {file} is not on this machine. Fetch it: limen data get {name}"
+        f"model whisper: its vocabulary {file} is not on this machine. Download it: limen data get {name}"
         + (f", or put {file} or tokenizer.json into {own[0].parent}." if own else ".")
     )
 
@@ -127,8 +129,8 @@ def _read_ranks(path: Path) -> dict[bytes, int]:
 
 
 def _from_printable(vocabulary: dict[str, int]) -> dict[bytes, int]:
-    """Hugging Face writes bytes as printable characters: those that print stand for themselves, the others
-    follow from 256 on."""
+    """Hugging Face represents bytes as printable characters: printable bytes as themselves, the others as
+    characters from 256 on."""
     prints = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in prints]
     byte_of = {chr(b): b for b in prints} | {chr(256 + i): b for i, b in enumerate(others)}

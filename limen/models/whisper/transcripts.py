@@ -1,5 +1,4 @@
-"""What Whisper answers: the loss of any text token by token, the text it writes, and the language it takes
-the speech for."""
+"""Whisper's outputs: the loss of any text, the transcript, and the detected language."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,20 +17,20 @@ from limen.models.whisper.tokens import Tokens
 
 @dataclass(frozen=True)
 class Writing:
-    """How texts are written."""
+    """Options of decoding."""
 
     language: str | None
-    """None: the one detected in each clip."""
+    """None: the language detected in each clip."""
     task: str
     beam: int | None
     """Width of the beam search; None for greedy decoding."""
     most: int
-    """Tokens after which a text is cut off."""
+    """Maximum number of tokens of a transcript."""
 
 
 @dataclass(frozen=True)
-class Heard:
-    """The sound as each decoder layer reads it, and what is added to its attention scores."""
+class EncodedClips:
+    """The encoder's keys and values for each decoder layer, and the bias added to attention scores."""
 
     layers: list[KeysValues]
     bias: Tensor | None
@@ -40,15 +39,14 @@ class Heard:
     def __len__(self) -> int:
         return len(self.layers[0][0])
 
-    def rows(self, index: Any) -> "Heard":
-        return Heard(
+    def rows(self, index: Any) -> "EncodedClips":
+        return EncodedClips(
             [(k[index], v[index]) for k, v in self.layers], None if self.bias is None else self.bias[index]
         )
 
     @staticmethod
-    def joined(parts: "Sequence[Heard]") -> "Heard":
-        """All clips side by side; one that keeps fewer positions than another pays no attention to what fills
-        it up."""
+    def joined(parts: "Sequence[EncodedClips]") -> "EncodedClips":
+        """All clips in one batch; attention to padded positions has a bias of -inf."""
         if len(parts) == 1:
             return parts[0]
         most = max(part.layers[0][0].shape[2] for part in parts)
@@ -62,21 +60,21 @@ class Heard:
             for part in parts
             if part.bias is not None
         ]
-        return Heard(layers, torch.cat(biases) if biases else None)  # type: ignore[arg-type]
+        return EncodedClips(layers, torch.cat(biases) if biases else None)  # type: ignore[arg-type]
 
 
 class WhisperTranscripts:
-    """Implements `limen.core.types.Transcripts`; with a multilingual Whisper also `language_logits` and
-    `languages`. Whatever a gradient goes through is computed for each of the `parts` by itself; only texts
-    are written side by side."""
+    """Implements `limen.core.types.Transcripts`; for a multilingual Whisper also `language_logits` and
+    `languages`. Differentiable outputs are computed for each of the `parts` separately; only decoding is
+    batched."""
 
     exact = False
 
-    def __init__(self, network: WhisperNetwork, tokens: Tokens, parts: list[Heard], writing: Writing):
+    def __init__(self, network: WhisperNetwork, tokens: Tokens, parts: list[EncodedClips], writing: Writing):
         self.network, self.tokens, self.parts, self.writing = network, tokens, parts, writing
         self.languages = tokens.languages
-        """Codes of the languages that the detector tells apart; none for an English Whisper."""
-        self._taught: tuple[list[str], list[list[int]]] | None = None
+        """Codes of the languages that can be detected; empty for an English Whisper."""
+        self._likeliest: tuple[list[str], list[list[int]]] | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -86,16 +84,15 @@ class WhisperTranscripts:
         return self.parts[0].layers[0][0].device
 
     @cached_property
-    def heard(self) -> Heard:
-        return Heard.joined(self.parts)
+    def encoded(self) -> EncodedClips:
+        return EncodedClips.joined(self.parts)
 
     @cached_property
     def language_logits(self) -> Tensor:
-        """(B, languages): what the decoder expects after the start token, differentiable."""
+        """(B, languages) logits of the token after the start token, differentiable."""
         if not self.languages:
             raise UserError(
-                "This Whisper knows only English and detects no language: take a multilingual one (size: "
-                "base)."
+                "An English Whisper does not detect the language: use a multilingual one (size: base)."
             )
         return torch.stack(
             [
@@ -110,7 +107,7 @@ class WhisperTranscripts:
 
     @cached_property
     def prefixes(self) -> Tensor:
-        """(B, P) tokens before the text: in the language that was chosen, or detected in this very input."""
+        """(B, P) tokens before the text, with the chosen language or the one detected in this input."""
         chosen = (
             [self.writing.language] * len(self)
             if self.writing.language or not self.languages
@@ -121,9 +118,10 @@ class WhisperTranscripts:
         )
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
-        """Over the text's tokens and the end token; equation 5.2 with its mean turned into a sum."""
+        """Negative log-likelihood of the text's tokens and the end token; equation 5.2 as a sum instead of
+        a mean."""
         losses = []
-        for tokens, logits in zip(*self._teach(texts), strict=True):
+        for tokens, logits in zip(*self._teacher_forced(texts), strict=True):
             surprise = -logits.log_softmax(1).gather(1, torch.tensor(tokens, device=self.device)[:, None])[
                 :, 0
             ]
@@ -132,10 +130,10 @@ class WhisperTranscripts:
         return torch.stack(losses)
 
     def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
-        if self._taught is None or self._taught[0] != list(texts):
+        if self._likeliest is None or self._likeliest[0] != list(texts):
             with torch.no_grad():
-                self._teach(texts)
-        assert self._taught is not None
+                self._teacher_forced(texts)
+        assert self._likeliest is not None
         ends = (
             [None] * len(texts)
             if first is None
@@ -143,7 +141,7 @@ class WhisperTranscripts:
             if isinstance(first, int)
             else list(first)
         )
-        answers = [self._writes(i, text, n) for i, (text, n) in enumerate(zip(texts, ends, strict=True))]
+        answers = [self._would_write(i, text, n) for i, (text, n) in enumerate(zip(texts, ends, strict=True))]
         return torch.tensor(answers, dtype=torch.bool, device=self.device)
 
     def texts(self) -> list[str]:
@@ -151,7 +149,9 @@ class WhisperTranscripts:
 
     def rows(self, index: Tensor) -> "WhisperTranscripts":
         alone = len(self.parts) == len(self)
-        parts = [self.parts[i] for i in index.tolist()] if alone else [self.heard.rows(index.to(self.device))]
+        parts = (
+            [self.parts[i] for i in index.tolist()] if alone else [self.encoded.rows(index.to(self.device))]
+        )
         return WhisperTranscripts(self.network, self.tokens, parts, self.writing)
 
     @cached_property
@@ -164,15 +164,15 @@ class WhisperTranscripts:
         rows = (self.rows(torch.tensor([i])) for i in range(len(self)))
         return [self.tokens.decode(beam_search(row, self.writing.beam)) for row in rows]
 
-    def _teach(self, texts: Sequence[str]) -> tuple[list[list[int]], list[Tensor]]:
-        """Of each text its tokens with the end, and the logits (L, vocabulary) before each of them, the text
-        being given."""
+    def _teacher_forced(self, texts: Sequence[str]) -> tuple[list[list[int]], list[Tensor]]:
+        """For each text its tokens with the end token, and the logits (L, vocabulary) of each of them
+        given the tokens before."""
         rows = [[*self.tokens.encode(text), self.tokens.end] for text in texts]
         longest, room = max(map(len, rows)), self.network.dims.context - self.prefixes.shape[1]
         if longest - 1 > room:
             text = texts[max(range(len(rows)), key=lambda i: len(rows[i]))]
             raise UserError(
-                f"The text {text[:40]!r}... has {longest - 1} tokens, but Whisper writes at most {room}: "
+                f"The text {text[:40]!r}... has {longest - 1} tokens, but Whisper outputs at most {room}: "
                 "shorten the text."
             )
         before = self.prefixes.tolist()
@@ -180,14 +180,14 @@ class WhisperTranscripts:
             row[self.prefixes.shape[1] - 1 :]
             for row in self._forced([p + row[:-1] for p, row in zip(before, rows, strict=True)])
         ]
-        self._taught = (
+        self._likeliest = (
             list(texts),
-            [self.silence(row.detach()[None], first=True)[0].argmax(1).tolist() for row in logits],
+            [self.suppress(row.detach()[None], first=True)[0].argmax(1).tolist() for row in logits],
         )
         return rows, logits
 
     def _forced(self, given: list[list[int]]) -> list[Tensor]:
-        """Of each clip the logits (L, vocabulary) after each of the tokens it is given."""
+        """For each clip the logits (L, vocabulary) after each of its given tokens."""
         logits: list[Tensor] = []
         for part in self.parts:
             rows = given[len(logits) : len(logits) + len(part)]
@@ -199,20 +199,20 @@ class WhisperTranscripts:
             logits += [one[: len(row)] for one, row in zip(after, rows, strict=True)]
         return logits
 
-    def silence(self, logits: Tensor, first: bool) -> Tensor:
-        """(B, L, vocabulary) without what is never written; `first`: position 0 is that of the first token of
-        a text."""
-        never, never_first = (mask.to(logits.device) for mask in self.tokens.silenced)
+    def suppress(self, logits: Tensor, first: bool) -> Tensor:
+        """Logits (B, L, vocabulary) with -inf for suppressed tokens; `first`: position 0 is that of the
+        first token of a text."""
+        never, never_first = (mask.to(logits.device) for mask in self.tokens.suppressed)
         logits = logits.masked_fill(never, -torch.inf)
         if first:
             logits[:, 0].masked_fill_(never_first, -torch.inf)
         return logits
 
-    def _writes(self, i: int, text: str, first: int | None) -> bool:
-        """Would greedy decoding write this text, or begin with its first characters? Known up to the first
-        token that differs."""
-        assert self._taught is not None
-        target, written = [*self.tokens.encode(text), self.tokens.end], self._taught[1][i]
+    def _would_write(self, i: int, text: str, first: int | None) -> bool:
+        """True if greedy decoding gives this text, or one that begins with its first characters. The
+        most likely tokens are known up to the first one that differs."""
+        assert self._likeliest is not None
+        target, written = [*self.tokens.encode(text), self.tokens.end], self._likeliest[1][i]
         differs = next((k for k, token in enumerate(target) if written[k] != token), None)
         if differs is None:
             return True

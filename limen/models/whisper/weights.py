@@ -1,5 +1,5 @@
-"""Whisper's weights as they are published: OpenAI's .pt, a Hugging Face folder, a CTranslate2 file; and the
-sizes they have."""
+"""Reading of Whisper's published weights (OpenAI's .pt, a Hugging Face folder, a CTranslate2 file) and its
+sizes."""
 
 import json
 import struct
@@ -43,7 +43,7 @@ def dims_of_size(size: str) -> Dims:
 
 
 def dims_of_file(path: Path) -> Dims:
-    """What a file of OpenAI's says of itself, or the config.json of a Hugging Face folder."""
+    """Sizes declared in OpenAI's file, or in the config.json of a Hugging Face folder."""
     config: Any
     if path.is_dir():
         config = _json(path / "config.json")
@@ -64,7 +64,7 @@ def dims_of_file(path: Path) -> Dims:
         config = checkpoint.get("dims") if isinstance(checkpoint, dict) else None
         if not isinstance(config, dict):
             raise UserError(
-                f"model whisper: {path} is not a file as OpenAI publishes them: it has no sizes (dims). "
+                f"model whisper: {path} is not a weights file in OpenAI's format: it has no sizes (dims). "
                 "Expected a .pt with dims and model_state_dict, or a folder with config.json and "
                 "model.safetensors."
             )
@@ -79,18 +79,19 @@ def dims_of_file(path: Path) -> Dims:
             "n_text_ctx",
         )
     if missing := [name for name in names if name not in config]:
-        raise UserError(f"model whisper: {path} is not a Whisper: it does not say {', '.join(missing)}.")
+        raise UserError(f"model whisper: {path} is not a Whisper: it does not declare {', '.join(missing)}.")
     return Dims(*(int(config[name]) for name in names))
 
 
 def is_multilingual(dims: Dims, path: Path | None) -> bool:
-    """The English vocabulary is one token shorter; a Hugging Face folder says it outright."""
-    said = (
+    """Whether the model is multilingual: the English vocabulary is one token shorter, and a Hugging Face
+    folder may declare it."""
+    declared = (
         _json(path / "generation_config.json").get("is_multilingual")
         if path and (path / "generation_config.json").is_file()
         else None
     )
-    return dims.vocabulary >= 51865 if said is None else bool(said)
+    return dims.vocabulary >= 51865 if declared is None else bool(declared)
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -101,7 +102,8 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def ctranslate2_state(parts: Sequence[Path]) -> dict[str, Tensor]:
-    """A CTranslate2 model.bin, perhaps in parts -> a state dict with OpenAI's names, in single precision."""
+    """The state dict, with OpenAI's names and in single precision, of a CTranslate2 model.bin, which may
+    be in parts."""
     state: dict[str, Tensor] = {}
     for name, value in _variables(b"".join(part.read_bytes() for part in parts)).items():
         if value.ndim > 0:  # scalars are settings
@@ -110,8 +112,8 @@ def ctranslate2_state(parts: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def _variables(data: bytes) -> dict[str, np.ndarray]:
-    """Little-endian: version, name, revision, count; each variable: name, rank, shape, type, bytes, data.
-    Strings: length, text, NUL."""
+    """Little-endian: version, name, revision, count; for each variable: name, rank, shape, type, bytes,
+    data. Strings: length, text, NUL."""
     at = 0
 
     def number(form: str) -> int:
@@ -129,9 +131,7 @@ def _variables(data: bytes) -> dict[str, np.ndarray]:
     types = {0: "<f4", 1: "<i1", 2: "<i2", 3: "<i4", 4: "<f2"}
     version, kind, _revision = number("I"), string(), number("I")
     if version < 6 or kind != "WhisperSpec":
-        raise UserError(
-            f"A CTranslate2 Whisper of version 6 was expected, but {kind} of version {version} came."
-        )
+        raise UserError(f"Expected a CTranslate2 Whisper of version 6, got {kind} of version {version}.")
     found = {}
     for _ in range(number("I")):
         name = string()
@@ -143,7 +143,7 @@ def _variables(data: bytes) -> dict[str, np.ndarray]:
 
 
 def _named(name: str, value: Tensor) -> dict[str, Tensor]:
-    """One variable of CTranslate2 -> OpenAI's names; query, key and value are stored one under the other."""
+    """One variable of CTranslate2 by OpenAI's names; query, key and value are stored concatenated."""
     path = name.replace("layer_norm/gamma", "layer_norm/weight").replace("layer_norm/beta", "layer_norm/bias")
     top, *middle, kind = path.split("/")
     if middle == ["embeddings"]:
@@ -169,7 +169,7 @@ def _named(name: str, value: Tensor) -> dict[str, Tensor]:
         ("attention", "linear_2"): ["out"],
     }[part, inside]
     pieces = dict(zip(joined, value.chunk(len(joined)), strict=True))
-    # a key has no bias: the zeros stored for it are left out
+    # keys have no bias: the zeros stored for it are dropped
     return {
         f"{block}.{ours}.{which}.{kind}": piece.clone()
         for which, piece in pieces.items()

@@ -1,19 +1,19 @@
-r"""OpenAI's Whisper: an encoder-decoder that hears 30 s and writes text with capitals and stops, in English
-or in 99 languages.
+r"""OpenAI's Whisper: an encoder-decoder for 30 s of speech that transcribes with capitals and punctuation, in
+English or in 99 languages.
 
 Radford et al. 2022, https://arxiv.org/abs/2212.04356. Weights: limen data get whisper-tiny.en, or
-whisper-base (all languages); or a file of OpenAI's, or a Hugging Face folder. Departs from OpenAI's decoding:
-one pass over one window, no timestamps, no second try at a higher temperature.
+whisper-base (all languages); or a file in OpenAI's format, or a Hugging Face folder. Departs from OpenAI's
+decoding: one pass over one window, no timestamps, no second attempt at a higher temperature.
 
-The fast path of attacks. Most of the 30 s that the encoder hears is the silence after a short clip. Cutting
-it off changes what Whisper hears, and the gradient then points elsewhere (two clips, 0.2 to 3 s of silence
-kept: cosine with the true one from -0.5 to 0.9). Instead half a second is kept and one position of 16 of the
-rest, which counts for 16 in every attention (a bias of log 16). Against the full path with tiny.en, on ten
-read sentences of about 2.5 s: the same transcripts 10 times of 10; the loss of the transcript (mean 1.2) away
-by 0.13 on average and 0.28 at most, that of a foreign sentence (mean 61) by 2.1 on average; on three of them
-the gradient's cosine 0.89 to 0.91 in a ninth of the time. The default was chosen on two of the ten. A
-synthesised sentence (loss 4.8) was 1.1 away. With base, the gradient of the language detector on one clip:
-cosine 0.82, with thin 8 0.89.
+The fast path of attacks. Most of the encoder's 30 s is the silence after a short clip. Removing it changes
+the encoder's output, and the direction of the gradient (two clips, 0.2 to 3 s of silence kept: cosine with
+the exact gradient from -0.5 to 0.9). Instead, half a second of silence is kept, and of the rest one position
+of 16, which has the weight 16 in every attention (a bias of log 16). Compared with the full path, for tiny.en
+and ten read sentences of about 2.5 s: the transcripts are equal for 10 of 10; the loss of the transcript
+(mean 1.2) differs by 0.13 on average and 0.28 at most, that of a foreign sentence (mean 61) by 2.1 on
+average; on three of them the gradient's cosine is 0.89 to 0.91 in a ninth of the time. The default was chosen
+on two of the ten. The loss of a synthesised sentence (4.8) differed by 1.1. For base, the gradient of the
+language detector on one clip: cosine 0.82, with thin 8 0.89.
 """
 
 import copy
@@ -34,7 +34,7 @@ from limen.models.base.model import Model, ModelOptions
 from limen.models.whisper.features import HOP, RATE_HZ, WhisperFeatures
 from limen.models.whisper.network import WhisperNetwork
 from limen.models.whisper.tokens import Tokens, find_ranks
-from limen.models.whisper.transcripts import Heard, WhisperTranscripts, Writing
+from limen.models.whisper.transcripts import EncodedClips, WhisperTranscripts, Writing
 from limen.models.whisper.weights import (
     MILLION_PARAMETERS,
     SIZES,
@@ -45,7 +45,7 @@ from limen.models.whisper.weights import (
 )
 
 STEP = 2 * HOP
-"""Samples from one encoder position to the next."""
+"""Samples between encoder positions."""
 
 
 class Whisper(ModelOptions):
@@ -64,29 +64,27 @@ class Whisper(ModelOptions):
         "large-v3",
         "large-v3-turbo",
     ] = "tiny.en"
-    """Which Whisper; those in .en know English only. tiny.en and base can be fetched. A file or folder of
-    your own (`weights`: a .pt of OpenAI's, or a folder with config.json and model.safetensors) says its size
-    itself and this option is not read."""
+    """Size of Whisper; those ending in .en are for English only. tiny.en and base can be downloaded. With
+    a file or folder of your own (`weights`: OpenAI's .pt, or a folder with config.json and
+    model.safetensors) the size is read from it, and this option is ignored."""
     language: str | None = None
-    """Code of the language that is spoken ("en", "it", ...); null: the one that the model detects in each
-    clip."""
+    """Code of the spoken language ("en", "it", ...); null: the language detected in each clip."""
     task: Literal["transcribe", "translate"] = "transcribe"
-    """"transcribe" writes what was said; "translate" writes it in English (models for several languages)."""
+    """"transcribe": in the spoken language; "translate": translated to English (multilingual models)."""
     decoding: Literal["greedy", "beam"] = "greedy"
-    """"greedy": the likeliest token after each token; "beam": the text with the highest mean likelihood of
-    those a beam search meets."""
+    """"greedy": the most likely token at each step; "beam": the text with the highest mean log-likelihood
+    per token found by a beam search."""
     beam_width: int = Field(default=5, ge=1)
-    """Texts that the beam search keeps."""
+    """Hypotheses that the beam search keeps."""
     most_tokens: int = Field(default=224, ge=1)
-    """Tokens after which a text is cut off."""
+    """Maximum number of tokens of a transcript."""
     fast: bool = True
-    """Attacks search on a shortened silence after the clip (see `thin`); success is judged on the full 30
-    s."""
+    """Use the fast path, with shortened silence after the clip (see `thin`), in attacks; success is judged
+    on the full 30 s."""
     tail_s: float = Field(default=0.5, ge=0)
     """Silence after the clip that the fast path keeps in full, in seconds."""
     thin: int = Field(default=16, ge=1)
-    """The fast path keeps one of so many positions of the silence after that, and lets each count for as
-    many."""
+    """The fast path keeps one of this many positions of the remaining silence, with this weight."""
 
     def memory_mb(self, batch_size: int) -> int:
         # measured with Python and torch on clips of 3 s: tiny.en 824 MB for batches of 1, 879 for 4, and 1335
@@ -104,11 +102,11 @@ class Whisper(ModelOptions):
 
 
 class WhisperModel(Model):
-    """Waveforms -> `WhisperTranscripts`. Sound fills up to 30 s with silence, as in training; `shortened`
-    thins that silence out.
+    """Waveforms to `WhisperTranscripts`. Clips are padded with silence to 30 s, as in training; if
+    `shortened`, most of that silence is removed.
 
-    On a CPU clips go through encoder and decoder one after the other: a clip gets the very same bits alone
-    and beside others, and it takes no longer, since none is filled up to the length of another.
+    On a CPU, clips are evaluated one at a time: the outputs for a clip are bitwise equal in any batch, and it
+    takes no longer, because clips are not padded to a common length.
     """
 
     output = "transcript"
@@ -125,7 +123,7 @@ class WhisperModel(Model):
 
     @cached_property
     def for_attack(self) -> Model:  # type: ignore[override]
-        """The same weights on thinned-out silence."""
+        """The same weights with the fast path."""
         if not self.options.fast:
             return self
         fast = copy.copy(self)
@@ -139,36 +137,36 @@ class WhisperModel(Model):
         longest, most = int(lengths.max()), self.network.dims.positions * STEP
         if longest > most:
             raise UserError(
-                f"model whisper: a clip has {longest / RATE_HZ:.1f} s, but Whisper hears {most / RATE_HZ:g} "
-                "s at most. Cut it or leave it out."
+                f"model whisper: clips have at most {most / RATE_HZ:g} s, got {longest / RATE_HZ:.1f} s. "
+                "Cut it or leave it out."
             )
         if x.device.type == "cpu":
             parts = [
-                self._heard(clip[None, :n], torch.tensor([n]))
+                self._encode(clip[None, :n], torch.tensor([n]))
                 for clip, n in zip(x, lengths.tolist(), strict=True)
             ]
         else:
             parts = [
-                self._heard(
+                self._encode(
                     x[:, :longest] * (torch.arange(longest, device=x.device) < lengths.to(x.device)[:, None]),
                     lengths,
                 )
             ]
         return WhisperTranscripts(self.network, self.tokens, parts, self.writing)
 
-    def _heard(self, x: Tensor, lengths: Tensor) -> Heard:
-        heard, bias = self._thinned(x, lengths) if self.shortened else (self._whole(x), None)
-        return Heard(self.network.hear(heard), bias)
+    def _encode(self, x: Tensor, lengths: Tensor) -> EncodedClips:
+        encoded, bias = self._encode_thinned(x, lengths) if self.shortened else (self._encode_full(x), None)
+        return EncodedClips(self.network.encoder_keys_values(encoded), bias)
 
-    def _whole(self, x: Tensor) -> Tensor:
+    def _encode_full(self, x: Tensor) -> Tensor:
         encoder = self.network.encoder
         return encoder(
             encoder.frames(self.features(x, 2 * self.network.dims.positions)) + encoder.positional_embedding
         )
 
-    def _thinned(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The encoder's answer (B, positions, width) and the bias of attention to it, log of how many
-        positions each stands for."""
+    def _encode_thinned(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """The encoder's output (B, positions, width) and the bias of attention to it: the logarithm of the
+        number of positions that each one represents."""
         encoder, total, tail = (
             self.network.encoder,
             self.network.dims.positions,
@@ -180,8 +178,7 @@ class WhisperModel(Model):
         for row, (places, weights) in enumerate(kept):
             at[row, : len(places)], bias[row, : len(places)] = places, weights.log()
         at, bias = at.to(x.device), bias.to(x)[:, None, None]
-        # all frames of silence are alike: a few after the longest clip stand for all, except one that feels
-        # the edge
+        # all frames of silence are equal (except at the very end): a few after the longest clip are enough
         silent = torch.minimum(lengths // STEP + 3, torch.tensor(total - 1)).to(x.device)
         frames = encoder.frames(self.features(x, 2 * min(int(silent.max()) + 2, total)))
         frames = frames.gather(1, at.minimum(silent[:, None])[:, :, None].expand(-1, -1, frames.shape[2]))
@@ -189,8 +186,8 @@ class WhisperModel(Model):
 
 
 def positions(samples: int, tail: int, thin: int, total: int) -> tuple[Tensor, Tensor]:
-    """Encoder positions that the fast path keeps of a clip, and how many positions each of them stands
-    for."""
+    """Encoder positions that the fast path keeps of a clip, and the number of positions that each
+    represents."""
     near = min(samples // STEP + 3 + tail, total)
     far = torch.tensor(range(near + (thin - 1) // 2, total, thin), dtype=torch.long)
     weights = torch.cat((torch.ones(near), torch.full((len(far),), (total - near) / max(len(far), 1))))
@@ -200,8 +197,8 @@ def positions(samples: int, tail: int, thin: int, total: int) -> tuple[Tensor, T
 def whisper(options: Whisper) -> Model:
     if options.weights == "zoo" and options.size not in ("tiny.en", "base"):
         raise UserError(
-            f"model whisper: tiny.en and base can be fetched, but size {options.size} came. Give its file or "
-            "folder: weights: path/to/whisper.pt, or a folder with config.json and model.safetensors."
+            f"model whisper: only tiny.en and base can be downloaded, got size {options.size}. Give its "
+            "file or folder: weights: path/to/whisper.pt, or a folder with config.json and model.safetensors."
         )
     path = None if options.weights in ("zoo", "random") else Path(options.weights).expanduser()
     dims = dims_of_size(options.size) if path is None else dims_of_file(path)
@@ -210,6 +207,6 @@ def whisper(options: Whisper) -> Model:
     known = tokens.languages or ["en"]
     if options.language not in (None, *known):
         raise UserError(
-            f'model whisper: it does not know the language "{options.language}". It knows {", ".join(known)}.'
+            f'model whisper: language must be one of {", ".join(known)}, got "{options.language}".'
         )
     return WhisperModel(WhisperNetwork(dims), tokens, options)

@@ -1,4 +1,4 @@
-"""What training objectives share: their declarations, and the choice of the one that fits a model."""
+"""Declarations shared by training objectives, and the choice of an objective for a model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from limen.models.base.model import Model
 
 
 class ObjectiveOptions(Options):
-    """Class variables declare which models an objective trains."""
+    """Options of an objective; class variables declare the models that it can train."""
 
     outputs: ClassVar[tuple[Output, ...]]
-    """Outputs of the models that it trains."""
+    """Outputs of the models that the objective can train."""
     default_for: ClassVar[tuple[Output, ...]] = ()
-    """Outputs of the models that are trained with it unless another objective is named."""
+    """Outputs of the models for which the objective is the default."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Objective:
 
 
 def objective_for(model: Model, spec: str | Mapping[str, Any] | None = None) -> Objective:
-    """The objective of this spec, or the default one for the model's output; a UserError if it cannot train
-    the model."""
+    """The objective of this spec, or the default one for the model's output; raises a UserError if it
+    cannot train the model."""
     if spec is None:
         spec = _default(model.output)
     component, options = parse("objectives", spec)
@@ -56,7 +56,7 @@ def objective_for(model: Model, spec: str | Mapping[str, Any] | None = None) -> 
 
 
 def _default(output: Output) -> str:
-    """The name of the objective that is declared as the default for this output."""
+    """The name of the default objective for this output."""
     for name in names("objectives"):
         if output in _options(name).default_for:
             return name
