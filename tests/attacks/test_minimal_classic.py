@@ -358,7 +358,7 @@ def test_adam_makes_first_steps_of_one_and_each_sample_can_start_anew():
         mean, root = adam.means(slope)
         torch.testing.assert_close(mean / root, slope.sign(), rtol=1e-3, atol=0)
     adam.restart(torch.tensor([True, False]))
-    assert adam.made.tolist() == [0, 3]
+    assert adam.counts.tolist() == [0, 3]
     mean, root = adam.means(-slope)
     torch.testing.assert_close((mean / root)[0], -slope[0].sign(), rtol=1e-3, atol=0)
     assert (mean[1] * slope[1] > 0).all()  # the other still remembers
