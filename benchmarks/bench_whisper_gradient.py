@@ -45,7 +45,7 @@ def bare(model, batch: Batch, texts: list[str]) -> float:
     """Seconds of one forward and backward pass over all clips at once."""
     begun = time.perf_counter()
     x = batch.x.clone().requires_grad_()
-    part = model._heard(x, batch.lengths)  # one padded batch; a call of the model processes clip after clip
+    part = model._encode(x, batch.lengths)  # one padded batch; a call of the model processes clip after clip
     answers = WhisperTranscripts(model.network, model.tokens, [part], model.writing)
     torch.autograd.grad(answers.nll(texts).sum(), x)
     return time.perf_counter() - begun

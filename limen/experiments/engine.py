@@ -19,10 +19,10 @@ from limen.experiments.cell_factory import CellFactory
 from limen.experiments.engines.base.pool import Pool, Watcher
 from limen.experiments.estimate import samples_of
 from limen.experiments.file import Experiment
-from limen.experiments.folder import close_run, done, drop_unfinished, finish_cell, start_cell
+from limen.experiments.folder import close_run, drop_unfinished, finish_cell, is_done, start_cell
 from limen.experiments.needs import gradients_per_sample, needs_of
 from limen.experiments.plan import PlannedCell, plan
-from limen.experiments.sessions import opened
+from limen.experiments.sessions import open_run
 from limen.metrics.base.apply import Metric
 from limen.tasks.base.cell import Cell, Outcome
 
@@ -49,10 +49,10 @@ def run_cell(cell: PlannedCell, factory: CellFactory, watcher: Watcher, *, run: 
     net also names it in messages and in the task transfer), and `factory` holds what other cells with the
     same specs opened. So any process that sees the run folder can compute any cell. Without `safe_mode` an
     error is raised, with it recorded as the cell's result."""
-    begun, description = time.perf_counter(), cell.description
+    start, description = time.perf_counter(), cell.description
     folder = start_cell(run, cell)
     metrics: list[Metric] = []
-    trouble = ""
+    error_text = ""
     try:
         ready = factory.cell(cell, folder)
         work = gradients_per_sample(cell.spec)
@@ -69,20 +69,20 @@ def run_cell(cell: PlannedCell, factory: CellFactory, watcher: Watcher, *, run: 
     except Exception as error:
         if not safe_mode:
             raise
-        watcher.say(f"failed and recorded: {description}: {error}")
-        trouble = f": {error}" if isinstance(error, UserError) else f":\n{traceback.format_exc()}"
+        watcher.say(f"failed (error recorded): {description}: {error}")
+        error_text = f": {error}" if isinstance(error, UserError) else f":\n{traceback.format_exc()}"
         facts, outcome = (
             {"status": "failed", "error": f"{type(error).__name__}: {error}", "kind": None},
             Outcome(),
         )
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     finish_cell(run, cell, folder, {**facts, "seconds": seconds}, outcome, metrics)
-    status = f"{facts['status']} in {seconds:.1f} s, {len(outcome.rows)} rows{trouble}"
+    status = f"{facts['status']} in {seconds:.1f} s, {len(outcome.rows)} rows{error_text}"
     return f"cell {cell.id} ({description}) {status}"
 
 
 def _facts(cell: Cell) -> dict[str, Any]:
-    """What the report must know of a finished cell beyond its spec."""
+    """Entries of cell.json that the report needs beyond the spec."""
     return {
         "status": "done",
         "error": None,
@@ -131,8 +131,8 @@ def run(
     """
     progress = progress or Quiet()
     cells = plan(experiment)
-    with opened(experiment, folder, resume, progress.say):
-        todo = [cell for cell in cells if not done(folder, cell, progress.say)]
+    with open_run(experiment, folder, resume, progress.say):
+        todo = [cell for cell in cells if not is_done(folder, cell, progress.say)]
         _log(folder, f"{len(cells)} cells, {len(cells) - len(todo)} done before")
         parse("engines", {"name": engine})  # an unknown name is an error with one job, too
         jobs = max(1, min(jobs, len(todo)))

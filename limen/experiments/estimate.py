@@ -1,10 +1,10 @@
-"""What a run will take: every cell is tried on a few samples, at the thread count of the run, and the times
-are carried on to all.
+"""Estimated time of a run: each cell is run on a few samples, with the threads of the run, and its time is
+extrapolated to all samples.
 
-A try is the cell's own task on its first samples, so it holds what a run holds: attack, early leaving, the
-judge, metrics, audits. The time of a batch is taken as a + b n, from a try on one sample and one on several.
-What would take too long to try, and what is crafted or trained on other samples, is told from the time of a
-gradient and the number of them, widely: samples may leave early, or never.
+A trial run is the cell's task on its first samples, with attack, early stopping, evaluation, metrics and
+audits. The time of a batch of n samples is modelled as a + b n, fitted to one sample and to several. Cells
+that take too long for this, and perturbations or weights computed on other samples, are estimated from the
+time of a gradient and the number of gradients; their range is wide, since searches may stop early.
 """
 
 import json
@@ -31,24 +31,23 @@ from limen.tasks.base.cell import Cell
 from limen.tasks.base.task import parse_task
 
 MOST_SECONDS = 2.0
-"""A try that is expected to take longer is not made."""
+"""Trial runs that are expected to take longer are skipped."""
 ALL_SECONDS = 60.0
-"""Once all tries have taken so long, cells that differ only in their sweep are told from the one that was
-tried."""
+"""After this time in trial runs, a cell that differs from an earlier one only in its sweep takes its
+estimate."""
 MOST_SAMPLES = 16
-"""Samples of the second try."""
+"""Samples of the second trial run."""
 NOISE = (0.75, 1.5)
-"""By how much a time that was measured once may differ from that of the run, where jobs share caches and
-cores."""
+"""Range of a time in the run relative to the measured time: jobs share caches and cores."""
 EARLY = 0.1
-"""Least share of its gradients that a search needs whose samples may leave early."""
+"""Least share of its gradients that a search with early stopping computes."""
 REPORT = (1.0, 3.0)
-"""Seconds that building a report takes, and a twentieth of that for every cell."""
+"""Range of the seconds that the report takes; each cell adds a twentieth of them."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Seconds, from the least to the most that is expected."""
+    """Range of seconds."""
 
     low: float
     high: float
@@ -77,7 +76,7 @@ NOTHING = Span(0.0, 0.0)
 
 
 def _rounded(value: float) -> float:
-    """To two digits; below ten to one place at most, and below one second to tenths."""
+    """Rounded to two digits, but to tenths below 10."""
     if value <= 0:
         return 0.0
     return round(
@@ -86,7 +85,7 @@ def _rounded(value: float) -> float:
 
 
 def samples_of(cell: PlannedCell, factory: CellFactory) -> int:
-    """How many samples the cell's task takes."""
+    """Number of samples that the cell's task evaluates."""
     model = factory.model(cell.spec["net"]["model"])
     n = len(factory.data(cell.spec["net"]["data"], model))
     return min(n, parse_task(cell.spec["task"])[1].at_most(model) or n)
@@ -94,13 +93,13 @@ def samples_of(cell: PlannedCell, factory: CellFactory) -> int:
 
 @dataclass
 class Estimate:
-    """The cells of a plan as they are estimated, one after the other."""
+    """Estimates the cells of a plan one after the other; remembers what they share."""
 
     factory: CellFactory
     spent: float = 0.0
-    """Seconds that all tries have taken."""
+    """Seconds that all trial runs took."""
     opened: float = 0.0
-    """Seconds until nets and data were there and had made their first pass: every job begins with that."""
+    """Seconds to open nets and data and make a first pass, as every job does at its start."""
 
     def __post_init__(self) -> None:
         self._known: dict[str, Span] = {}
@@ -108,17 +107,17 @@ class Estimate:
         self._crafted: set[str] = set()
 
     def seconds(self, cell: PlannedCell) -> Span:
-        """What the cell takes in one job."""
+        """Time of the cell in one job."""
         key = json.dumps(
             [cell.spec[k] for k in ("task", "net", "defense")] + [cell.labels["attack"]], sort_keys=True
         )
         if self.spent > ALL_SECONDS and key in self._known:
             return self._known[key]
-        begun = time.perf_counter()
-        self.opened += self._warmed(cell)
+        start = time.perf_counter()
+        self.opened += self._warm_up(cell)
         with tempfile.TemporaryDirectory() as folder:
             self._known[key] = self._estimated(cell, Path(folder))
-        self.spent += time.perf_counter() - begun
+        self.spent += time.perf_counter() - start
         return self._known[key]
 
     def _estimated(self, planned: PlannedCell, folder: Path) -> Span:
@@ -131,7 +130,7 @@ class Estimate:
         if ready.attack is not None and ready.attack.universal:
             return self._universal(planned, ready, n)
 
-        def tried(k: int) -> float:
+        def trial(k: int) -> float:
             few = options.limited(k, ready.model)
             return timed(
                 lambda: task.function(replace(ready, batch_size=min(self.factory.batch_size, k)), few)
@@ -139,17 +138,16 @@ class Estimate:
 
         if ready.attack and calls * self._gradient(ready, 1).low > MOST_SECONDS:
             return self._gradient(ready, n).times(calls * EARLY, calls) + self._plain(ready, n)
-        one = tried(1)
+        one = trial(1)
         k = min(n, MOST_SAMPLES, max(1, int(MOST_SECONDS / max(one, 1e-3))))
-        several = tried(k) if k > 1 else one
+        several = trial(k) if k > 1 else one
         each = max((several - one) / (k - 1), 0.0) if k > 1 else one
         batches = math.ceil(n / self.factory.batch_size)
-        told = batches * max(one - each, 0.0) + each * n
-        return Span(told * NOISE[0], max(told, min(several / k * n, 2 * told)) * NOISE[1])
+        expected = batches * max(one - each, 0.0) + each * n
+        return Span(expected * NOISE[0], max(expected, min(several / k * n, 2 * expected)) * NOISE[1])
 
-    def _warmed(self, planned: PlannedCell) -> float:
-        """Seconds that a net and its data need to be there; a first pass, which is slower than others, is
-        among them."""
+    def _warm_up(self, planned: PlannedCell) -> float:
+        """Seconds to open a net and its data and make a first pass, which is slower than later ones."""
         key = json.dumps([planned.spec["net"], planned.spec["defense"]], sort_keys=True)
         if key in self._ready:
             return 0.0
@@ -157,7 +155,7 @@ class Estimate:
         return timed(lambda: self._plain(self.factory.cell(planned, Path()), 2))
 
     def _gradient(self, cell: Cell, n: int) -> Span:
-        """Seconds of one gradient of n samples, in batches as they will run; the range of several."""
+        """Range of the seconds of one gradient of n samples, in the batches of the run."""
         k = min(n, self.factory.batch_size)
         batch = _first(cell, k)
         attack = cell.attack or Attack.parse("pgd")
@@ -171,39 +169,39 @@ class Estimate:
         return Span(min(best), max(best)).times(n / len(batch))
 
     def _plain(self, cell: Cell, n: int) -> Span:
-        """Judging and measuring n samples, without a search."""
+        """Time to evaluate and measure n samples, without an attack."""
         batch = _first(cell, 2 if n > 1 else 1)
-        still = replace(cell, attack=None)
-        return _around(timed(lambda: still.rows(still.samples(batch)[0])) * n / len(batch))
+        clean = replace(cell, attack=None)
+        return _around(timed(lambda: clean.rows(clean.samples(batch)[0])) * n / len(batch))
 
     def _universal(self, planned: PlannedCell, cell: Cell, n: int) -> Span:
-        """Crafted once for all cells that share it, then only added."""
+        """Time of a universal perturbation: crafted once for all cells that share it, then added."""
         assert cell.attack is not None
         options = cell.attack.spec.options
         key = json.dumps([planned.spec[k] for k in ("net", "defense", "attack")], sort_keys=True)
         craft = NOTHING
         if key not in self._crafted:
             self._crafted.add(key)
-            wanted = len(cell.training(options.crafting_samples))
+            count = len(cell.training(options.crafting_samples))
             steps = options.crafting_cost()
-            craft = self._gradient(cell, wanted).times(steps * EARLY, steps)
+            craft = self._gradient(cell, count).times(steps * EARLY, steps)
         return craft + self._gradient(cell, n) + self._plain(cell, n)
 
     def _trained(self, cell: Cell, task: Component, options: Any, n: int) -> Span:
-        """One epoch and two are tried; of more samples than that allows, a step costs what one or two
-        gradients do."""
-        wanted = len(cell.training(cell.limit))
+        """Time of a training, from trial runs of one and two epochs, or from the time of a gradient if an
+        epoch takes too long."""
+        count = len(cell.training(cell.limit))
         early = EARLY if options.patience else 1.0
-        gradient = self._gradient(cell, min(wanted, 4 * self.factory.batch_size)).times(
-            max(1.0, wanted / (4 * self.factory.batch_size))
+        gradient = self._gradient(cell, min(count, 4 * self.factory.batch_size)).times(
+            max(1.0, count / (4 * self.factory.batch_size))
         )
         if gradient.low > MOST_SECONDS:
             return gradient.times(options.epochs * min(early, NOISE[0]), options.epochs * 2) + self._plain(
                 cell, n
             )
 
-        def tried(epochs: int) -> float:
-            folder = cell.folder / str(epochs)  # a folder of its own: training goes on where one has stopped
+        def trial(epochs: int) -> float:
+            folder = cell.folder / str(epochs)  # a folder of its own: training resumes from a checkpoint
             folder.mkdir()
             return timed(
                 lambda: task.function(
@@ -211,8 +209,8 @@ class Estimate:
                 )
             )
 
-        one = tried(1)
-        each = tried(2) - one
+        one = trial(1)
+        each = trial(2) - one
         each = each if each > 0 else one
         return Span(
             (one + (early * options.epochs - 1) * each) * NOISE[0],
@@ -221,22 +219,26 @@ class Estimate:
 
 
 def total(cells: Sequence[Span], jobs: int, start: float) -> Span:
-    """A whole run: `start` seconds until a job is ready, cells side by side, and the report."""
+    """Time of a run: `start` seconds until a job is ready, the cells in parallel, and the report."""
     jobs = max(1, min(jobs, len(cells)))
-    side = lambda values: max(sum(values) / jobs, max(values, default=0.0))
+    parallel = lambda values: max(sum(values) / jobs, max(values, default=0.0))
     report = Span(*REPORT) + Span(*REPORT).times(len(cells) / 20)
-    return Span(side([c.low for c in cells]), side([c.high for c in cells])) + report + Span(start, 3 * start)
+    return (
+        Span(parallel([c.low for c in cells]), parallel([c.high for c in cells]))
+        + report
+        + Span(start, 3 * start)
+    )
 
 
 def threads_of(jobs: int) -> int:
-    """Threads that each of so many jobs has."""
+    """Threads of each job."""
     return max(1, (os.cpu_count() or 1) // jobs)
 
 
 def timed(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     work()
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def _around(seconds: float) -> Span:

@@ -1,5 +1,5 @@
-"""An experiment file is data: names and numbers, YAML or JSON, complete enough to rerun. This is its schema
-and its reader."""
+"""Schema and reader of experiment files (YAML or JSON), which hold everything needed to rerun an
+experiment."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,14 +15,14 @@ from limen.core.yaml import read_yaml
 
 
 class Net(Options):
-    """A model and the data it is judged on."""
+    """A model and the data it is evaluated on."""
 
     model: Annotated[dict[str, Any], spec_of("models")]
     """The model: {name: keyword_cnn, ...its options}."""
     data: Annotated[dict[str, Any], spec_of("data")]
     """The data set: {name: spoken_words, limit: 100, ...its options}."""
     label: str | None = None
-    """What tables and curves call it; null takes the model's name."""
+    """Name in tables and curves; null takes the model's name."""
 
 
 Defense = Annotated[dict[str, Any], spec_of("defenses")]
@@ -50,23 +50,23 @@ class TaskEntry(Options):
     """Models with their data."""
     defenses: list[Defenses | None] = Field(default=[None], min_length=1)
     """Defences of each model, one entry per cell: null (none), a defence {name: jpeg, ...its options}, or a
-    list of them, [{name: jpeg}, {name: crop_rescale}], in the order in which a sample meets them."""
+    list of them, [{name: jpeg}, {name: crop_rescale}], in the order in which they are applied."""
     attacks: list[Annotated[dict[str, Any], SpecOfAttack("attacks")] | None] = Field(
         default=[None], min_length=1
     )
-    """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it;
-    `surrogate: {models: [...]}` computes it on other nets (transfer); `precision: single | double | auto` is
-    that of the search (auto: double for recognisers); `through: [{name: room}]` lets it search behind random
-    transforms, names of defences, and `draws: 8` average that many of their draws (success is judged without
-    them)."""
+    """Attacks: {name: pgd, goal: {...}, budget: {...}, ...its options}; null is no attack. `label` names it
+    in tables; `surrogate: {models: [...]}` computes it on other nets (transfer); `precision: single | double
+    | auto` is that of the search (auto: double for recognisers); `through: [{name: room}]` applies random
+    transforms (defences) during the search, and `draws: 8` averages its gradients over 8 of their draws
+    (success is measured without them)."""
     metrics: list[Annotated[dict[str, Any], spec_of("metrics")]] | None = None
-    """Metrics of each sample; null takes every one that applies."""
+    """Metrics computed for each sample; null takes every one that applies."""
     attack_on_defense: bool = True
-    """True: the attacker sees the defence and differentiates it. False: it only knows the bare model."""
+    """True: the attack is computed on the model with its defences. False: on the model without them."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
     """Options to vary, by dotted name: {"attack.budget.eps": [0.01, 0.02], "defense.quality": [75, 90]}.
-    Of several defences one is chosen by its name, "defense.jpeg.quality", or position, "defense.0.quality".
-    Where an option does not exist (no attack, another budget) the cell is run once without it."""
+    A defence in a list is chosen by name, "defense.jpeg.quality", or position, "defense.0.quality".
+    A cell without the option (no attack, another budget) is run once."""
 
 
 class Experiment(Options):
@@ -79,39 +79,39 @@ class Experiment(Options):
     seed: int = 0
     """One seed for everything drawn at random."""
     batch_size: int = Field(default=64, ge=1)
-    """Samples side by side; changes no result."""
+    """Samples per batch; changes no result."""
     store: Literal["auto", "float", "int16", "uint8"] = "auto"
-    """How adversarial samples are stored before they are judged; auto: 16-bit for clips, float for
-    pictures."""
+    """Precision to which adversarial samples are rounded before they are evaluated; auto: 16-bit for clips,
+    float for pictures."""
     examples: int = Field(default=3, ge=0)
-    """Samples of each cell kept to look at and listen to."""
+    """Number of samples of each cell saved as image or audio files."""
     audit: bool = True
-    """Probe each attacked net and defence on a few samples for hidden gradients (task audit); the report
-    shows what was found."""
+    """Check the gradients of each attacked net and defence on a few samples (task audit); the report shows
+    the findings."""
     safe_mode: bool = False
-    """A failed cell is recorded with its error and the run goes on."""
+    """Record the error of a failed cell and continue with the next cell."""
     tasks: list[TaskEntry] = Field(min_length=1)
     """The grids, one after another."""
 
 
 def load_file(path: Path) -> dict[str, Any]:
-    """The file's content as plain data."""
+    """The content of the file as plain data."""
     if not path.is_file():
         raise UserError(
-            f"There is no experiment file {path}. Ready-made ones stand in experiments/; `limen schema` "
-            "shows the format."
+            f"There is no experiment file {path}. Examples are in experiments/; `limen schema` shows "
+            "the format."
         )
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise UserError(
-            f"{path} must hold a mapping with `name` and `tasks`, but holds {type(content).__name__}. See "
+            f"{path} must hold a mapping with `name` and `tasks`, got {type(content).__name__}. See "
             "`limen schema`."
         )
     return content
 
 
 def read_experiment(content: Mapping[str, Any], path: Path, limit: int | None = None) -> Experiment:
-    """The validated experiment; `limit` cuts every data set."""
+    """The validated experiment; `limit` is the number of samples of every data set."""
     content = {"name": path.stem, **content}
     if limit is not None and isinstance(content.get("tasks"), list):
         content["tasks"] = [_limited(task, limit) for task in content["tasks"]]
@@ -120,12 +120,13 @@ def read_experiment(content: Mapping[str, Any], path: Path, limit: int | None = 
 
 def _limited(task: Any, limit: int) -> Any:
     if not isinstance(task, dict) or not isinstance(task.get("nets"), list):
-        return task  # the schema says what is wrong with it
-    cut = lambda net: {**net, "data": {**net["data"], "limit": limit}}
+        return task  # validation reports what is wrong with it
+    with_limit = lambda net: {**net, "data": {**net["data"], "limit": limit}}
     return {
         **task,
         "nets": [
-            cut(n) if isinstance(n, dict) and isinstance(n.get("data"), dict) else n for n in task["nets"]
+            with_limit(n) if isinstance(n, dict) and isinstance(n.get("data"), dict) else n
+            for n in task["nets"]
         ],
     }
 
@@ -151,7 +152,7 @@ def schema() -> dict[str, Any]:
 
 
 def _linked(node: Any) -> Any:
-    """The schema with every option that names a component pointing to the components of its kind."""
+    """The schema in which options that name a component refer to the components of their kind."""
     if isinstance(node, list):
         return [_linked(one) for one in node]
     if not isinstance(node, dict):

@@ -1,4 +1,5 @@
-"""The run folder, the only link from computing to listening and reporting; cells are written atomically."""
+"""The run folder: the only link from computing to reports and listening tests. Cells are written
+atomically."""
 
 import json
 import os
@@ -26,7 +27,7 @@ from limen.tasks.base.columns import TASK_COLUMNS, all_columns
 from limen.tasks.base.task import parse_task
 
 EXAMPLE_KEYS = ("id", "label", "clean_prediction", "adversarial_prediction", "success", "already")
-"""Columns that an example in examples.json has itself; the others are its `metrics`."""
+"""Keys of an example in examples.json; its other columns are in `metrics`."""
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -37,12 +38,12 @@ def write_json(path: Path, content: Any) -> None:
 def _plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor | np.ndarray | np.generic):
         return value.tolist()
-    raise TypeError(f"cannot write {type(value).__name__}")
+    raise TypeError(f"Cannot write a {type(value).__name__} as JSON.")
 
 
 def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Parquet with a column for every key; a value that could not be computed is null, with its reason in
-    `missing`."""
+    """Write Parquet with a column for every key. Values that could not be computed are null; `missing` holds
+    the reasons as JSON."""
     columns: dict[str, list[Any]] = {
         key: [row.get(key) for row in rows] for key in dict.fromkeys(k for row in rows for k in row)
     }
@@ -77,8 +78,7 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 
 
 def start_cell(run: Path, cell: PlannedCell) -> Path:
-    """The folder in which a cell is computed; a checkpoint of an interrupted run is kept, all else is
-    removed."""
+    """The folder in which a cell is computed, empty except for the checkpoint of an interrupted run."""
     folder = run / "cells" / f"{cell.id}.part"
     _clear(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def _clear(folder: Path) -> None:
     for item in folder.iterdir() if folder.exists() else ():
         if not item.name.startswith("checkpoint"):
             shutil.rmtree(item) if item.is_dir() else item.unlink()
-    with suppress(OSError):  # not there, or a checkpoint is
+    with suppress(OSError):  # the folder does not exist, or holds a checkpoint
         folder.rmdir()
 
 
@@ -169,14 +169,13 @@ def _write_sample(path: Path, name: str, x: torch.Tensor, facts: dict[str, Any])
     if facts["kind"] == "clip":
         write_clip(path.with_suffix(".wav"), x, facts["rate_hz"])
         return path.with_suffix(".wav").name
-    # a perturbation has two signs: grey is no change
+    # a perturbation has values in [-1, 1]: zero is shown as grey
     write_picture(path.with_suffix(".png"), (x / 2 + 0.5) if name == "perturbation" else x)
     return path.with_suffix(".png").name
 
 
-def done(run: Path, cell: PlannedCell, say: Callable[[str], None]) -> bool:
-    """True if the cell exists, did not fail, and can be read; a damaged one is reported and computed
-    again."""
+def is_done(run: Path, cell: PlannedCell, say: Callable[[str], None]) -> bool:
+    """True if the cell is finished, did not fail, and its files can be read. A damaged cell is reported."""
     folder = run / "cells" / cell.id
     if not folder.is_dir():
         return False
@@ -186,21 +185,21 @@ def done(run: Path, cell: PlannedCell, say: Callable[[str], None]) -> bool:
             read_json(folder / name, shape)
         pq.read_metadata(folder / "rows.parquet")
     except (UserError, OSError, pa.ArrowException):
-        say(f"damaged and computed again: {cell.description} (cells/{cell.id})")
+        say(f"cells/{cell.id} is damaged and is computed again: {cell.description}")
         return False
     return status == "done"
 
 
 def close_run(run: Path, experiment: Experiment, cells: list[PlannedCell]) -> dict[str, Any]:
-    """Gather the cells: one table of all rows, one summary."""
+    """Write the rows and summaries of all finished cells into one table and one summary."""
     rows: list[dict[str, Any]] = []
-    gathered = []
+    summaries = []
     for cell in cells:
         folder = run / "cells" / cell.id
         if not folder.is_dir():
             continue
         facts, summary = read_json(folder / "cell.json"), read_json(folder / "summary.json")
-        gathered.append({**facts, "order": cell.order, "summary": summary})
+        summaries.append({**facts, "order": cell.order, "summary": summary})
         identity = {
             "cell": cell.id,
             "task": facts["task"],
@@ -209,6 +208,6 @@ def close_run(run: Path, experiment: Experiment, cells: list[PlannedCell]) -> di
         }
         rows += [{**identity, **row} for row in read_table(folder / "rows.parquet")]
     write_table(run / "rows.parquet", rows)
-    summary = {"name": experiment.name, "description": experiment.description, "cells": gathered}
+    summary = {"name": experiment.name, "description": experiment.description, "cells": summaries}
     write_json(run / "summary.json", summary)
     return summary

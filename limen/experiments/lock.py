@@ -1,5 +1,5 @@
-"""One process at a time writes into a run folder. The system itself lets go of the lock when that process
-ends, however it ends."""
+"""A lock that lets one process at a time write into a run folder. The operating system releases it when the
+process ends for any reason."""
 
 import errno
 import json
@@ -15,47 +15,47 @@ from typing import TextIO
 from limen.core.errors import UserError
 
 NAME = ".lock"
-UNKNOWN = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""What file systems answer that know no locks."""
+UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+"""Errors of file systems without locks."""
 
 
 @contextmanager
 def locked(run: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Holds the folder; a UserError names the process that holds it already. Worker processes do not inherit
-    the lock."""
+    """Lock the folder; a UserError names the process that holds the lock. Worker processes do not inherit
+    it."""
     path = run / NAME
-    file = _opened(path, say)
+    file = _open_locked(path, say)
     try:
-        mine = {"pid": os.getpid(), "host": platform.node(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        holder = {"pid": os.getpid(), "host": platform.node(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         file.truncate(0)
-        file.write(json.dumps(mine))
+        file.write(json.dumps(holder))
         file.flush()
         yield
     finally:
         with suppress(OSError):
-            path.unlink()  # while it is held: the next process makes its own
+            path.unlink()  # while the lock is held: the next process creates a new file
         file.close()
 
 
-def _opened(path: Path, say: Callable[[str], None]) -> TextIO:
-    """The file, locked for as long as it is open."""
+def _open_locked(path: Path, say: Callable[[str], None]) -> TextIO:
+    """The open file; it is locked until it is closed."""
     while True:
         file = path.open("a+", encoding="utf-8")
-        if not _taken(file, say):
+        if not _lock(file, say):
             file.seek(0)
             holder = _holder(file.read())
             file.close()
             raise UserError(
-                f"{path.parent} is being written by {holder}. Wait until it is done, stop it, or choose "
+                f"{path.parent} is being written by {holder}. Wait until it ends, stop it, or choose "
                 "another folder with --out."
             )
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file
-        file.close()  # the one before removed it just now
+        file.close()  # another process has just removed it
 
 
-def _taken(file: TextIO, say: Callable[[str], None]) -> bool:
+def _lock(file: TextIO, say: Callable[[str], None]) -> bool:
     if sys.platform == "win32":
         return True
     import fcntl
@@ -63,8 +63,8 @@ def _taken(file: TextIO, say: Callable[[str], None]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno in UNKNOWN:
-            say("this file system knows no locks: take care that no second run writes into the folder")
+        if error.errno in UNSUPPORTED:
+            say("this file system has no locks: make sure that no second run writes into the folder")
             return True
         return False
     return True

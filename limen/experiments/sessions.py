@@ -1,5 +1,4 @@
-"""A run folder is opened: by one process at a time, for one experiment, and with a record of who computed in
-it when."""
+"""Opening a run folder: for one experiment, by one process at a time, with a record of every session."""
 
 import os
 import platform
@@ -22,35 +21,35 @@ from limen.experiments.file import Experiment
 from limen.experiments.folder import write_json
 
 SAME_CELLS = ("batch_size", "safe_mode", "description")
-"""Parts of an experiment that may differ when it is resumed: they change no cell."""
+"""Options of an experiment that may change between sessions: they change no result."""
 VERSION = ("limen", "git", "torch")
-"""What decides whether a session computes as the one before it."""
+"""Entries of environment.json that must be equal for two sessions to compute the same numbers."""
 
 
 @contextmanager
-def opened(experiment: Experiment, run: Path, resume: bool, say: Callable[[str], None]) -> Iterator[None]:
-    """Makes the folder, or checks that it holds the same experiment, and keeps every other process out of it.
-    A folder that could not be begun is not left behind."""
-    made = [folder for folder in (run, *run.parents) if not folder.exists()]
+def open_run(experiment: Experiment, run: Path, resume: bool, say: Callable[[str], None]) -> Iterator[None]:
+    """Create the folder, or check that it holds the same experiment, and lock it against other processes. A
+    new folder is removed again if the run cannot start."""
+    new = [folder for folder in (run, *run.parents) if not folder.exists()]
     try:
         run.mkdir(parents=True, exist_ok=True)
         with lock.locked(run, say):
-            _begin(experiment, run, resume, say)
-            made = []
+            _start_session(experiment, run, resume, say)
+            new = []
             yield
     finally:
-        for folder in made:
+        for folder in new:
             with suppress(OSError):
                 folder.rmdir()
 
 
-def _begin(experiment: Experiment, run: Path, resume: bool, say: Callable[[str], None]) -> None:
+def _start_session(experiment: Experiment, run: Path, resume: bool, say: Callable[[str], None]) -> None:
     config, resolved = run / "config.json", experiment.model_dump(mode="json")
-    begun = config.exists()
-    if begun:
+    exists = config.exists()
+    if exists:
         if not resume:
             raise UserError(
-                f"{run} already holds a run. Continue it with --resume, or choose another folder with --out."
+                f"{run} already holds a run. Resume it with --resume, or choose another folder with --out."
             )
         old = read_json(config)
         changed = [k for k in resolved if k not in SAME_CELLS and old.get(k) != resolved[k]]
@@ -68,7 +67,7 @@ def _begin(experiment: Experiment, run: Path, resume: bool, say: Callable[[str],
         write_json(config, resolved)
         write_json(run / "environment.json", {**now, "sessions": [*sessions, now]})
     except OSError:
-        if not begun:
+        if not exists:
             for path in (config, run / "environment.json"):
                 path.unlink(missing_ok=True)
             with suppress(OSError):
@@ -76,13 +75,13 @@ def _begin(experiment: Experiment, run: Path, resume: bool, say: Callable[[str],
         raise
     if others := [s for s in sessions if any(s.get(key) != now[key] for key in VERSION)]:
         say(
-            f"this run was begun with {_version(others[0])} and goes on with {_version(now)}; cells that are "
-            "done stay as they are, and environment.json records both"
+            f"this run was started with {_version(others[0])} and is resumed with {_version(now)}; finished "
+            "cells are kept, and environment.json records both versions"
         )
 
 
 def _sessions(path: Path) -> list[dict[str, Any]]:
-    """Who computed in the folder before, oldest first."""
+    """Earlier sessions, oldest first."""
     known = read_json(path).get("sessions", []) if path.exists() else []
     return [session for session in known if isinstance(session, dict)]
 
@@ -93,7 +92,7 @@ def _version(session: dict[str, Any]) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Where the numbers come from."""
+    """Versions, hardware and command of this session, for environment.json."""
     packages = {name: version(name) for name in ("torch", "numpy", "scipy", "soundfile", "pydantic")}
     return {
         "limen": limen.__version__,
@@ -110,14 +109,14 @@ def environment() -> dict[str, Any]:
 
 
 def _git() -> str | None:
-    """The commit that the package stands in, if git knows the package: a virtual environment may lie in a
-    repository of the user's."""
+    """The commit of the repository that contains the package; None if the package is not under version
+    control (a virtual environment may be inside another repository)."""
     here = Path(limen.__file__)
-    asked = lambda *words: subprocess.run(
+    git = lambda *words: subprocess.run(
         ["git", "-C", str(here.parent), *words], capture_output=True, text=True, check=True, timeout=10
     )
     try:
-        asked("ls-files", "--error-unmatch", here.name)
-        return asked("rev-parse", "HEAD").stdout.strip()
+        git("ls-files", "--error-unmatch", here.name)
+        return git("rev-parse", "HEAD").stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None

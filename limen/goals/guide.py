@@ -25,7 +25,7 @@ from limen.core.types import Batch, Outputs
 from limen.goals.base.goal import Goal, GoalContext
 from limen.goals.base.options import GoalOptions
 from limen.goals.feature import features_of
-from limen.models.base.feature_layers import Shown
+from limen.models.base.feature_layers import WithFeatures
 from limen.models.base.model import Model, evaluating
 
 PICTURES = 200
@@ -67,7 +67,7 @@ class GuideGoal(Goal):
     within: float = 0.0
 
     def view(self, model: Model) -> Model:
-        return Shown(model, self.layer)
+        return WithFeatures(model, self.layer)
 
     def extra_columns(self, model: Model, x_adv: Tensor) -> dict[str, list[Any]]:
         return {"guide": list(self.ids or []), "guide_distance": (-self.loss(model(x_adv))).sqrt().tolist()}
@@ -109,7 +109,7 @@ def guide(context: GoalContext, options: Guide) -> Goal:
             f"goal guide: guides must have the shape of the samples, {own}; got {shape}. Take them from the "
             "same data set."
         )
-    shown = Shown(model, options.layer)
+    shown = WithFeatures(model, options.layer)
     with torch.no_grad(), evaluating(model):
         answers = shown(chosen.x.to(x), None, context.generators)
         features = features_of(answers, "guide").clone()

@@ -16,7 +16,7 @@ from limen.models.base.model import Model
 from limen.models.base.spec_augment import SpecAugment
 from limen.models.speech.ctc import ALPHABET, Recogniser, RecogniserOptions
 from limen.models.speech.encoders import Dropout, convolved
-from limen.models.speech.packed_clips import Laid, apart
+from limen.models.speech.packed_clips import PackedClips, unpack
 from limen.models.speech.recurrent import Order, both_ways
 
 
@@ -44,15 +44,15 @@ class CtcNetwork(nn.Module):
         self.linear = nn.Linear(2 * w, len(ALPHABET) + 1)
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        laid = Laid.over(
+        packed = PackedClips.with_gaps(
             self.features.frames(lengths).tolist(), stride=2, gap=5
         )  # leaves a gap of two frames after the stride
-        x = laid.features(x, lengths, self.features, self.spec_augment)
-        x, laid = convolved(x, self.conv1), laid.halved()
-        x = convolved(laid.blanked(self.norm1(x).relu()), self.conv2)
-        x, frames = self.dropout(self.norm2(laid.close(x)).relu(), laid.frames), laid.frames
+        x = packed.features(x, lengths, self.features, self.spec_augment)
+        x, packed = convolved(x, self.conv1), packed.halved()
+        x = convolved(packed.zero_gaps(self.norm1(x).relu()), self.conv2)
+        x, frames = self.dropout(self.norm2(packed.remove_gaps(x)).relu(), packed.frames), packed.frames
         x = self.dropout(both_ways(x, Order.of(frames, x), self.gru.all_weights), frames)
-        return self.linear(apart(x, frames)).log_softmax(2), torch.tensor(frames, device=x.device)
+        return self.linear(unpack(x, frames)).log_softmax(2), torch.tensor(frames, device=x.device)
 
 
 def ctc_small(options: CtcSmall) -> Model:

@@ -23,11 +23,11 @@ from limen.models.speech.huggingface import (
     checkpoint,
     checkpoint_memory_mb,
     conv_frames,
-    fitting,
     json_file,
     network,
-    reach,
+    padded_to,
     reading,
+    receptive_field,
     standardised,
     transformers,
 )
@@ -66,7 +66,7 @@ class CtcCheckpoint(Model):
         config = net.config
         self.sizes = tuple(config.conv_kernel), tuple(config.conv_stride)
         squeezed = [getattr(config, "squeeze_factor", 1)]  # SEW averages this many frames
-        self.least = reach([*config.conv_kernel, *squeezed], [*config.conv_stride, *squeezed])
+        self.least = receptive_field([*config.conv_kernel, *squeezed], [*config.conv_stride, *squeezed])
         self.frame_s = prod(config.conv_stride) / rate_hz
         self.paddable = (
             config.model_type in ("wav2vec2", "hubert", "wavlm", "unispeech-sat")
@@ -90,7 +90,7 @@ class CtcCheckpoint(Model):
     def _features(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, F, C) hidden states of the last layer, zero after the (B,) frames of each clip."""
         if self.paddable:
-            frames, x = conv_frames(lengths, *self.sizes), fitting(x, self.least)
+            frames, x = conv_frames(lengths, *self.sizes), padded_to(x, self.least)
             mask = torch.arange(x.shape[1], device=x.device) < lengths.clamp_min(self.least)[:, None]
             hidden = self.network.base_model(
                 x, attention_mask=None if bool(mask.all()) else mask
@@ -101,7 +101,7 @@ class CtcCheckpoint(Model):
         parts: list[Tensor] = [x] * len(x)
         for n in lengths.unique().tolist():
             rows = (lengths == n).nonzero().squeeze(1)
-            hidden = self.network.base_model(fitting(x[rows, :n], self.least)).last_hidden_state
+            hidden = self.network.base_model(padded_to(x[rows, :n], self.least)).last_hidden_state
             for row, part in zip(rows.tolist(), hidden, strict=True):
                 parts[row] = part
         frames = torch.tensor([len(part) for part in parts], device=x.device)
@@ -127,13 +127,13 @@ def _alphabet(vocabulary: dict[str, Any], config: Any, path: str) -> tuple[list[
     """The outputs of the blank (the padding token) and of each character, and the characters: "|" becomes
     the space, upper case becomes lower case."""
     blank = config.pad_token_id
-    whole = all(isinstance(number, int) and number < config.vocab_size for number in vocabulary.values())
+    in_range = all(isinstance(number, int) and number < config.vocab_size for number in vocabulary.values())
     letters = {
         " " if token == "|" else token: number
         for token, number in vocabulary.items()
         if len(token) == 1 and number != blank
     }
-    if not whole or not letters or blank is None:
+    if not in_range or not letters or blank is None:
         raise UserError(
             f"model huggingface_ctc: the vocabulary of {path} does not fit: vocab.json must map single "
             f"characters to the {config.vocab_size} outputs of the network, with the blank at config.json's "

@@ -71,7 +71,7 @@ class TokenTranscripts:
 
         config, start = self.model.network.config, self.model.start
         places = torch.arange(int(self.frames.max()), device=self.hidden.device)
-        how = GenerationConfig(
+        generation = GenerationConfig(
             num_beams=self.model.beam or 1,
             do_sample=False,
             max_new_tokens=self.model.max_tokens,
@@ -84,7 +84,7 @@ class TokenTranscripts:
             encoder_outputs=BaseModelOutput(hidden),
             attention_mask=(places < self.frames[:, None]).long(),
             decoder_input_ids=torch.tensor([start] * len(hidden), device=hidden.device),
-            generation_config=how,
+            generation_config=generation,
         )
         return [
             self.model.tokenizer.decode(row[len(start) :], skip_special_tokens=True).strip() for row in tokens
@@ -94,17 +94,17 @@ class TokenTranscripts:
         """True if every given token is the most likely one after those before it: exactly when greedy
         decoding gives the text in these tokens."""
         logits, tokens = self._teacher_forced(texts)
-        asked = (tokens >= 0).sum(1)
+        counted = (tokens >= 0).sum(1)
         if first is not None:
             ends = [first] * len(texts) if isinstance(first, int) else first
-            asked = asked.minimum(
+            counted = counted.minimum(
                 torch.tensor(
                     [self._covering(t, k) for t, k in zip(texts, ends, strict=True)], device=tokens.device
                 )
             )
         return (
             (logits.argmax(2) == tokens)
-            | (torch.arange(tokens.shape[1], device=tokens.device) >= asked[:, None])
+            | (torch.arange(tokens.shape[1], device=tokens.device) >= counted[:, None])
         ).all(1)
 
     def rows(self, index: Tensor) -> "TokenTranscripts":

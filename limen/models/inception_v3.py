@@ -58,7 +58,7 @@ def _pooled(x: Tensor) -> Tensor:
 
 
 class InceptionA(nn.Module):
-    """35x35: 1x1, 5x5, double 3x3 and pooling side by side."""
+    """35x35: 1x1, 5x5, double 3x3 and pooling in parallel."""
 
     def __init__(self, channels_in: int, pool: int):
         super().__init__()

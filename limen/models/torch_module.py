@@ -117,7 +117,10 @@ class External(Classifier):
 
 def torch_module(options: TorchModule) -> Model:
     return wrap(
-        _script(options.script) if options.script else _made(str(options.factory), options.arguments), options
+        _from_script(options.script)
+        if options.script
+        else _from_factory(str(options.factory), options.arguments),
+        options,
     )
 
 
@@ -136,7 +139,7 @@ def wrap(network: nn.Module, options: Wrapping) -> Model:
     return External(network, options.kind, class_names(options.classes), rate_hz=options.rate_hz, shape=shape)
 
 
-def _script(path: str) -> nn.Module:
+def _from_script(path: str) -> nn.Module:
     try:
         return torch.jit.load(os.path.expanduser(path), map_location="cpu")
     except (RuntimeError, ValueError, OSError) as error:
@@ -144,7 +147,7 @@ def _script(path: str) -> nn.Module:
         raise UserError(f"model torch_module: {path} cannot be read as TorchScript: {reason}.") from None
 
 
-def _made(factory: str, arguments: dict[str, Any]) -> nn.Module:
+def _from_factory(factory: str, arguments: dict[str, Any]) -> nn.Module:
     make = import_function(factory, "model torch_module: factory")
     try:
         network = make(**arguments)

@@ -12,23 +12,21 @@ network.
 """
 
 import math
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from limen.audio.mel import LogMel
-from limen.core.torchscript import scripted
 from limen.models.base.model import Model
 from limen.models.speech.attention import Seq2Seq, Seq2SeqOptions, TwoHeads
 from limen.models.speech.beam import State
 from limen.models.speech.ctc import ALPHABET
 from limen.models.speech.encoders import Dropout, Front
-from limen.models.speech.packed_clips import apart, joined, spaced, whole
+from limen.models.speech.packed_clips import padded_size, unpack
+from limen.models.speech.transformer_layers import Attention, Convolution, positions
 
 
 class TransformerSeq2Seq(Seq2SeqOptions):
@@ -68,120 +66,6 @@ class TransformerSeq2Seq(Seq2SeqOptions):
         if self.kernel and self.kernel % 2 == 0:
             raise ValueError(f"kernel must be odd or 0, got {self.kernel}.")
         return self
-
-
-class Attention(nn.Module):
-    """Multi-head attention from x to keys and values."""
-
-    def __init__(self, width: int, heads: int):
-        super().__init__()
-        self.heads, self.query, self.key_value, self.out = (
-            heads,
-            nn.Linear(width, width),
-            nn.Linear(width, 2 * width),
-            nn.Linear(width, width),
-        )
-
-    def forward(self, x: Tensor, key_value: Tensor, mask: Tensor | None) -> Tensor:
-        """Queries of x (B, L, D) attend to `key_value` (B, F, 2 D); `mask`, (B, 1, 1, F) or (L, F), is
-        True where attention is allowed."""
-        queries, keys, values = map(self._split, (self.query(x), *key_value.chunk(2, 2)))
-        return self.out(_looked(queries, keys, values, mask))
-
-    def within(self, x: Tensor, frames: list[int], mask: Tensor) -> Tensor:
-        """Self-attention within each of the packed clips (N, D); `mask` (B, 1, 1, F) is added to the
-        scores, -inf where attention is not allowed."""
-        query, rest = self.query, self.key_value
-        all_three = F.linear(x, torch.cat([query.weight, rest.weight]), torch.cat([query.bias, rest.bias]))
-        queries, keys, values = (
-            apart(all_three, frames).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        )
-        return self.out(joined(_looked(queries, keys, values, mask), frames))
-
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
-
-
-def _looked(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Queries (B, heads, L, d), keys and values (B, heads, F, d) to (B, L, D)."""
-    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask).transpose(1, 2).flatten(2)
-
-
-class Convolution(nn.Module):
-    """The convolution module of the Conformer (section 2.2 of its paper), with layer instead of batch
-    normalisation: a depthwise convolution between a gated and a plain linear map."""
-
-    def __init__(self, width: int, kernel: int):
-        super().__init__()
-        self.gated, self.out = nn.Linear(width, 2 * width), nn.Linear(width, width)
-        self.depthwise, self.norm = (
-            nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width),
-            nn.LayerNorm(width),
-        )
-
-    def forward(self, x: Tensor, frames: list[int]) -> Tensor:
-        """Packed clips (N, D) to (N, D)."""
-        x, taps, bias = (
-            F.glu(self.gated(x), 1),
-            self.depthwise.weight[:, 0].t().contiguous(),
-            self.depthwise.bias,
-        )
-        x = Mixed.apply(x, taps.detach(), frames) + (
-            Learnt.apply(bias, taps, x.detach(), frames) if taps.requires_grad else bias
-        )
-        return self.out(F.silu(self.norm(x)))
-
-
-def mixed(x: Tensor, taps: Tensor, frames: list[int]) -> Tensor:
-    """A depthwise convolution of packed clips (N, D) with kernel weights (K, D)."""
-    half, whose = len(taps) // 2, tuple(frames)
-    around = spaced(whose, half, half, x.device).out(x)
-    return spaced(whose, half, 0, x.device).back(slid(around, taps, len(around) - 2 * half))
-
-
-@scripted
-def slid(row: Tensor, taps: Tensor, n: int) -> Tensor:
-    """(n, D): the sum over k of rows k to k + n, times row k of `taps` (K, D)."""
-    mix = row[:n] * taps[0]
-    for k in range(1, taps.size(0)):
-        mix.addcmul_(row[k : k + n], taps[k])
-    return mix
-
-
-class Mixed(torch.autograd.Function):
-    """`mixed` with its gradient by x, three times as fast as torch's depthwise convolution in double
-    precision."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, taps: Tensor, frames: list[int]) -> Tensor:
-        ctx.taps, ctx.frames = taps, frames
-        return mixed(x, taps, frames)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return mixed(gradient, ctx.taps.flip(0), ctx.frames), None, None
-
-
-class Learnt(torch.autograd.Function):
-    """The bias of `Mixed` at every frame, with the gradients by bias and kernel weights; separate from
-    `Mixed`, because attacks need only the gradient by x."""
-
-    @staticmethod
-    def forward(ctx: Any, bias: Tensor, taps: Tensor, x: Tensor, frames: list[int]) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.frames, ctx.taps = frames, len(taps)
-        return bias.expand(len(x), -1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        (x,), half, whose = ctx.saved_tensors, ctx.taps // 2, tuple(ctx.frames)
-        row, wanted = (
-            spaced(whose, half, edge, x.device).out(rows) for edge, rows in ((half, x), (0, gradient))
-        )
-        by_taps = [(row[k : k + len(wanted)] * wanted).sum(0) for k in range(ctx.taps)]
-        return gradient.sum(0), torch.stack(by_taps), None, None
 
 
 class Layer(nn.Module):
@@ -250,13 +134,13 @@ class TransformerEncoder(nn.Module):
         x = self.linear(x) * self.scale  # content must outweigh position, section 3.4 of the paper
         places, own = positions(max(frames), x), torch.tensor(frames, device=x.device)
         x = self.dropout(x + torch.cat([places[:n] for n in frames]), frames)
-        beyond = torch.arange(whole(max(frames)), device=x.device) >= own[:, None]
+        beyond = torch.arange(padded_size(max(frames)), device=x.device) >= own[:, None]
         mask = torch.zeros_like(beyond, dtype=x.dtype).masked_fill_(beyond, -torch.inf)[
             :, None, None
         ]  # equal to torch's conversion of a bool mask
         for layer in self.layers:
             x = layer(x, frames, mask)
-        return apart(self.norm(x), frames), own
+        return unpack(self.norm(x), frames), own
 
 
 class TransformerDecoder(nn.Module):
@@ -281,10 +165,10 @@ class TransformerDecoder(nn.Module):
         return logits[:, 0], state
 
     def forced(self, tokens: Tensor, memory: State) -> Tensor:
-        asked = tokens.shape[1]
-        tokens = F.pad(tokens, (0, whole(asked) - asked))
+        length = tokens.shape[1]
+        tokens = F.pad(tokens, (0, padded_size(length) - length))
         before = torch.ones(2 * tokens.shape[1:], dtype=torch.bool, device=tokens.device).tril()
-        return self._run(tokens, self.start(memory), before, memory)[0][:, :asked]
+        return self._run(tokens, self.start(memory), before, memory)[0][:, :length]
 
     def _run(self, tokens: Tensor, state: State, mask: Tensor | None, memory: State) -> tuple[Tensor, State]:
         x, done = self.embedding(tokens), state[0].shape[1]
@@ -294,20 +178,6 @@ class TransformerDecoder(nn.Module):
             x, past = layer(x, past, mask, seen, memory[0])
             later.append(past)
         return self.linear(self.norm(x)), tuple(later)
-
-
-def positions(n: int, like: Tensor) -> Tensor:
-    """Sinusoidal position encodings (n, D), section 3.5 of the paper."""
-    return _positions(whole(n), like.shape[-1], like.dtype, like.device)[:n]
-
-
-@lru_cache(maxsize=64)
-def _positions(n: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    frequencies = torch.exp(
-        torch.arange(0, width, 2, device=device, dtype=dtype) * (-math.log(10_000.0) / width)
-    )
-    angles = torch.arange(n, device=device, dtype=dtype)[:, None] * frequencies
-    return torch.cat([angles.sin(), angles.cos()], 1)
 
 
 def transformer_seq2seq(options: TransformerSeq2Seq) -> Model:

@@ -101,7 +101,7 @@ class Detector(nn.Module):
     def _mel(self, x: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
         """Mel features (B, frames, bands) in the units of Google's embedding, and the (B,) frames of each
         clip."""
-        x = (32768 * x).unsqueeze(1)  # made for 16-bit whole numbers
+        x = (32768 * x).unsqueeze(1)  # trained on 16-bit integers
         power = F.conv1d(x, self.real, stride=HOP).square() + F.conv1d(x, self.imaginary, stride=HOP).square()
         mel = 10 * (power.mT @ self.bands).clamp_min(1e-10).log10()
         frames = (samples - N_FFT) // HOP + 1

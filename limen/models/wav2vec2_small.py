@@ -17,7 +17,13 @@ from torch import Tensor
 from limen.models.base.load import ZOO, load_state, read_state
 from limen.models.base.model import Model
 from limen.models.speech.ctc import ALPHABET, RecogniserOptions
-from limen.models.speech.huggingface import conv_frames, fitting, reach, standardised, transformers
+from limen.models.speech.huggingface import (
+    conv_frames,
+    padded_to,
+    receptive_field,
+    standardised,
+    transformers,
+)
 from limen.models.speech.self_supervised import Encoded, FeatureTranscripts, contextual, spans
 
 KERNELS, STRIDES = (80, 8, 8), (20, 4, 4)
@@ -88,7 +94,7 @@ class SmallWav2vec2(Model):
     ) -> FeatureTranscripts | Encoded:
         lengths = torch.full((len(x),), x.shape[-1]) if lengths is None else lengths
         frames = conv_frames(lengths.to(x.device), KERNELS, STRIDES)
-        x = fitting(standardised(x, lengths), reach(KERNELS, STRIDES))
+        x = padded_to(standardised(x, lengths), receptive_field(KERNELS, STRIDES))
         extracted = self.network.wav2vec2.feature_extractor(x).mT
         starts, length = self.options.span_starts, self.options.span_frames
         if self.options.head == "pretraining":

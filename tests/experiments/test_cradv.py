@@ -8,7 +8,7 @@ import torch
 from cradv_files import HERE, read, sign_of_gradient, task
 
 from limen.experiments.cradv import schema
-from limen.experiments.cradv.tasks import grid
+from limen.experiments.cradv.tasks import constraint_values
 from limen.models.base.load import load_model
 from limen.models.base.model import inner
 
@@ -99,7 +99,7 @@ def test_accuracy_writes_crAdvs_tree_and_keys(at):
 def test_notices_name_what_is_ignored_and_the_device(at):
     Path("data/weights/digits.pth").unlink()
     said = "\n".join(at("accuracy.json")[1].said)
-    assert 'attacks[1]: "eps" is ignored, by CrAdv too; it belongs into attack_params' in said
+    assert 'attacks[1]: "eps" is ignored, by CrAdv too; it belongs in attack_params' in said
     assert '"round" is ignored' in said
     assert "device cuda:0 is not available here, using cpu" in said
     assert "there is no data/weights/digits.pth" in said
@@ -254,7 +254,7 @@ def test_constrained_accuracy_alone_draws_its_plot_and_skips_the_run_without_att
         )
     )
     assert heard.cells == ["digits | constrained_accuracy | no defence | mi_fgsm"]
-    assert "nothing to constrain" in "\n".join(heard.said)
+    assert "constrained_accuracy needs an attack; the run without one is left out" in "\n".join(heard.said)
     result = read(root / "digits/constrained_accuracy_mi_fgsm/result_1.json")["result"]
     assert list(result["accuracy_by_norm"]) == ["0", "0.25", "0.5", "0.75", "1.0"]
     assert (root / "digits/constrained_accuracy_mi_fgsm/result_1/accuracy_plot.png").is_file()
@@ -271,6 +271,10 @@ def test_constrained_accuracy_alone_draws_its_plot_and_skips_the_run_without_att
 )
 def test_the_grid_has_clean_decimals_and_its_last_value(low, step, high, keys):
     assert (
-        list(grid(schema.ConstrainedAccuracy(constraint_min=low, contraint_step=step, constraint_max=high)))
+        list(
+            constraint_values(
+                schema.ConstrainedAccuracy(constraint_min=low, contraint_step=step, constraint_max=high)
+            )
+        )
         == keys.split()
     )

@@ -117,13 +117,13 @@ def test_accuracy_counts_whole_batches_and_mixes_up_the_pictures_it_measures(at)
 def test_what_is_counted_as_right_before_and_which_pictures_are_measured():
     clean = torch.tensor([False, True, False, True, True, False])
     after = torch.tensor([True, False, False, True, False, False])
-    positions, before = as_published.mixed_up(clean, after)
+    positions, before = as_published.miscounted(clean, after)
     # wrong after: 1, 2, 4, 5; of these 1 and 4 were right before, at positions 0 and 2 of the wrong ones
     assert positions.tolist() == [0, 2]
     # six less the two wrong ones that were wrong before: picture 0, which the attack put right, is counted as
     # right before
     assert before == 4
-    assert as_published.mixed_up(clean, torch.ones(6, dtype=torch.bool))[1] == 0
+    assert as_published.miscounted(clean, torch.ones(6, dtype=torch.bool))[1] == 0
 
 
 def test_constrained_accuracy_goes_out_of_range_and_its_keys_gather_errors(at):
@@ -136,7 +136,7 @@ def test_constrained_accuracy_goes_out_of_range_and_its_keys_gather_errors(at):
         root, _ = at(content, out=Path(f"exact{exact}"), exact=exact)
         result[exact] = read(root / "digits/constrained_accuracy_fgsm/result_1.json")["result"]
     assert (result[False]["total"], result[True]["total"]) == (5, 8)
-    keys = dict(as_published.grid(ConstrainedAccuracy(**params)))
+    keys = dict(as_published.constraint_values(ConstrainedAccuracy(**params)))
     assert list(result[True]["accuracy_by_norm"]) == list(keys) == ["0", "0.1", "0.2", "0.30000000000000004"]
     assert list(result[False]["accuracy_by_norm"]) == ["0", "0.1", "0.2", "0.3"]
     for key, value in keys.items():  # nothing is cut off

@@ -49,7 +49,7 @@ def test_a_stopped_run_goes_on_at_the_next_cell_and_keeps_what_is_finished(at, p
     before = results(Path("mine"))
     assert sorted(before) == ["digits/accuracy/result_1.json", "digits/accuracy_fgsm/result_1.json"]
     root, heard = at(content, out=Path("mine"), resume=True)
-    assert "2 of 6 cells are done and kept" in "\n".join(heard.said)
+    assert "2 of 6 cells are finished and kept" in "\n".join(heard.said)
     assert len(heard.cells) == 4
     after = results(root)
     assert {k: after[k] for k in before} == before
@@ -110,7 +110,7 @@ def test_a_run_that_is_killed_in_the_middle_of_a_cell_is_resumed_from_the_comman
     Path("long.json").write_text(json.dumps(content))
     told = CliRunner().invoke(app, [*command, "--resume"])
     assert told.exit_code == 0, told.output
-    assert "2 of 3 cells are done and kept" in told.output
+    assert "2 of 3 cells are finished and kept" in told.output
     assert results(root) == before | {
         "digits/accuracy_carlini_wagner/result_1.json": results(root)[
             "digits/accuracy_carlini_wagner/result_1.json"
@@ -202,7 +202,7 @@ AIMS = {
 @pytest.mark.parametrize("aim", AIMS)
 def test_a_class_that_the_net_does_not_know_is_told_before_the_first_cell(at, aim):
     attack, words = AIMS[aim]
-    with pytest.raises(UserError, match=f"{words}, but the net digits tells only 10 classes apart, 0 to 9"):
+    with pytest.raises(UserError, match=f"{words}, but the net digits has only 10 classes, 0 to 9"):
         at(task("accuracy", [attack]), out=Path("mine"))
     assert not Path("mine").exists()
 
@@ -260,14 +260,14 @@ def test_classes_that_do_not_fit_are_refused_before_the_first_cell(at, pictures,
     }
     content = task("accuracy", [FGSM])
     content["tasks"][0]["nets"] = [small]
-    message = "has 6 classes, but the model densenet121 tells only 5 apart"
+    message = "has 6 classes, but the model densenet121 has only 5"
     if where == "surrogate":
         content["tasks"][0]["nets"] = [
             {**small, "net_id": "six", "model_params": {"num_classes": 6, **shape}}
         ]
         other = {**small, "model_params": {"num_classes": 8, **shape}}
         content["tasks"][0]["attacks"] = [{**FGSM, "specific_models": [other]}]
-        message = "tells 8 classes apart, but the net six tells 6"
+        message = "has 8 classes, but the net six has 6"
     with pytest.raises(UserError, match=message):
         at(content, out=Path("mine"))
     assert not Path("mine").exists()
@@ -300,7 +300,7 @@ def test_plan_lists_the_cells_of_a_crAdv_file_and_what_they_cost(at, pictures):
     for words in (
         "digits | accuracy | no defence | no attack",
         "digits | accuracy | jpeg | i_fgsm",
-        "belongs into attack_params",
+        "belongs in attack_params",
     ):
         assert words in told.output
     assert not Path("found").exists()

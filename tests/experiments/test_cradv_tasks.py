@@ -155,7 +155,7 @@ def test_safe_mode_writes_the_error_as_the_whole_file_and_goes_on(at):
     root, heard = at({**content, "config": {"safe_mode": True}}, out=Path("safe"))
     assert "cannot be read as a picture" in read(root / "digits/accuracy_adversarial_sticker/result_1.json")
     assert read(root / "digits/accuracy_random_noise/result_1.json")["result"]["total"] == 2
-    assert "failed and recorded" in "\n".join(heard.said)
+    assert "failed (error recorded)" in "\n".join(heard.said)
     assert not list(root.rglob("*.part"))
 
 

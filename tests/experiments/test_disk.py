@@ -189,7 +189,7 @@ def test_a_full_disk_loses_no_answers_that_are_exported(full, tmp_path):
     one_sentence(
         command(*export, cwd=tmp_path),
         "a.codebook.csv: the disk is full",
-        f"The table itself, {tmp_path / 'a.csv'}, is written",
+        f"The table itself, {tmp_path / 'a.csv'}, is complete",
     )
 
 
@@ -267,7 +267,7 @@ def test_a_cell_that_was_damaged_is_named_by_report_and_computed_again_by_resume
             said.append(text)
 
     run(EXPERIMENT, copied, resume=True, progress=Listening())
-    assert any("damaged and computed again" in text and damaged.name in text for text in said)
+    assert any("is damaged and is computed again" in text and damaged.name in text for text in said)
     assert len(read_table(copied / "rows.parquet")) == 48
     assert (other / "cell.json").stat().st_mtime_ns == before
 
@@ -281,7 +281,7 @@ def test_another_version_that_goes_on_says_so_and_both_are_recorded(finished, tm
     done = command("run", file, "--out", folder, "--resume", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (
-        f"this run was begun with limen 0.0.7, torch {known['torch']} and goes on with limen "
+        f"this run was started with limen 0.0.7, torch {known['torch']} and is resumed with limen "
         f"{limen.__version__}" in done.stdout
     )
     now = json.loads((folder / "environment.json").read_text())
@@ -289,7 +289,7 @@ def test_another_version_that_goes_on_says_so_and_both_are_recorded(finished, tm
     assert all(s["command"] and s["started"] for s in now["sessions"])
     assert now["limen"] == limen.__version__
     again = Path(shutil.copytree(finished, tmp_path / "same"))
-    assert "goes on with" not in command("run", file, "--out", again, "--resume", cwd=tmp_path).stdout
+    assert "is resumed with" not in command("run", file, "--out", again, "--resume", cwd=tmp_path).stdout
 
 
 def test_a_device_is_written_to_and_a_link_is_followed(tmp_path):

@@ -10,7 +10,7 @@ from tiny_whisper import write_folder
 from typer.testing import CliRunner
 
 from limen.cli.app import app
-from limen.experiments.estimate import Span, total
+from limen.experiments.estimate import Span, threads_of, total
 
 SNR, LINF = {"name": "snr", "snr_db": 40}, {"name": "linf", "eps": 0.05}
 PGD = {"name": "pgd", "steps": 2, "budget": LINF}
@@ -123,3 +123,33 @@ def test_jobs_share_the_cells_but_none_is_shared_by_two():
     assert total(alike, 2, 0).high == pytest.approx(total(alike, 1, 0).high - 40)
     assert total(one_long, 4, 0).high == pytest.approx(total(one_long, 2, 0).high)
     assert total(alike, 2, 5).low == pytest.approx(total(alike, 2, 0).low + 5)
+
+
+def test_ranges_add_up_and_scale():
+    assert Span(1, 2) + Span(3, 5) == Span(4, 7)
+    assert Span(1, 2).times(3) == Span(3, 6)
+    assert Span(1, 2).times(0.5, 4) == Span(0.5, 8)
+
+
+@pytest.mark.parametrize(
+    ("span", "text"),
+    [
+        (Span(0, 0), "0 s"),
+        (Span(61, 114), "61 to 110 s"),
+        (Span(119, 130), "2 to 2.2 min"),
+        (Span(7300, 7300), "2 h"),
+        (Span(100_000, 400_000), "1.2 to 4.6 days"),
+    ],
+)
+def test_a_range_is_written_with_two_digits(span, text):
+    assert str(span) == text
+
+
+def test_a_run_is_at_least_its_longest_cell_the_report_and_the_start():
+    assert total([Span(10, 20), Span(30, 60)], 1, 0) == Span(40 + 1.1, 80 + 3.3)
+    assert total([Span(10, 20), Span(30, 60)], 9, 2) == Span(30 + 1.1 + 2, 60 + 3.3 + 6)
+
+
+def test_jobs_share_the_cores_and_each_has_a_thread(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert [threads_of(jobs) for jobs in (1, 2, 3, 8, 20)] == [8, 4, 2, 1, 1]

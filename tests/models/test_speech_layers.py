@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from limen.audio.mel import LogMel
 from limen.models.base.load import load_model
 from limen.models.speech.encoders import Front, Recurrent, convolved
-from limen.models.speech.packed_clips import apart
+from limen.models.speech.packed_clips import unpack
 from limen.models.speech.recurrent import Order, both_ways
-from limen.models.transformer_seq2seq import Convolution
+from limen.models.speech.transformer_layers import Convolution
 
 HEADS = [
     (name, {"head": head})
@@ -168,7 +168,7 @@ def test_clips_end_to_end_on_one_row_get_what_padded_ones_and_lonely_ones_get(le
     front, mel = Front(40, 4).double(), LogMel(channels=40).double()
     x = noise(torch.tensor(lengths)).double().requires_grad_()
     row, frames = front(x, torch.tensor(lengths), mel)
-    padded = apart(row, frames)
+    padded = unpack(row, frames)
     assert row.shape == (sum(frames), front.width)
     for i, n in enumerate(lengths):
         (alone, own), steps = front(x[i : i + 1, :n], torch.tensor([n]), mel), frames[i]

@@ -120,14 +120,14 @@ def test_an_encoder_is_scored_by_the_hidden_frames_it_tells_from_their_distracto
         for i, t in mask.nonzero().tolist():
             others = [k for k in negatives[i, t].tolist() if not torch.equal(codes[i, k], codes[i, t])]
             expected[i] += all(near(i, t, t) > near(i, t, k) for k in others)
-        told = outputs.told_apart(generators(0, ids))
-        assert told == list(zip(expected, mask.sum(1).tolist(), strict=True))
-        assert model(x[1:, :6000]).told_apart(generators(0, ids)[1:]) == told[1:]
+        counts = outputs.identified_frames(generators(0, ids))
+        assert counts == list(zip(expected, mask.sum(1).tolist(), strict=True))
+        assert model(x[1:, :6000]).identified_frames(generators(0, ids)[1:]) == counts[1:]
     samples = [Sample(i, x[k, :n], "") for k, (i, n) in enumerate(zip(ids, lengths, strict=True))]
     scored = score(
         model, Dataset("two", "clip", range(2), lambda k: samples[k], rate_hz=16_000, truth="transcript")
     )
-    again = model(x, lengths).told_apart(generators(0, ids, "hidden"))
+    again = model(x, lengths).identified_frames(generators(0, ids, "hidden"))
     assert scored["accuracy"] == sum(k for k, _ in again) / sum(n for _, n in again)
 
 

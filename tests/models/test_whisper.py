@@ -82,7 +82,7 @@ def test_logits_are_those_of_transformers(tiny):
         expected = theirs(
             input_features=WhisperFeatures(80)(x, 2 * POSITIONS), decoder_input_ids=given
         ).logits
-        ours = answers.network.decoder(given, answers.heard.layers, answers.heard.bias)[0]
+        ours = answers.network.decoder(given, answers.encoded.layers, answers.encoded.bias)[0]
     torch.testing.assert_close(ours, expected, atol=1e-4, rtol=1e-4)
     targets = torch.tensor([[*answers.tokens.encode("the stop"), answers.tokens.end]] * 3)
     each = F.cross_entropy(expected[:, 3:].transpose(1, 2), targets, reduction="none")
@@ -112,7 +112,7 @@ def test_special_tokens_stand_in_whispers_order(tiny):
 def step_by_step(theirs, answers, features, i):
     """Greedy decoding with transformers' network, every token computed anew."""
     tokens, written = answers.tokens, []
-    never, never_first = tokens.silenced
+    never, never_first = tokens.suppressed
     while len(written) < answers.writing.most:
         given = torch.cat((answers.prefixes[i], torch.tensor(written, dtype=torch.long)))[None]
         with torch.no_grad():
@@ -142,8 +142,8 @@ def test_a_beam_of_one_is_greedy_and_a_wide_one_finds_likelier_tokens(tiny):
 
     def mean_likelihood(row, tokens):
         given = torch.cat((row.prefixes, torch.tensor([tokens])), 1)
-        logits = row.network.decoder(given, row.heard.layers, None)[0][:, row.prefixes.shape[1] - 1 :]
-        ahead = row.silence(logits, first=True).log_softmax(2)[0]
+        logits = row.network.decoder(given, row.encoded.layers, None)[0][:, row.prefixes.shape[1] - 1 :]
+        ahead = row.suppress(logits, first=True).log_softmax(2)[0]
         ended = [*tokens, row.tokens.end] if len(tokens) < 6 else tokens
         return ahead[torch.arange(len(ended)), torch.tensor(ended)].mean().item()
 
@@ -331,7 +331,7 @@ def test_a_success_of_the_fast_path_that_the_full_one_rejects_does_not_end_the_s
     def hasty(answers, texts, first=None):
         """The fast path takes the goal for reached from the start."""
         true = said(answers, texts, first)
-        return true if answers.heard.bias is None else torch.full_like(true, wanted["goal"] != "untargeted")
+        return true if answers.encoded.bias is None else torch.full_like(true, wanted["goal"] != "untargeted")
 
     monkeypatch.setattr(WhisperTranscripts, "would_transcribe", hasty)
     result = attacked(taught, ["ok go now", "ok stop"], **wanted)
@@ -374,7 +374,7 @@ def test_clips_computed_all_at_once_get_what_they_get_one_after_the_other(tiny):
     model = made(tiny[0], thin=4, tail_s=0.1, most_tokens=8).for_attack
     x, lengths = clips()
     apart = model(x, lengths)
-    side_by_side = WhisperTranscripts(model.network, model.tokens, [model._heard(x, lengths)], model.writing)
+    side_by_side = WhisperTranscripts(model.network, model.tokens, [model._encode(x, lengths)], model.writing)
     torch.testing.assert_close(side_by_side.nll(TEXTS, 1.0), apart.nll(TEXTS, 1.0), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(side_by_side.language_logits, apart.language_logits, rtol=1e-4, atol=1e-4)
     assert side_by_side.would_transcribe(TEXTS).tolist() == apart.would_transcribe(TEXTS).tolist()

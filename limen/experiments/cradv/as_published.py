@@ -1,9 +1,9 @@
-"""`cradv_exact`: CrAdv's own searches and counting, its mistakes included, for numbers that can be laid
-beside those it published.
+"""`cradv_exact`: CrAdv's own searches and counting, including its mistakes, for numbers that can be compared
+with those it published.
 
 Facts from https://github.com/diegoirigaray/CrAdv at commit 8424744 (src/custom/attacks, src/custom/tasks).
-What each changes stands in docs/cradv.md. Searches work in normalised space; a sample never depends on its
-neighbours, which changes none of CrAdv's numbers.
+docs/cradv.md lists what each of them changes. Searches work in normalised space; no sample depends on others
+of its batch, which changes none of CrAdv's numbers.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,8 +19,9 @@ from limen.experiments.cradv.nets import Space
 
 
 def fgsm(problem: Problem, params: schema.Fgsm, space: Space) -> Tensor:
-    """Away from the predicted class, until the *label* is lost: what is wrong already is moved by the first
-    size, out of the wrong class. What no size fools goes one size further, out of range."""
+    """Away from the predicted class until the prediction differs from the *label*: a sample that is
+    misclassified before is moved by the first size, out of the wrong class. A sample that no size changes is
+    moved one size further, unclipped."""
     sign, x_adv = problem.gradient(problem.x)[0].sign(), problem.x.clone()
     if params.eps is not None:
         return problem.clip(problem.x + params.eps * sign)
@@ -29,15 +30,15 @@ def fgsm(problem: Problem, params: schema.Fgsm, space: Space) -> Tensor:
     while eps <= params.try_eps_max and len(left):
         active = problem.rows(left)
         x_adv[left] = active.clip(active.x + eps * sign[left])
-        left = left[_says(active, x_adv[left]) == problem.y[left]]
-        eps += params.try_eps_step  # as floats add up: 1 is not reached from 0.001 in thousandths
+        left = left[_predicted(active, x_adv[left]) == problem.y[left]]
+        eps += params.try_eps_step  # with rounding errors: 1 is not reached from 0.001 in steps of 0.001
     x_adv[left] = problem.x[left] + eps * sign[left]
     return x_adv
 
 
 def mi_fgsm(problem: Problem, params: schema.MiFgsm, space: Space) -> Tensor:
-    """Signs are taken before the gradient is scaled, so that all steps weigh alike; `max_2_norm` is read by
-    nothing."""
+    """The sign is taken before the gradient is scaled, so all steps have the same weight; `max_2_norm` is
+    ignored."""
     change, velocity = torch.zeros_like(problem.x), torch.zeros_like(problem.x)
     for _ in range(params.iterations):
         sign = problem.gradient(problem.clip(problem.x + change))[0].sign()
@@ -49,8 +50,8 @@ def mi_fgsm(problem: Problem, params: schema.MiFgsm, space: Space) -> Tensor:
 
 
 def deepfool(problem: Problem, params: schema.DeepFool, space: Space) -> Tensor:
-    """At least one step, of what is wrong already, too; none if the label is not among the likeliest classes;
-    limits hold at each step."""
+    """At least one step, also for misclassified samples; none if the label is not among the likeliest
+    classes. The limits are applied at each step."""
     assert isinstance(problem.y, Tensor)
     logits = problem.outputs(problem.x)
     assert isinstance(logits, Tensor)
@@ -66,11 +67,11 @@ def deepfool(problem: Problem, params: schema.DeepFool, space: Space) -> Tensor:
         length = w.flatten(2).norm(dim=2).clamp_min(torch.finfo(w.dtype).tiny)
         distance = (f / length).masked_fill(likely[left] == y[:, None], torch.inf)
         rows, k = torch.arange(len(left), device=left.device), distance.argmin(1)
-        way = w[rows, k] * expand((distance[rows, k] + 1e-4) / length[rows, k], x_adv)
-        way = way.nan_to_num(0.0, 0.0, 0.0)  # of a net whose logits are all alike
-        total = x_adv[left] - active.x + way
+        step = w[rows, k] * expand((distance[rows, k] + 1e-4) / length[rows, k], x_adv)
+        step = step.nan_to_num(0.0, 0.0, 0.0)  # a net with equal logits
+        total = x_adv[left] - active.x + step
         x_adv[left] = active.clip(active.x + _limited(total, active.x, params, space))
-        left = left[_says(active, x_adv[left]) == y]
+        left = left[_predicted(active, x_adv[left]) == y]
     return x_adv
 
 
@@ -91,33 +92,35 @@ SEARCHES: dict[str, Callable[[Problem, Any, Space], Tensor]] = {
     "mi_fgsm": mi_fgsm,
     "deepfool": deepfool,
 }
-"""Where CrAdv's search gives other numbers than Limen's."""
+"""CrAdv's searches that give other numbers than Limen's."""
 
 
-def _says(problem: Problem, x: Tensor) -> Tensor:
+def _predicted(problem: Problem, x: Tensor) -> Tensor:
     logits = problem.outputs(x)
     assert isinstance(logits, Tensor)
     return logits.argmax(1)
 
 
-def whole_batches(limit: int | None, size: int, there: int) -> int:
-    """As many as `total` of constrained_accuracy says, there or not."""
-    return -(-(limit or there) // size) * size
+def full_batches(limit: int | None, size: int, available: int) -> int:
+    """The number of samples rounded up to full batches, as in `total` of constrained_accuracy; there may be
+    fewer samples."""
+    return -(-(limit or available) // size) * size
 
 
-def mixed_up(clean_right: Tensor, right: Tensor) -> tuple[Tensor, int]:
-    """The pictures of a batch whose norms and confidence accuracy adds up, and how many it counts as right
-    before the attack.
+def miscounted(clean_right: Tensor, right: Tensor) -> tuple[Tensor, int]:
+    """Positions of the pictures whose norms and confidence CrAdv's task accuracy adds up, and the number it
+    counts as right before the attack.
 
-    Positions are those *among the wrong ones*, but taken of the whole batch; a batch without a wrong one is
-    not counted, and what is right after the attack is counted as right before."""
+    The positions are positions *among the wrong pictures*, but CrAdv uses them for the full batch. A batch
+    without a wrong picture is not counted, and pictures that are right after the attack are counted as right
+    before."""
     wrong = (~right).nonzero().squeeze(1)
     before = clean_right[wrong]
     return before.nonzero().squeeze(1), len(right) - int((~before).sum()) if len(wrong) else 0
 
 
-def grid(params: schema.ConstrainedAccuracy) -> Iterator[tuple[str, float]]:
-    """Keys and values as floats add up."""
+def constraint_values(params: schema.ConstrainedAccuracy) -> Iterator[tuple[str, float]]:
+    """Keys and values with the rounding errors of repeated addition."""
     value = params.constraint_min
     while value <= params.constraint_max:
         yield str(value), float(value)

@@ -20,19 +20,19 @@ from limen.core.components import parse
 from limen.core.types import Batch
 from limen.experiments.cradv import as_published, plan, schema
 from limen.experiments.cradv.nets import Space, View
-from limen.experiments.cradv.schema import Loose
+from limen.experiments.cradv.schema import CradvPart
 from limen.goals.base.goal import GoalContext
 from limen.models.base.model import evaluating
 
 
 @dataclass(frozen=True)
 class Size(LinfBall):
-    """Steps go by sign and are `radius` long. The change keeps within `radius` or, where there is one, within
-    the Euclidean `limit` of [0, 1] units instead: CrAdv takes one or the other."""
+    """Sign steps of length `radius`. The change is bounded by `radius` or, if given, by the Euclidean `limit`
+    in [0, 1] units instead: CrAdv uses one of the two."""
 
     std: Tensor = field(default_factory=lambda: torch.ones(1))
     limit: Tensor | None = None
-    """(B,)."""
+    """(B,), in [0, 1] units."""
 
     def norm(self, delta: Tensor) -> Tensor:
         return super().norm(delta) if self.limit is None else (delta * self.std).flatten(1).norm(dim=1)
@@ -58,13 +58,13 @@ class Size(LinfBall):
 
 @dataclass(frozen=True)
 class Search:
-    """What CrAdv's parameters mean: one of Limen's attacks with options, a goal and a size."""
+    """CrAdv's parameters as one of Limen's attacks with options, a goal and a size."""
 
     name: str
     options: dict[str, Any]
     goal: dict[str, Any]
     radius: float | None = None
-    """Of a Size; None with `limited` false: no budget."""
+    """Radius of the Size; None with `limited` false: no budget."""
     limited: bool = False
 
 
@@ -81,8 +81,7 @@ def _fgsm(p: schema.Fgsm) -> Search:
     low = low or step
     count = max(0, int((high - low) / step)) + 1
     last = low + (count - 1) * step
-    # until the label is lost, as CrAdv's search: what is wrong already stays as it is, and of the rest the
-    # prediction is the label
+    # until the prediction differs from the label, as in CrAdv; misclassified samples are not changed
     return Search(
         "fgsm", {"search": count, "search_from": float(low / last)} if count > 1 else {}, LABEL, float(last)
     )
@@ -131,8 +130,8 @@ def _random_noise(p: schema.RandomNoise) -> Search:
 
 
 def _adversarial_sticker(p: schema.AdversarialSticker) -> Search:
-    # CrAdv's sticker has 300 pixels and is shrunk to 0.2 to 0.3 of that on pictures of 224; with at_once 1
-    # pictures come in its order
+    # CrAdv's sticker has 300 pixels and is scaled to 0.2 to 0.3 of that on pictures of 224 pixels; at_once 1
+    # takes the pictures in its order
     options = {
         "base_image": p.base_img_path,
         "sticker": p.adv_sticker_path,
@@ -166,7 +165,7 @@ SEARCHES: dict[str, Callable[[Any], Search]] = {
 
 
 def craft(attack: plan.Attack, seen: View, space: Space, batch: Batch, seed: int) -> dict[str, Tensor]:
-    """What a universal attack finds on the batch, for `adversarial` to use on others."""
+    """The result of a universal attack on the batch, which `adversarial` applies to other batches."""
     search = SEARCHES[attack.name](attack.params)
     options = AttackSpec.parse({"name": search.name, **search.options}).options
     with torch.no_grad(), evaluating(seen):
@@ -203,11 +202,11 @@ def _problem(
 ) -> Problem:
     goal, options = parse("goals", search.goal)
     clean = seen(batch.x, None, seeds.generators(seed, batch.ids, "clean"))
-    asked = GoalContext(batch.y, clean, seeds.generators(seed, batch.ids, "goal"))
+    context = GoalContext(batch.y, clean, seeds.generators(seed, batch.ids, "goal"))
     return Problem(
         seen,
         batch.x,
-        goal.function(asked, options),
+        goal.function(context, options),
         _size(search, attack.params, space, batch),
         seeds.generators(seed, batch.ids, "attack", attack.name),
         *space.bounds,
@@ -215,12 +214,12 @@ def _problem(
     )
 
 
-def _size(search: Search, params: Loose, space: Space, batch: Batch) -> Size | None:
+def _size(search: Search, params: CradvPart, space: Space, batch: Batch) -> Size | None:
     if search.radius is None and not search.limited:
         return None
     radius, limit = batch.x.new_full((len(batch),), search.radius or 0.0), None
     if search.limited:
-        norm = getattr(params, "max_2_norm", None)  # CrAdv takes it first where both are given
+        norm = getattr(params, "max_2_norm", None)  # CrAdv prefers it if both are given
         size: Any = params
         relative = lambda: size.dissimilarity * space.pixels(batch.x).flatten(1).norm(dim=1)
         limit = torch.full_like(radius, norm) if norm else relative()

@@ -1,5 +1,4 @@
-"""`limen plan` of a CrAdv file: its cells, how many pictures and gradients each takes, and about how long
-that is on this machine."""
+"""`limen plan` of a CrAdv file: its cells, with the pictures, gradients and estimated time of each."""
 
 import time
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from limen.experiments.cradv.check import check
 from limen.experiments.cradv.nets import Opened, Opener, View, mapped
 from limen.experiments.cradv.results import duration
 from limen.experiments.cradv.runner import device_of
-from limen.experiments.cradv.tasks import grid
+from limen.experiments.cradv.tasks import constraint_values
 from limen.goals.base.goal import Goal
 from limen.models.base.model import evaluating
 
@@ -45,13 +44,13 @@ def show(
     quick: bool,
     console: Console,
 ) -> None:
-    """Prints every cell in order. Unless `quick`, nets and data are opened as `run` would, so that all that
-    is missing is told."""
+    """Print every cell in order. Unless `quick`, nets and data are opened as in `run`, so that everything
+    that is missing is reported."""
     config, cells = plan.read_plan(mapped(content, mapping), str(file), _printed(console))
     table = Table("cell", box=None, header_style="bold")
     if quick:
         for cell in cells:
-            table.add_row(cell.words)
+            table.add_row(cell.description)
         console.print(table, f"{len(cells)} cells", sep="\n")
         return
     opener = Opener(file, mapping, device_of(config, device, _printed(console)), _printed(console))
@@ -61,20 +60,20 @@ def show(
     for heading in ("pictures", "gradients", "about"):
         table.add_column(heading, justify="right", no_wrap=True)
     for cell, cost in zip(cells, costs, strict=True):
-        table.add_row(cell.words, str(cost.pictures), f"{cost.passes:,.0f}", duration(cost.seconds))
+        table.add_row(cell.description, str(cost.pictures), f"{cost.passes:,.0f}", duration(cost.seconds))
     console.print(table)
     console.print(
         f"{len(cells)} cells, at most about {duration(sum(c.seconds for c in costs))} on this machine "
-        "(fooled pictures leave early)"
+        "(searches stop early on fooled pictures)"
     )
 
 
 def _printed(console: Console) -> plan.Say:
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def say(text: str) -> None:
-        if text not in told:
-            told.add(text)
+        if text not in shown:
+            shown.add(text)
             console.print(text, style="yellow", soft_wrap=True, markup=False)
 
     return say
@@ -94,11 +93,11 @@ def _cost(cell: plan.CradvCell, opener: Opener, limit: int | None, pace: dict[st
 
 
 def _passes(cell: plan.CradvCell, attack: plan.Attack | None, classes: int) -> float:
-    """At most so many per picture: those of the search, as often as it runs, and one that judges."""
+    """Most passes per picture: those of each run of the search and one for the evaluation."""
     times = len(cell.variable[1]) if cell.variable else 1
     if isinstance(cell.params, schema.ConstrainedAccuracy):
         key = "dissimilarity" if cell.params.dissimilarity else "max_2_norm"
-        points = len(grid(cell.params))
+        points = len(constraint_values(cell.params))
         again = attack is not None and key in type(attack.params).model_fields
         return (points if again else 1) * _search(attack, classes) + points
     epochs = cell.params.epochs if isinstance(cell.params, schema.Train) else 1
@@ -113,7 +112,7 @@ def _search(attack: plan.Attack | None, classes: int) -> float:
 
 
 def _seconds_per_pass(net: Opened) -> float:
-    """Measured on one small batch."""
+    """Seconds of a gradient of one picture, measured on one small batch."""
     batch = next(net.batches(min(MEASURED, len(net.data))))
     view = View(net.model, net.space)
     assert isinstance(batch.y, torch.Tensor)

@@ -1,9 +1,9 @@
-"""Which results of a folder belong to which cells: <results_path>/limen.json, so that a killed run goes on at
-the next cell.
+"""Index of a results folder, <results_path>/limen.json: the result of each cell, so that a stopped run can be
+resumed at the next cell.
 
-A cell is known by the hash of all that decides its result: its part of the file as resolved, the content of
-its weights, the limit, and whether CrAdv's own counting was asked for. Its result's path is written down
-before the cell begins; results are written last and whole, so what is there is finished.
+A cell is identified by the hash of everything that decides its result: its part of the file with defaults,
+the content of its weights, the limit, and `cradv_exact`. The path of its result is recorded before the cell
+starts; the result is written last and atomically, so a result that exists is complete.
 """
 
 import hashlib
@@ -24,41 +24,41 @@ INDEX = "limen.json"
 
 
 @dataclass
-class Kept:
+class ResultIndex:
     """The index of a results folder."""
 
     root: Path
     file: Path
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """CradvCell -> {result: path below the folder, limen: version, cradv_exact}."""
+    """Key of the cell -> {result: path in the folder, limen: version, cradv_exact}."""
 
     @staticmethod
-    def of(root: Path, file: Path) -> "Kept":
+    def of(root: Path, file: Path) -> "ResultIndex":
         path = root / INDEX
         content = _json(path).get("results") if path.is_file() else {}
         if not isinstance(content, dict) or not all(
             isinstance(e, dict) and isinstance(e.get("result"), str) for e in content.values()
         ):
             raise UserError(
-                f"{path} cannot be read, so it is not known which results belong to which cells. "
-                "Move it away to run every cell again; results stay."
+                f"{path} cannot be read, so finished cells are not known. Move it away to run "
+                "every cell again; existing results are kept."
             ) from None
-        return Kept(root, file, content)
+        return ResultIndex(root, file, content)
 
     def begin(self, key: str, result: Path, exact: bool) -> None:
-        where = result.relative_to(self.root).as_posix()
-        self.results = {k: v for k, v in self.results.items() if v["result"] != where}
-        self.results[key] = {"result": where, "limen": __version__, "cradv_exact": exact}
+        path = result.relative_to(self.root).as_posix()
+        self.results = {k: v for k, v in self.results.items() if v["result"] != path}
+        self.results[key] = {"result": path, "limen": __version__, "cradv_exact": exact}
         self.root.mkdir(parents=True, exist_ok=True)
         write_json(self.root / INDEX, {"file": str(self.file.resolve()), "results": self.results})
 
     def done(self, key: str) -> bool:
-        """True if the cell's result is there, can be read, and is not the message of a cell that failed."""
+        """True if the cell's result exists, can be read, and is not the error message of a failed cell."""
         return key in self.results and bool(_json(self.root / self.results[key]["result"]))
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """The mapping that a file holds; empty if it cannot be read or holds something else."""
+    """The mapping in a file; empty if it cannot be read or is no mapping."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError):
@@ -67,7 +67,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def newest(file: Path) -> Path:
-    """The last results folder of this file, for --resume without a name."""
+    """The newest results folder of this file, for --resume without --out."""
     found = [
         path for path in Path("results").glob(f"*/{INDEX}") if _json(path).get("file") == str(file.resolve())
     ]
@@ -80,7 +80,7 @@ def newest(file: Path) -> Path:
 
 
 def keys(cells: Sequence[plan.CradvCell], opener: Opener, limit: int | None, exact: bool) -> list[str]:
-    """One per cell; a cell that the file holds twice has two."""
+    """One key per cell; a cell that is in the file twice has two."""
     trained = {cell.net.id for cell in cells if cell.task.task_name == "train"}
     trainings: Counter[str] = Counter()
     seen: Counter[str] = Counter()

@@ -1,13 +1,13 @@
 """CrAdv's nets and data sources from Limen's models and data: the same weights files, the same normalisation,
 the same folders.
 
-CrAdv normalises in the data source, and its files give sizes in normalised units. So attacks see normalised
-pictures,
+CrAdv normalises in the data source, and its files give sizes in normalised units. Therefore attacks work on
+normalised pictures,
 
     x_n = (x - mean) / std,   low = (0 - mean) / std,   high = (1 - mean) / std   per channel,
 
-and a `View` of the model that takes the normalisation back. Everything that is reported is taken back to [0,
-1] first.
+and on a `View` of the model that undoes the normalisation. All reported values are converted back to [0, 1]
+first.
 """
 
 import json
@@ -49,7 +49,7 @@ CLOTHES = [
     "Ankle boot",
 ]
 CLASSES = {"mnist": [f"{i} - {word}" for i, word in enumerate(DIGITS)], "fmnist": CLOTHES}
-"""Class names where CrAdv's differ from Limen's."""
+"""Class names in which CrAdv differs from Limen."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class View(Model):
 
 @dataclass(frozen=True)
 class Opened:
-    """A net that is ready: its model on raw pictures, its data, its normalised space."""
+    """An opened net: its model on raw pictures, its data and its normalised space."""
 
     spec: plan.Net
     model: Model
@@ -112,30 +112,30 @@ class Opened:
 
 @dataclass
 class Opener:
-    """Opens nets once and keeps them until one is trained."""
+    """Opens each net once and keeps it until a net is trained."""
 
     file: Path
     mapping: Mapping[str, str]
     device: torch.device
     say: Callable[[str], None]
-    kept: dict[str, Opened] = field(default_factory=dict)
+    opened: dict[str, Opened] = field(default_factory=dict)
 
     def net(self, spec: plan.Net) -> Opened:
         key = json.dumps(spec.data, sort_keys=True)
-        if key not in self.kept:
+        if key not in self.opened:
             data = self.data(spec, "test")
             model = self._model(spec, data)
             classes = CLASSES.get(spec.datasource) or data.classes or []
             classes = classes + [
                 str(i) for i in range(len(classes), len(model.classes or []))
-            ]  # a folder may lack classes that the net knows
-            self.kept[key] = Opened(
+            ]  # the data folder may lack classes of the net
+            self.opened[key] = Opened(
                 spec, model, Space.of(spec.datasource, self.device), data, classes, self.device
             )
-        return self.kept[key]
+        return self.opened[key]
 
     def data(self, spec: plan.Net, split: str) -> Dataset:
-        """CrAdv's test or train part. Limen holds a part of train back as valid where CrAdv does not."""
+        """CrAdv's test or train part, which includes the part of train that Limen uses for validation."""
         name, options = self._source(spec)
         options["order"] = "file" if spec.source.shuffle is False else "shuffled"
         folder = name == "image_folder"
@@ -148,8 +148,8 @@ class Opener:
         return replace(parts[0], keys=[key for part in parts for key in part.keys])
 
     def find(self, relative: str) -> Path | None:
-        """A file or folder of CrAdv's own tree: through --map, from here, or from a folder above the task
-        file."""
+        """A file or folder of CrAdv's tree: through --map, relative to the working folder or to a folder
+        above the task file."""
         given = Path(mapped(relative, self.mapping))
         tries = (
             [given]
@@ -164,14 +164,14 @@ class Opener:
         path = Path(spec.source.path).expanduser() if spec.source.path else self.find(f"data/datasets/{own}")
         if own == "imagenet":
             if path is None or not (path / "val").is_dir():
-                where = (
+                problem = (
                     "is given (datasource_params.path) or found as data/datasets/imagenet"
                     if path is None
                     else f"val is in {path}"
                 )
                 raise UserError(
                     f"net {spec.id}: the data source {spec.datasource} needs a folder with train/ and val/, "
-                    f"each with a folder per class, but no {where}. A path of another machine is replaced "
+                    f"each with a folder per class, but no {problem}. A path of another machine is replaced "
                     "with --map OLD=NEW."
                 )
             sizes = (
@@ -185,10 +185,10 @@ class Opener:
             "fmnist": ("fashion_mnist", "FashionMNIST/raw"),
             "cifar10": ("cifar10", ""),
         }[own]
-        if path is not None and (path / below).is_dir():  # torchvision keeps its files deeper
+        if path is not None and (path / below).is_dir():  # the folder structure of torchvision
             path = path / below
         if spec.source.path is None and (path is None or not any(p for p in path.rglob("*") if p.is_file())):
-            return name, {}  # CrAdv would download; Limen looks into its cache
+            return name, {}  # CrAdv would download; Limen uses its cache
         return name, {"path": str(path)}
 
     def _model(self, spec: plan.Net, data: Dataset) -> Model:
@@ -204,7 +204,7 @@ class Opener:
                 f"{data.shape}."
             )
         if not options.get("transform_input"):
-            # the data source normalises in CrAdv, whatever the model was made for
+            # in CrAdv the data source normalises, for any model
             network = Normalized(inner(model), *NORMALISATION[spec.datasource])
             model = Classifier(network, "picture", model.classes or [], shape=model.shape)
         return model.to(self.device).eval()
@@ -225,7 +225,7 @@ class Opener:
 
 
 def mapped(value: Any, mapping: Mapping[str, str]) -> Any:
-    """The same data with the start of every path replaced, wherever it stands."""
+    """The same data with the start of every path replaced, at any depth."""
     if isinstance(value, dict):
         return {k: mapped(v, mapping) for k, v in value.items()}
     if isinstance(value, list):

@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 from limen.core.errors import UserError
 from limen.core.options import parse_options
 from limen.experiments.cradv import schema
-from limen.experiments.cradv.schema import Loose
+from limen.experiments.cradv.schema import CradvPart
 from limen.experiments.plan import check_size
 
-P = TypeVar("P", bound=Loose)
+P = TypeVar("P", bound=CradvPart)
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Net:
     data: dict[str, Any]
-    """As results show it."""
+    """As it is written into results."""
     model: str
     datasource: str
     id: str
@@ -36,9 +36,9 @@ class Net:
 class Attack:
     data: dict[str, Any]
     name: str
-    params: Loose
+    params: CradvPart
     surrogate: Net | None
-    """The net it is computed on; None: the task's own."""
+    """The net it is computed on; None: the net of the task."""
 
     def varied(self, **values: Any) -> "Attack":
         params = parse_options(
@@ -51,16 +51,16 @@ class Attack:
 class Defense:
     data: dict[str, Any]
     name: str
-    params: Loose
+    params: CradvPart
 
 
 @dataclass(frozen=True)
 class CradvCell:
-    """One result file. With exec_multi all defences and attacks at once, otherwise one of each."""
+    """One result file: with exec_multi all defences and attacks, otherwise one of each."""
 
     task_data: dict[str, Any]
     task: schema.TaskData
-    params: Loose
+    params: CradvPart
     net: Net
     defenses: list[Defense | None]
     attacks: list[Attack | None]
@@ -68,11 +68,11 @@ class CradvCell:
 
     @property
     def nets(self) -> list[Net]:
-        """The net that is judged, and those that attacks are computed on."""
+        """The evaluated net and the surrogates of its attacks."""
         return [self.net, *(attack.surrogate for attack in self.attacks if attack and attack.surrogate)]
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         if self.task.exec_multi:
             return (
                 f"{self.net.id} | {self.task.task_name} | {len(self.defenses)} defences x "
@@ -88,7 +88,7 @@ class CradvCell:
 
 
 def read_plan(content: Mapping[str, Any], who: str, say: Say) -> tuple[schema.Config, list[CradvCell]]:
-    """The whole file, checked before anything runs."""
+    """The parsed and validated file."""
     file = _part(schema.File, content, who, say)
     config = _part(schema.Config, file.config, f"{who}: config", say)
     cells = [
@@ -128,8 +128,8 @@ def _task(content: dict[str, Any], who: str, config: schema.Config, say: Say) ->
         some_attacks.remove(None)
         if not data.exec_multi:
             say(
-                f"{who}: constrained_accuracy without an attack has nothing to constrain; that run is left "
-                "out (CrAdv fails on it)."
+                f"{who}: constrained_accuracy needs an attack; the run without one is left out (CrAdv "
+                "fails on it)."
             )
     filled_data = _filled(task.task_data, schema.TaskData)
     for net in nets:
@@ -236,27 +236,32 @@ def _known(kind: str, name: str, names: Mapping[str, Any] | tuple[str, ...], who
 
 
 def _part(
-    cls: type[P], content: Any, who: str, say: Say, params: type[Loose] | None = None, params_key: str = ""
+    cls: type[P],
+    content: Any,
+    who: str,
+    say: Say,
+    params: type[CradvPart] | None = None,
+    params_key: str = "",
 ) -> P:
-    """One part of the file. Keys that CrAdv does not know are told; one that `params` knows stands in the
-    wrong place."""
+    """One part of the file. Keys that CrAdv ignores are reported, with a hint if they are parameters
+    (`params`) in the wrong place."""
     parsed = parse_options(cls, content, who)
     for key in parsed.model_extra or {}:
-        belongs = f"; it belongs into {params_key}" if params and key in params.model_fields else ""
+        belongs = f"; it belongs in {params_key}" if params and key in params.model_fields else ""
         say(f'{who}: "{key}" is ignored, by CrAdv too{belongs}.')
     return parsed
 
 
-def _filled(content: Mapping[str, Any], cls: type[Loose], without: str = "") -> dict[str, Any]:
-    """The part as CrAdv writes it into results: what came, in its order, then the defaults."""
+def _filled(content: Mapping[str, Any], cls: type[CradvPart], without: str = "") -> dict[str, Any]:
+    """The part as CrAdv writes it into results: the given keys in their order, then the defaults."""
     defaults = {
         k: f.get_default(call_default_factory=True)
         for k, f in cls.model_fields.items()
         if not f.is_required()
     }
-    whole = {
+    filled = {
         k: v
         for k, v in {**content, **{k: v for k, v in defaults.items() if k not in content}}.items()
         if k != without
     }
-    return json.loads(json.dumps(whole))  # a copy that shares nothing with the file
+    return json.loads(json.dumps(filled))  # a copy that shares nothing with the file

@@ -1,8 +1,8 @@
-"""CrAdv's results tree: <results_path>/<net_id>/<task>[_<defense>][_<attack>]/result_<n>.json, extra files
-beside it, plots.
+"""CrAdv's results tree: <results_path>/<net_id>/<task>[_<defense>][_<attack>]/result_<n>.json, with extra
+files and plots in the same folder.
 
-Extra files are gathered in result_<n>.part and renamed into place; the JSON file is written last and whole. A
-killed run leaves no half result, and a result that exists is never written over.
+Extra files are collected in result_<n>.part, which is renamed at the end; the JSON file is written last and
+atomically. A stopped run leaves no incomplete result, and an existing result is never overwritten.
 """
 
 import os
@@ -18,8 +18,8 @@ from limen.experiments.folder import write_json
 
 
 @dataclass
-class Place:
-    """Where one result goes: the first free number of its folder."""
+class ResultFiles:
+    """Files of one result, with the first free number of its folder."""
 
     folder: Path
     number: int = field(init=False)
@@ -38,7 +38,7 @@ class Place:
 
     @property
     def extra(self) -> Path:
-        """Folder for what JSON cannot hold."""
+        """Folder of files such as pictures."""
         self._part.mkdir(parents=True, exist_ok=True)
         return self._part
 
@@ -73,7 +73,7 @@ def folder_of(
 
 
 def record(cell: plan.CradvCell, result: Any, seconds: float) -> dict[str, Any]:
-    """The whole JSON file."""
+    """Content of the JSON file."""
     defense, attack = (None, None) if cell.task.exec_multi else (cell.defenses[0], cell.attacks[0])
     attack_data = None
     if attack is not None:
@@ -91,14 +91,14 @@ def record(cell: plan.CradvCell, result: Any, seconds: float) -> dict[str, Any]:
 
 
 def duration(seconds: float) -> str:
-    whole = int(seconds)
-    return f"{whole // 3600}h {whole % 3600 // 60}m {whole % 60}s"
+    total = int(seconds)
+    return f"{total // 3600}h {total % 3600 // 60}m {total % 60}s"
 
 
 def plot(
     path: Path, x_label: str, y_label: str, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]
 ) -> None:
-    """One picture of all curves: name -> (x, y)."""
+    """Save one figure with all curves: name -> (x, y)."""
     figure = figure_class()()
     axes = figure.subplots()
     for name, (x, y) in curves.items():
@@ -107,13 +107,13 @@ def plot(
     axes.set_ylabel(y_label)
     if curves:
         axes.legend()
-    beside = path.with_name(path.name + ".part")
-    figure.savefig(beside, format="png")
-    os.replace(beside, path)
+    part = path.with_name(path.name + ".part")
+    figure.savefig(part, format="png")
+    os.replace(part, path)
 
 
 def figure_class() -> Any:
-    """matplotlib's Figure. Without pyplot no window opens and no global state changes."""
+    """matplotlib's Figure, used without pyplot, which has global state and may open windows."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
@@ -121,8 +121,8 @@ def figure_class() -> Any:
     return Figure
 
 
-def plot_variable(place: Place, cell: plan.CradvCell, result: dict[str, Any], say: plan.Say) -> None:
-    """The result's plot_keys against the attack's variable."""
+def plot_variable(place: ResultFiles, cell: plan.CradvCell, result: dict[str, Any], say: plan.Say) -> None:
+    """Plot the result's plot_keys against the attack's variable."""
     data, curves = cell.task, {}
     for key in data.plot_keys:
         points = [(value, one.get(key)) for value, one in result["results"].items()]
@@ -130,8 +130,8 @@ def plot_variable(place: Place, cell: plan.CradvCell, result: dict[str, Any], sa
             curves[key] = ([float(x) for x, _ in points], [float(y) for _, y in points])
         else:
             say(
-                f"plot_keys: {key} against {result['variable_name']} is not plotted, for not all of both "
-                "are numbers."
+                f"plot_keys: {key} against {result['variable_name']} is not plotted: not all of their "
+                "values are numbers."
             )
     place.folder.mkdir(parents=True, exist_ok=True)
     if data.plot_together and curves:

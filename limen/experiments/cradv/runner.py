@@ -1,4 +1,4 @@
-"""Runs CrAdv's task files unchanged (https://github.com/diegoirigaray/CrAdv) and writes its results tree. See
+"""Runs CrAdv's task files (https://github.com/diegoirigaray/CrAdv) unchanged and writes its results tree; see
 docs/cradv.md."""
 
 import time
@@ -15,9 +15,9 @@ from limen.defenses.base.compose import defended
 from limen.experiments.cradv import plan, schema
 from limen.experiments.cradv.attacks import craft
 from limen.experiments.cradv.check import check
-from limen.experiments.cradv.finished import Kept, keys, newest
+from limen.experiments.cradv.finished import ResultIndex, keys, newest
 from limen.experiments.cradv.nets import Opened, Opener, View, mapped
-from limen.experiments.cradv.results import Place, folder_of, plot, plot_variable, record
+from limen.experiments.cradv.results import ResultFiles, folder_of, plot, plot_variable, record
 from limen.experiments.cradv.samples import samples
 from limen.experiments.cradv.tasks import SEED, Run, accuracy, constrained
 from limen.experiments.cradv.train import train
@@ -26,7 +26,7 @@ from limen.experiments.lock import locked
 
 
 def is_cradv(content: dict[str, Any]) -> bool:
-    """Whether the file is one of CrAdv's: its tasks hold `task_data`."""
+    """True if the file is one of CrAdv's: its tasks have `task_data`."""
     tasks = content.get("tasks")
     return isinstance(tasks, list) and any(isinstance(t, dict) and "task_data" in t for t in tasks)
 
@@ -43,37 +43,38 @@ def run_cradv(
     resume: bool = False,
     exact: bool = False,
 ) -> Path:
-    """Runs every cell, with `resume` those without a result; returns the results folder. `mapping` replaces
-    the start of paths, `limit` cuts every data set, `exact` searches and counts as CrAdv does."""
+    """Run every cell, with `resume` those without a result; returns the results folder. `mapping` replaces
+    the start of paths, `limit` is the number of samples of every data set, `exact` searches and
+    counts as CrAdv does."""
     say = _once(progress.say)
     config, cells = plan.read_plan(mapped(content, mapping), str(file), say)
     exact = exact or config.cradv_exact
     named = out or (Path(config.results_path) if config.results_path else None)
     root = named or (newest(file) if resume else Path(time.strftime("results/%y-%m-%d_%H:%M")))
     opener = Opener(file, mapping, device_of(config, device, say), say)
-    kept = Kept.of(root, file)
+    index = ResultIndex.of(root, file)
     todo = [
         (key, cell)
         for key, cell in zip(keys(cells, opener, limit, exact), cells, strict=True)
-        if not (resume and kept.done(key))
+        if not (resume and index.done(key))
     ]
     if resume:
-        say(f"{len(cells) - len(todo)} of {len(cells)} cells are done and kept in {root}")
+        say(f"{len(cells) - len(todo)} of {len(cells)} cells are finished and kept in {root}")
     check([cell for _, cell in todo], opener)
     if not exact:
-        _tell_differences([cell for _, cell in todo], say)
+        _report_differences([cell for _, cell in todo], say)
     progress.begin(len(todo))
     root.mkdir(parents=True, exist_ok=True)
     with locked(root, say):
         for number, (key, cell) in enumerate(todo, 1):
-            progress.cell(number, len(todo), cell.words)
+            progress.cell(number, len(todo), cell.description)
             runner = _Runner(cell, root, opener, limit, exact, progress, say)
-            runner.run(config.safe_mode, lambda path: kept.begin(key, path, exact))  # noqa: B023
+            runner.run(config.safe_mode, lambda path: index.begin(key, path, exact))  # noqa: B023
     return root
 
 
-def _tell_differences(cells: list[plan.CradvCell], say: plan.Say) -> None:
-    """Where the numbers of a file depend most on what Limen does otherwise."""
+def _report_differences(cells: list[plan.CradvCell], say: plan.Say) -> None:
+    """Report the difference from CrAdv that changes the numbers of the file most."""
     searched = any(
         attack and attack.name == "fgsm" and getattr(attack.params, "eps", None) is None
         for cell in cells
@@ -81,9 +82,9 @@ def _tell_differences(cells: list[plan.CradvCell], say: plan.Say) -> None:
     )
     if searched:
         say(
-            "fgsm without eps leaves pictures alone that are wrong already; CrAdv moves them out of the "
-            "wrong class, which can make them right. --cradv-exact (or config.cradv_exact) gives CrAdv's own "
-            "numbers; docs/cradv.md lists what differs."
+            "fgsm without eps does not change pictures that are misclassified before; CrAdv moves them out "
+            "of the wrong class, which can make them right. --cradv-exact (or config.cradv_exact) gives "
+            "CrAdv's own numbers; docs/cradv.md lists what differs."
         )
 
 
@@ -98,14 +99,14 @@ class _Runner:
     exact: bool
     progress: Progress
     say: plan.Say
-    places: list[Place] = field(default_factory=list)
-    """Of an exec_multi task that leaves pictures in several folders."""
+    places: list[ResultFiles] = field(default_factory=list)
+    """Further results of an exec_multi task, which writes pictures into several folders."""
 
     def run(self, safe_mode: bool, begin: Callable[[Path], None]) -> None:
         cell, begun = self.cell, time.perf_counter()
-        net = self.opener.net(cell.net)  # outside of safe_mode, as in CrAdv: without a net nothing can follow
+        net = self.opener.net(cell.net)  # outside of safe_mode, as in CrAdv: every result needs the net
         alone = (None, None) if cell.task.exec_multi else (cell.defenses[0], cell.attacks[0])
-        place = Place(folder_of(self.root, cell, *alone))
+        place = ResultFiles(folder_of(self.root, cell, *alone))
         begin(place.path(".json"))
         try:
             result = self._result(net, place)
@@ -116,14 +117,14 @@ class _Runner:
                 one.drop_extra()
             if not safe_mode:
                 raise
-            self.say(f"failed and recorded: {cell.words}: {error}")
+            self.say(f"failed (error recorded): {cell.description}: {error}")
             place.save(str(error))
             return
         for one in self.places:
             one.keep_extra()
         place.save(record(cell, result, time.perf_counter() - begun))
 
-    def _result(self, net: Opened, place: Place) -> dict[str, Any]:
+    def _result(self, net: Opened, place: ResultFiles) -> dict[str, Any]:
         if self.cell.task.exec_multi:
             return (
                 self._samples_multi(net, place)
@@ -142,9 +143,9 @@ class _Runner:
             results[key] = self._simple(ready, place, f"{name}_{value}".replace("/", "_"))
         return {"variable_name": name, "results": results}
 
-    def _simple(self, ready: Run, place: Place, below: str) -> dict[str, Any]:
-        """The task once. Extra files go into the folder `below` the result's, so that values of a variable
-        overwrite nothing."""
+    def _simple(self, ready: Run, place: ResultFiles, below: str) -> dict[str, Any]:
+        """The result of the task. Extra files are written into the sub-folder `below`, one for each value of
+        a variable."""
         params = self.cell.params
         if isinstance(params, schema.Accuracy):
             return accuracy(ready, params)
@@ -160,7 +161,7 @@ class _Runner:
         plot(place.extra_below(below) / "accuracy_plot.png", "Norm", "Accuracy", curves)
         return {"total": ready.total(params.limit_samples), "accuracy_by_norm": info}
 
-    def _constrained_multi(self, net: Opened, place: Place) -> dict[str, Any]:
+    def _constrained_multi(self, net: Opened, place: ResultFiles) -> dict[str, Any]:
         params = self.cell.params
         assert isinstance(params, schema.ConstrainedAccuracy)
         info: dict[str, dict[str, Any]] = {}
@@ -188,7 +189,7 @@ class _Runner:
                 )
         return {"total": self._ready(net, None, None).total(params.limit_samples), "accuracy_by_norm": info}
 
-    def _samples_multi(self, net: Opened, place: Place) -> dict[str, Any]:
+    def _samples_multi(self, net: Opened, place: ResultFiles) -> dict[str, Any]:
         params = self.cell.params
         assert isinstance(params, schema.Samples)
         results: dict[str, Any] = {}
@@ -196,7 +197,7 @@ class _Runner:
             for attack in self.cell.attacks:
                 folder = folder_of(self.root, self.cell, defense, attack)
                 name = _free(folder.name, results)
-                mine = place if name == place.folder.name else Place(folder.with_name(name))
+                mine = place if name == place.folder.name else ResultFiles(folder.with_name(name))
                 if mine is not place:
                     self.places.append(mine)
                 result = samples(
@@ -212,12 +213,18 @@ class _Runner:
     ) -> Run:
         specs = [] if defense is None else [{"name": defense.name, **schema.declared(defense.params)}]
         victim = defended(net.model, specs)
-        seen = victim if self.cell.task.attack_on_defense else net.model
+        attacked = victim if self.cell.task.attack_on_defense else net.model
         if attack is not None and attack.surrogate is not None:
-            seen = self.opener.net(attack.surrogate).model
+            attacked = self.opener.net(attack.surrogate).model
         advance = lambda part: self.progress.advance(part / share)
         run = Run(
-            net, View(victim, net.space), View(seen, net.space), attack, self.limit, advance, exact=self.exact
+            net,
+            View(victim, net.space),
+            View(attacked, net.space),
+            attack,
+            self.limit,
+            advance,
+            exact=self.exact,
         )
         return (
             replace(run, crafted=self._crafted(run, attack.params))
@@ -226,14 +233,14 @@ class _Runner:
         )
 
     def _crafted(self, run: Run, params: schema.AdversarialSticker) -> dict[str, Tensor]:
-        """The sticker, made on training pictures: judged on the pictures it was made with, as in CrAdv, it
-        would look better than it is."""
+        """The sticker, trained on training pictures: on the pictures it was trained on, as in CrAdv, it would
+        be overestimated."""
         assert run.attack is not None
         try:
             data = self.opener.data(run.net.spec, "train")
         except UserError as error:
             self.say(
-                "the sticker is made with the pictures it is judged on, as in CrAdv, for there are no "
+                "the sticker is trained on the pictures it is evaluated on, as in CrAdv, since there are no "
                 f"others: {error}"
             )
             data = run.net.data
@@ -241,16 +248,16 @@ class _Runner:
         batch = (
             replace(data, keys=data.keys[: 1 if params.adv_sticker_path else wanted]).all().to(run.net.device)
         )
-        return craft(run.attack, run.seen, run.space, run.net.normalised(batch), SEED)
+        return craft(run.attack, run.attacked_model, run.space, run.net.normalised(batch), SEED)
 
 
 def _curve(info: dict[str, dict[str, Any]], key: str) -> tuple[list[float], list[float]]:
-    """What constrained_accuracy found, as x and y."""
+    """The result of constrained_accuracy as x and y."""
     return [float(value) for value in info], [one[key] for one in info.values()]
 
 
 def _free(name: str, taken: dict[str, Any]) -> str:
-    """Two attacks of the same name get two entries: i_fgsm, i_fgsm_2."""
+    """The name, with a number if it is taken: i_fgsm, i_fgsm_2."""
     number, free = 1, name
     while free in taken:
         number += 1
@@ -258,10 +265,11 @@ def _free(name: str, taken: dict[str, Any]) -> str:
     return free
 
 
-def device_of(config: schema.Config, asked: str, say: plan.Say) -> torch.device:
-    """The command line's, else the file's, else the first GPU; cpu with a notice where that is not here."""
+def device_of(config: schema.Config, given: str, say: plan.Say) -> torch.device:
+    """The device of the command line, else of the file, else the first GPU; cpu with a notice if it is not
+    available."""
     named = config.device or (config.device_ids[0] if config.device_ids else None)
-    wanted = asked if asked != "cpu" else named or ("cuda:0" if torch.cuda.is_available() else "cpu")
+    wanted = given if given != "cpu" else named or ("cuda:0" if torch.cuda.is_available() else "cpu")
     try:
         torch.zeros(1, device=wanted)
     except (RuntimeError, AssertionError) as error:
@@ -276,12 +284,12 @@ def device_of(config: schema.Config, asked: str, say: plan.Say) -> torch.device:
 
 
 def _once(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Every notice is told once."""
-    told: set[str] = set()
+    """The function without its repeated notices."""
+    shown: set[str] = set()
 
-    def tell(text: str) -> None:
-        if text not in told:
-            told.add(text)
+    def say_once(text: str) -> None:
+        if text not in shown:
+            shown.add(text)
             say(text)
 
-    return tell
+    return say_once

@@ -1,5 +1,5 @@
-"""CrAdv's task samples: clean, adversarial, perturbation and defended pictures as PNG, and what is said of
-each."""
+"""CrAdv's task samples: clean, adversarial, perturbation and defended pictures as PNG, with the predictions
+for each."""
 
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,18 @@ from limen.models.base.model import Model
 
 
 def samples(run: Run, params: schema.Samples, folder: Path) -> dict[str, Any]:
-    """Pictures into `folder`; returns what is told of each."""
+    """Write the pictures into `folder`; returns the predictions, confidences and norms of each."""
     rows: list[dict[str, Any]] = []
     correct = 0
     for batch in run.batches(max(params.limit_samples, 1)):
         assert isinstance(batch.y, Tensor)
         clean, first = run.space.pixels(batch.x), len(rows)
-        sure = run.answers(batch.x, batch, "clean").softmax(1).amax(1)
+        confidence = run.answers(batch.x, batch, "clean").softmax(1).amax(1)
         x_adv = run.attacked(batch)
         for i in range(len(batch)):
             label = run.net.classes[int(batch.y[i])]
             rows.append(
-                {"index": first + i + 1, "original_label": label, "clean_confidence": _percent(sure[i])}
+                {"index": first + i + 1, "original_label": label, "clean_confidence": _percent(confidence[i])}
             )
             if params.save_clean:
                 write_picture(folder / f"{first + i + 1}_clean.png", clean[i])
@@ -57,7 +57,7 @@ def _adversaries(
     x: Tensor,
     change: Tensor,
 ) -> None:
-    said, sure = logits.argmax(1), logits.softmax(1).amax(1)
+    predicted, confidence = logits.argmax(1), logits.softmax(1).amax(1)
     for i, row in enumerate(rows):
         flat = change[i].flatten()
         norms = {
@@ -66,8 +66,8 @@ def _adversaries(
             "pert_norm_inf": float(flat.norm(torch.inf)),
         }
         row |= {
-            "adversary_label": run.net.classes[int(said[i])],
-            "adversary_confidence": _percent(sure[i]),
+            "adversary_label": run.net.classes[int(predicted[i])],
+            "adversary_confidence": _percent(confidence[i]),
         } | norms
         if params.save_adversary:
             write_picture(folder / f"{row['index']}_adversary.png", x[i])
@@ -78,7 +78,8 @@ def _adversaries(
 
 
 def _defended(model: Model, x: Tensor) -> list[Tensor]:
-    """The pictures that the net behind the defence evaluates; none if they are not one each (crops)."""
+    """The pictures that the net behind the defence evaluates; none if it makes several of each
+    (crops)."""
     with torch.no_grad():
         return list(model.transformed(x, None, None)) if isinstance(model, Transform) else []
 

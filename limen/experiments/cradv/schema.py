@@ -1,5 +1,5 @@
-"""CrAdv's task files as data: every field, component and parameter with its default. Unknown keys pass, as in
-CrAdv, but are told.
+"""CrAdv's task files as data: every field, component and parameter with its default. Unknown keys are
+ignored, as in CrAdv, and reported.
 
 Facts from https://github.com/diegoirigaray/CrAdv at commit 8424744 (src/utils/schemas.py, src/exec/parser.py,
 src/custom).
@@ -11,11 +11,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 MOST_POINTS = 10_000
-"""Values of a grid within one attack or task."""
+"""Most values that the parameters of one attack or task may span."""
 
 
-class Loose(BaseModel):
-    """A part of a CrAdv file. JSON types are taken literally: 1 is no boolean and "1" no number."""
+class CradvPart(BaseModel):
+    """A part of a CrAdv file. JSON types are not converted: 1 is no boolean and "1" no number."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -27,13 +27,13 @@ class Loose(BaseModel):
     )
 
 
-def declared(params: Loose) -> dict[str, Any]:
-    """The parameters without the keys that CrAdv does not know."""
+def declared(params: CradvPart) -> dict[str, Any]:
+    """The parameters without keys that CrAdv ignores."""
     return {name: getattr(params, name) for name in type(params).model_fields}
 
 
 def check_grid(low: float, high: float, step: float, names: str) -> None:
-    """A ValueError if a grid has no value, or more than anyone waits for."""
+    """A ValueError if the range has no value or more than MOST_POINTS."""
     if high < low:
         raise ValueError(f"{names}: the highest value {high:g} is below the lowest {low:g}")
     if (high - low) / step >= MOST_POINTS:
@@ -43,13 +43,13 @@ def check_grid(low: float, high: float, step: float, names: str) -> None:
         )
 
 
-class File(Loose):
+class File(CradvPart):
     config: dict[str, Any] = {}
     tasks: list[dict[str, Any]] = Field(min_length=1)
     """a list of tasks, each with task_data and nets."""
 
 
-class Config(Loose):
+class Config(CradvPart):
     device: str | None = None
     multi_gpu: bool = True
     device_ids: list[str] | None = None
@@ -60,7 +60,7 @@ class Config(Loose):
     """Not in CrAdv: search and count as CrAdv itself does, its mistakes included."""
 
 
-class Task(Loose):
+class Task(CradvPart):
     task_data: dict[str, Any]
     """what to do: {"task_name": "accuracy", "task_params": {...}}."""
     nets: list[dict[str, Any]] = Field(min_length=1)
@@ -70,7 +70,7 @@ class Task(Loose):
     attack_variables: list[dict[str, Any]] = []
 
 
-class TaskData(Loose):
+class TaskData(CradvPart):
     task_name: str
     """accuracy, constrained_accuracy, samples or train."""
     task_params: dict[str, Any] = {}
@@ -84,7 +84,7 @@ class TaskData(Loose):
     skip_no_attack_variables: bool = False
 
 
-class Net(Loose):
+class Net(CradvPart):
     model_name: str
     """name of the model, for example resnet14_mnist."""
     datasource_name: str
@@ -106,7 +106,7 @@ class Net(Loose):
         return value
 
 
-class Attack(Loose):
+class Attack(CradvPart):
     attack_name: str
     """name of the attack, for example fgsm."""
     attack_params: dict[str, Any] = {}
@@ -115,34 +115,34 @@ class Attack(Loose):
     specific_models: list[dict[str, Any]] = []
 
 
-class Defense(Loose):
+class Defense(CradvPart):
     defense_name: str
     """name of the defence, for example jpeg."""
     defense_params: dict[str, Any] = {}
 
 
-class AttackVariable(Loose):
+class AttackVariable(CradvPart):
     variable_name: str
     """name of the attack's parameter to vary."""
     variable_values: list[Any] = Field(min_length=1)
     """list of values to try."""
 
 
-class Datasource(Loose):
+class Datasource(CradvPart):
     path: str | None = None
     batch_size: int = Field(default=8, ge=1)
     shuffle: bool | None = None
     num_workers: int = 0
 
 
-class Limited(Loose):
-    """Attacks that keep a Euclidean norm, counted in [0, 1] units."""
+class Limited(CradvPart):
+    """Attacks with a bound on the Euclidean norm, in [0, 1] units."""
 
     max_2_norm: float | None = Field(default=None, ge=0)
     dissimilarity: float | None = Field(default=None, ge=0)
 
 
-class Fgsm(Loose):
+class Fgsm(CradvPart):
     eps: float | None = Field(default=None, ge=0)
     try_eps_min: float = Field(default=0.001, ge=0)
     try_eps_max: float = Field(default=1, gt=0)
@@ -168,7 +168,7 @@ class IFgsm(Limited):
     min_alpha: float | None = Field(default=None, ge=0)
 
 
-class MiFgsm(Loose):
+class MiFgsm(CradvPart):
     eps: float = Field(default=0.1, ge=0)
     iterations: int = Field(default=10, ge=1)
     decay_factor: float = Field(default=1.0, ge=0)
@@ -181,7 +181,7 @@ class DeepFool(Limited):
     max_iter: int = Field(default=50, ge=1)
 
 
-class CarliniWagner(Loose):
+class CarliniWagner(CradvPart):
     bin_search_steps: int = Field(default=10, ge=1)
     max_iterations: int = Field(default=1000, ge=1)
     abort_early: bool = True
@@ -197,7 +197,7 @@ class RandomNoise(Limited):
     eps: float = Field(default=0.2, ge=0)
 
 
-class AdversarialSticker(Loose):
+class AdversarialSticker(CradvPart):
     base_img_path: str | None = None
     adv_sticker_path: str | None = None
     limit_samples: int | None = Field(default=1000, ge=1)
@@ -211,23 +211,23 @@ class AdversarialSticker(Loose):
     save_path: str = "adv_sticker.png"
 
 
-class Jpeg(Loose):
+class Jpeg(CradvPart):
     quality: int = Field(default=75, ge=1, le=100)
 
 
-class CropRescale(Loose):
+class CropRescale(CradvPart):
     crop_size: int | None = Field(default=None, ge=1)
     crop_size_factor: float = Field(default=0.75, gt=0, le=1)
     num_samples: int = Field(default=10, ge=1)
 
 
-class Accuracy(Loose):
+class Accuracy(CradvPart):
     limit_samples: int | None = Field(default=None, ge=1)
     top_k: int | None = Field(default=None, ge=1)
     round: bool = False
 
 
-class ConstrainedAccuracy(Loose):
+class ConstrainedAccuracy(CradvPart):
     limit_samples: int | None = Field(default=None, ge=1)
     top_k: int | None = Field(default=None, ge=1)
     dissimilarity: bool = True
@@ -246,7 +246,7 @@ class ConstrainedAccuracy(Loose):
         return self
 
 
-class Samples(Loose):
+class Samples(CradvPart):
     limit_samples: int = 4
     save_clean: bool = True
     save_defended: bool = True
@@ -254,18 +254,18 @@ class Samples(Loose):
     save_perturbation: bool = True
 
 
-class Train(Loose):
+class Train(CradvPart):
     epochs: int = Field(default=1, ge=0)
     lr: float = Field(default=0.001, gt=0)
     momentum: float = Field(default=0.9, ge=0, lt=1)
     weight_decay: float = Field(default=1e-4, ge=0)
 
 
-DATASOURCES: dict[str, type[Loose]] = dict.fromkeys(
+DATASOURCES: dict[str, type[CradvPart]] = dict.fromkeys(
     ("mnist", "fmnist", "cifar10", "imagenet", "imagenet_inc3"), Datasource
 )
 MODELS = ("resnet14_mnist", "resnet14_cifar", "resnet50", "vgg19", "densenet121", "inception_v3")
-ATTACKS: dict[str, type[Loose]] = {
+ATTACKS: dict[str, type[CradvPart]] = {
     "fgsm": Fgsm,
     "i_fgsm": IFgsm,
     "mi_fgsm": MiFgsm,
@@ -274,8 +274,8 @@ ATTACKS: dict[str, type[Loose]] = {
     "random_noise": RandomNoise,
     "adversarial_sticker": AdversarialSticker,
 }
-DEFENSES: dict[str, type[Loose]] = {"jpeg": Jpeg, "crop_rescale": CropRescale}
-TASKS: dict[str, type[Loose]] = {
+DEFENSES: dict[str, type[CradvPart]] = {"jpeg": Jpeg, "crop_rescale": CropRescale}
+TASKS: dict[str, type[CradvPart]] = {
     "accuracy": Accuracy,
     "constrained_accuracy": ConstrainedAccuracy,
     "samples": Samples,

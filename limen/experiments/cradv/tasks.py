@@ -18,24 +18,24 @@ from limen.experiments.cradv.nets import Opened, Space, View
 from limen.models.base.model import evaluating
 
 SEED = 0
-"""CrAdv sets none; here every draw depends on this and the sample alone."""
+"""CrAdv sets no seed; here every draw depends only on this one and the sample."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One net with one defence or none and one attack or none."""
+    """One net with at most one defence and one attack."""
 
     net: Opened
     victim: View
-    """What is judged: the net behind its defence."""
-    seen: View
-    """What the attack differentiates."""
+    """The evaluated model: the net behind its defence."""
+    attacked_model: View
+    """The model that the attack is computed on."""
     attack: plan.Attack | None
     limit: int | None
-    """Of the command line."""
+    """Number of samples, from the command line."""
     advance: Callable[[float], None]
     crafted: dict[str, Tensor] | None = None
-    """What a universal attack found beforehand."""
+    """Result of a universal attack that was crafted before."""
     exact: bool = False
     """Search and count as CrAdv does."""
 
@@ -44,19 +44,19 @@ class Run:
         return self.net.space
 
     def samples(self, limit: int | None) -> int:
-        there = min(len(self.net.data), self.limit or len(self.net.data))
+        available = min(len(self.net.data), self.limit or len(self.net.data))
         wanted = (
-            as_published.whole_batches(limit, self.net.spec.batch_size, there)
+            as_published.full_batches(limit, self.net.spec.batch_size, available)
             if self.exact
-            else limit or there
+            else limit or available
         )
-        return min(wanted, there)
+        return min(wanted, available)
 
     def total(self, limit: int | None) -> int:
-        """What constrained_accuracy tells: CrAdv rounds up to whole batches, even if there are fewer
-        samples."""
+        """`total` in the result of constrained_accuracy: CrAdv rounds up to full batches, even if there are
+        fewer samples."""
         if self.exact:
-            return as_published.whole_batches(
+            return as_published.full_batches(
                 limit, self.net.spec.batch_size, min(len(self.net.data), self.limit or len(self.net.data))
             )
         return self.samples(limit)
@@ -68,11 +68,11 @@ class Run:
             self.advance(len(batch) / total)
 
     def attacked(self, batch: Batch, **values: Any) -> Tensor:
-        """Normalised pictures after the attack, some of its parameters changed."""
+        """Normalised pictures after the attack; `values` replace some of its parameters."""
         if self.attack is None:
             return batch.x
         attack = self.attack.varied(**values) if values else self.attack
-        return adversarial(attack, self.seen, self.space, batch, SEED, self.crafted, self.exact)
+        return adversarial(attack, self.attacked_model, self.space, batch, SEED, self.crafted, self.exact)
 
     def answers(self, x: Tensor, batch: Batch, purpose: str) -> Tensor:
         with torch.no_grad(), evaluating(self.victim):
@@ -113,7 +113,7 @@ def accuracy(run: Run, params: schema.Accuracy) -> dict[str, Any]:
         clean_right = run.answers(batch.x, batch, "clean").argmax(1) == batch.y
         fooled = (clean_right & ~right).nonzero().squeeze(1)
         fooled, before = (
-            as_published.mixed_up(clean_right, right) if run.exact else (fooled, int(clean_right.sum()))
+            as_published.miscounted(clean_right, right) if run.exact else (fooled, int(clean_right.sum()))
         )
         clean_correct, fooled_count = clean_correct + before, fooled_count + len(fooled)
         sums["fooled_confidence"] += float(confidence[fooled].sum())
@@ -125,7 +125,7 @@ def accuracy(run: Run, params: schema.Accuracy) -> dict[str, Any]:
             size, sizes = clean.norm(p, dim=1), change.norm(p, dim=1)
             sums[f"clean_{name}"] += float(size.sum())
             sums[name] += float(sizes[fooled].sum())
-            # a black picture has no size to compare with
+            # a black picture has norm 0
             sums[f"relative_{name}"] += float(torch.where(size > 0, sizes / size, 0)[fooled].sum())
         sums["0"] += float((change != 0).sum(1)[fooled].sum())
     result: dict[str, Any] = {
@@ -161,32 +161,35 @@ def _among_top(logits: Tensor, y: Tensor, k: int | None) -> int:
     if k is None:
         return 0
     if k > logits.shape[1]:
-        raise UserError(f"top_k is {k}, but the net tells only {logits.shape[1]} classes apart.")
+        raise UserError(f"top_k is {k}, but the net has only {logits.shape[1]} classes.")
     return int((logits.topk(k, dim=1).indices == y[:, None]).any(1).sum())
 
 
-def grid(params: schema.ConstrainedAccuracy, exact: bool = False) -> dict[str, float]:
-    """Key in the result -> value. Keys are CrAdv's ("0", "0.25", "1.0"), unless `exact` without the error
-    that its additions gather."""
+def constraint_values(params: schema.ConstrainedAccuracy, exact: bool = False) -> dict[str, float]:
+    """Key in the result -> value. Keys are CrAdv's ("0", "0.25", "1.0"), without the rounding errors of its
+    additions unless `exact`."""
     if exact:
-        return dict(as_published.grid(params))
+        return dict(as_published.constraint_values(params))
     low, step, high = (
         Decimal(str(v)) for v in (params.constraint_min, params.contraint_step, params.constraint_max)
     )
-    whole = isinstance(params.constraint_min, int) and isinstance(params.contraint_step, int)
+    integers = isinstance(params.constraint_min, int) and isinstance(params.contraint_step, int)
     values: dict[str, float] = {}
     for k in range(int((high - low) / step) + 1):
         value = low + k * step
-        values[str(params.constraint_min) if k == 0 else str(int(value)) if whole else str(float(value))] = (
-            float(value)
-        )
+        values[
+            str(params.constraint_min) if k == 0 else str(int(value)) if integers else str(float(value))
+        ] = float(value)
     return values
 
 
 def constrained(run: Run, params: schema.ConstrainedAccuracy) -> dict[str, dict[str, Any]]:
     """Value of the constraint -> {correct, adv_dissimilarity, accuracy in per cent, ...}."""
     assert run.attack is not None
-    values, key = grid(params, run.exact), "dissimilarity" if params.dissimilarity else "max_2_norm"
+    values, key = (
+        constraint_values(params, run.exact),
+        "dissimilarity" if params.dissimilarity else "max_2_norm",
+    )
     again = key in type(run.attack.params).model_fields
     both = again and run.attack.name != "mi_fgsm" and not run.exact
     other = {"max_2_norm" if params.dissimilarity else "dissimilarity": None} if both else {}
@@ -224,8 +227,8 @@ def constrained(run: Run, params: schema.ConstrainedAccuracy) -> dict[str, dict[
 
 
 def rescaled(clean: Tensor, adversarial: Tensor, norms: Tensor, cut: bool) -> Tensor:
-    """The change stretched or shrunk to the given Euclidean norms, and cut to [0, 1]; a picture that was not
-    changed stays as it is."""
+    """The change scaled to the given Euclidean norms and clipped to [0, 1]; pictures without a change are
+    returned unchanged."""
     change = (adversarial - clean).flatten(1)
     now = change.norm(dim=1)
     factor = torch.where(now > 0, norms / torch.where(now > 0, now, 1), 1)

@@ -40,14 +40,14 @@ class OnAttacked:
 
 
 def train(run: Run, params: schema.Train, opener: Opener) -> dict[str, object]:
-    """Trains the net in place and saves it; CrAdv's result is empty."""
+    """Train the net in place and save it; CrAdv's result is empty."""
     data = opener.data(run.net.spec, "train")
     if run.limit is not None:
         data.keys = data.keys[: run.limit]
     if params.epochs:
         _fit(run, data, params)
     _save(run, Path(mapped(f"data/weights/{run.net.spec.id}.pth", opener.mapping)))
-    opener.kept.clear()  # the next task takes the new weights
+    opener.opened.clear()  # the next task takes the new weights
     return {}
 
 

@@ -10,7 +10,7 @@ from limen.models.base.ensemble import Ensemble
 from limen.models.base.model import Model
 
 
-class Shown(Model):
+class WithFeatures(Model):
     """The same logits, with the activations of a layer, (B, n), as `logits.features`. The model itself is
     not changed."""
 
@@ -23,21 +23,21 @@ class Shown(Model):
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, generators: Sequence[torch.Generator] | None = None
     ) -> Tensor:
-        seen: list[Tensor] = []
+        captured: list[Tensor] = []
         module = find_layer(self.inner, self.layer)
         if self.layer:
-            hook = module.register_forward_hook(lambda _, inputs, output: seen.append(output))
+            hook = module.register_forward_hook(lambda _, inputs, output: captured.append(output))
         else:
-            hook = module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+            hook = module.register_forward_pre_hook(lambda _, inputs: captured.append(inputs[0]))
         try:
             logits = self.inner(x, lengths, generators)
         finally:
             hook.remove()
-        if not seen or not isinstance(seen[-1], Tensor) or len(seen[-1]) != len(logits):
+        if not captured or not isinstance(captured[-1], Tensor) or len(captured[-1]) != len(logits):
             raise UserError(
                 f'The layer "{self.layer}" must return a tensor with one row per sample. Name another layer.'
             )
-        logits.features = seen[-1].flatten(1)
+        logits.features = captured[-1].flatten(1)
         return logits
 
 

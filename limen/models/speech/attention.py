@@ -18,7 +18,7 @@ from limen.core.types import Transcripts
 from limen.models.base.model import Model
 from limen.models.speech.beam import END, State, beam_search
 from limen.models.speech.ctc import ALPHABET, CtcTranscripts, RecogniserOptions, spelled
-from limen.models.speech.packed_clips import inside
+from limen.models.speech.packed_clips import frame_mask
 
 FRAME_S = 0.04
 
@@ -92,10 +92,10 @@ class AttentionTranscripts:
         logits, tokens = self._teacher_forced(texts)
         places, lengths = torch.arange(tokens.shape[1], device=tokens.device), (tokens > END).sum(1)
         if first is None:
-            asked = lengths + (lengths < self._limits())  # a text as long as the limit needs no END
+            counted = lengths + (lengths < self._limits())  # a text as long as the limit needs no END
         else:
-            asked = lengths.minimum(torch.as_tensor(first, device=tokens.device))
-        return ((logits.argmax(2) == tokens) | (places >= asked[:, None])).all(1)
+            counted = lengths.minimum(torch.as_tensor(first, device=tokens.device))
+        return ((logits.argmax(2) == tokens) | (places >= counted[:, None])).all(1)
 
     def rows(self, index: Tensor) -> "AttentionTranscripts":
         i = index.to(self.hidden.device)
@@ -121,7 +121,7 @@ class AttentionTranscripts:
         return self.frames.to(self.hidden.device)
 
     def _read(self) -> State:
-        return self._decoder.read(self.hidden, inside(self.hidden, self.frames))
+        return self._decoder.read(self.hidden, frame_mask(self.hidden, self.frames))
 
     def _teacher_forced(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Logits (B, L, K) and the (B, L) target tokens: the text, END, and -1 after it."""

@@ -88,8 +88,8 @@ class CtcTranscripts:
             if isinstance(first, int)
             else first
         )
-        said = [heard[:k] == text[:k] for heard, text, k in zip(self.greedy(), texts, ends, strict=True)]
-        return torch.tensor(said, dtype=torch.bool, device=self.log_probs.device)
+        equal = [output[:k] == text[:k] for output, text, k in zip(self.greedy(), texts, ends, strict=True)]
+        return torch.tensor(equal, dtype=torch.bool, device=self.log_probs.device)
 
     def align(self, texts: Sequence[str] | None = None) -> list[list[tuple[str, float, float]]]:
         """Start and end of each word, (word, start in s, end in s), in the most likely alignment of each

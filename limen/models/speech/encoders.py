@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from limen.audio.mel import LogMel
 from limen.core.torchscript import scripted
 from limen.models.base.spec_augment import SpecAugment
-from limen.models.speech.packed_clips import Laid, apart
+from limen.models.speech.packed_clips import PackedClips, unpack
 from limen.models.speech.recurrent import Order, both_ways
 
 
@@ -91,17 +91,17 @@ class Front(nn.Module):
         self.norms = nn.ModuleList([nn.LayerNorm(channels * ((bands + 1) // 2)), nn.LayerNorm(self.width)])
 
     def forward(self, x: Tensor, lengths: Tensor, mel: LogMel) -> tuple[Tensor, list[int]]:
-        laid = Laid.over(mel.frames(lengths).tolist(), stride=4, gap=2)
-        x = laid.features(x, lengths, mel, self.spec_augment).unsqueeze(2)
+        packed = PackedClips.with_gaps(mel.frames(lengths).tolist(), stride=4, gap=2)
+        x = packed.features(x, lengths, mel, self.spec_augment).unsqueeze(2)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            x, laid = convolved(x, convolution), laid.halved()
+            x, packed = convolved(x, convolution), packed.halved()
             assert isinstance(norm, nn.LayerNorm)
             # the weights of the norm are ordered by channel, x is ordered by band
             scale, shift = (
                 p.view(self.channels, -1).t().reshape(x.shape[1:]) for p in (norm.weight, norm.bias)
             )
-            x = laid.blanked(F.layer_norm(x, x.shape[1:], scale, shift, norm.eps).relu())
-        return laid.close(x.transpose(1, 2).flatten(1)), laid.frames
+            x = packed.zero_gaps(F.layer_norm(x, x.shape[1:], scale, shift, norm.eps).relu())
+        return packed.remove_gaps(x.transpose(1, 2).flatten(1)), packed.frames
 
 
 class Recurrent(nn.Module):
@@ -137,4 +137,4 @@ class RecurrentEncoder(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         row, frames = self.front(x, lengths, self.features)
-        return apart(self.recurrent(row, frames), frames), torch.tensor(frames, device=x.device)
+        return unpack(self.recurrent(row, frames), frames), torch.tensor(frames, device=x.device)

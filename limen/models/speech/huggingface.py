@@ -77,17 +77,17 @@ def network(who: str, kind: str, place: str) -> Any:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    maker = getattr(transformers(who), kind)
-    made = reading(
-        who, place, lambda: maker.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+    auto_class = getattr(transformers(who), kind)
+    loaded = reading(
+        who, place, lambda: auto_class.from_pretrained(place, local_files_only=True, trust_remote_code=False)
     )
-    made.config.apply_spec_augment = False  # its masks are drawn from numpy's global generator
-    for module in made.modules():
+    loaded.config.apply_spec_augment = False  # its masks are drawn from numpy's global generator
+    for module in loaded.modules():
         if hasattr(module, "_requires_grad"):
             module._requires_grad = (
                 False  # set for gradient checkpointing; refuses inputs that are not leaves
             )
-    return made
+    return loaded
 
 
 def json_file(who: str, place: str, name: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def conv_frames(lengths: Tensor, kernels: Sequence[int], strides: Sequence[int])
     return lengths
 
 
-def reach(kernels: Sequence[int], strides: Sequence[int]) -> int:
+def receptive_field(kernels: Sequence[int], strides: Sequence[int]) -> int:
     """Receptive field of one frame of the convolutions, in samples."""
     samples = 1
     for kernel, stride in zip(reversed(kernels), reversed(strides), strict=True):
@@ -123,6 +123,6 @@ def reach(kernels: Sequence[int], strides: Sequence[int]) -> int:
     return samples
 
 
-def fitting(x: Tensor, least: int) -> Tensor:
+def padded_to(x: Tensor, least: int) -> Tensor:
     """Clips padded with silence to at least `least` samples."""
     return F.pad(x, (0, max(least - x.shape[1], 0)))

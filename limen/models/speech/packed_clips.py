@@ -19,58 +19,62 @@ from limen.core.torchscript import scripted
 from limen.models.base.spec_augment import SpecAugment
 
 
-def inside(x: Tensor, frames: Tensor) -> Tensor:
+def frame_mask(x: Tensor, frames: Tensor) -> Tensor:
     """(B, F) True on the frames of each clip in x (B, F, ...)."""
     return torch.arange(x.shape[1], device=x.device) < frames.to(x.device)[:, None]
 
 
-class Laid:
+class PackedClips:
     """The layout of packed clips with gaps. Gaps hold frames of zeros, which are the padding that a
     convolution adds at the ends of a single clip; each clip starts at a multiple of the total stride of
     the convolutions that follow."""
 
-    def __init__(self, frames: list[int], room: list[int]):
-        self.frames, self.room = frames, room
+    def __init__(self, frames: list[int], spacing: list[int]):
+        self.frames, self.spacing = frames, spacing
         """Frames of each clip, and frames from its start to the start of the next clip."""
 
     @staticmethod
-    def over(frames: list[int], stride: int, gap: int) -> "Laid":
+    def with_gaps(frames: list[int], stride: int, gap: int) -> "PackedClips":
         """The layout with at least `gap` frames between clips. `gap` must be 2 or more, because a window
         of 25 ms spans two and a half frames of 10 ms."""
-        return Laid(frames, [*(-(-(n + gap) // stride) * stride for n in frames[:-1]), frames[-1]])
+        return PackedClips(frames, [*(-(-(n + gap) // stride) * stride for n in frames[:-1]), frames[-1]])
 
-    def halved(self) -> "Laid":
+    def halved(self) -> "PackedClips":
         """The layout after a convolution with stride 2."""
-        return Laid([(n + 1) // 2 for n in self.frames], [(n + 1) // 2 for n in self.room])
+        return PackedClips([(n + 1) // 2 for n in self.frames], [(n + 1) // 2 for n in self.spacing])
 
     def features(self, x: Tensor, lengths: Tensor, mel: LogMel, augment: SpecAugment) -> Tensor:
         """Waveforms (B, T) to packed features (F, bands)."""
         needed = [(n - 1) * mel.hop + mel.window_size for n in self.frames]
-        own = [min(sizes) for sizes in zip(needed, lengths.tolist(), strict=True)]
-        parts = x.flatten().split([size for n in own for size in (n, x.shape[1] - n)])[::2]
-        room = [*(n * mel.hop for n in self.room[:-1]), needed[-1]]
+        valid = [min(sizes) for sizes in zip(needed, lengths.tolist(), strict=True)]
+        parts = x.flatten().split([size for n in valid for size in (n, x.shape[1] - n)])[::2]
+        spacing = [*(n * mel.hop for n in self.spacing[:-1]), needed[-1]]
         row = [
-            piece for part, n in zip(parts, room, strict=True) for piece in (part, x.new_zeros(n - len(part)))
+            piece
+            for part, n in zip(parts, spacing, strict=True)
+            for piece in (part, x.new_zeros(n - len(part)))
         ]
-        return self.blanked(augment.packed(mel(torch.cat(row)), self._sizes()))
+        return self.zero_gaps(augment.packed(mel(torch.cat(row)), self._sizes()))
 
-    def blanked(self, x: Tensor) -> Tensor:
+    def zero_gaps(self, x: Tensor) -> Tensor:
         """(F, ...) with the gaps set to zero."""
         if len(self.frames) == 1:
             return x
-        return x * _own(tuple(self._sizes()), x.device).view(-1, *[1] * (x.ndim - 1))
+        return x * _on_clips(tuple(self._sizes()), x.device).view(-1, *[1] * (x.ndim - 1))
 
-    def close(self, x: Tensor) -> Tensor:
+    def remove_gaps(self, x: Tensor) -> Tensor:
         """(F, D) to (N, D), without the gaps."""
         return x if len(self.frames) == 1 else torch.cat(x.split(self._sizes())[::2])
 
     def _sizes(self) -> list[int]:
         """Sizes of clip, gap, clip, gap, ... in frames."""
-        return [size for n, room in zip(self.frames, self.room, strict=True) for size in (n, room - n)]
+        return [
+            size for n, spacing in zip(self.frames, self.spacing, strict=True) for size in (n, spacing - n)
+        ]
 
 
 @lru_cache(maxsize=64)
-def _own(sizes: tuple[int, ...], device: torch.device) -> Tensor:
+def _on_clips(sizes: tuple[int, ...], device: torch.device) -> Tensor:
     """(F,) True on frames of clips, False on gaps."""
     with torch.inference_mode(False):  # the cached tensor may be used later with gradients
         return (
@@ -78,32 +82,32 @@ def _own(sizes: tuple[int, ...], device: torch.device) -> Tensor:
         )
 
 
-def whole(n: int) -> int:
+def padded_size(n: int) -> int:
     """n rounded up to a multiple of 16. Sums over frames or characters are computed in blocks; the order
     of the sum in a smaller last block differs, and a clip batched with a longer one would get other bits
     than alone."""
     return -(-n // 16) * 16
 
 
-class Spread:
-    """The map of packed clips (N, D) to rows in which each clip has `room` rows, filled up with zeros, and
+class RowMap:
+    """The map of packed clips (N, D) to rows in which each clip has `spacing` rows, filled up with zeros, and
     `edge` rows of zeros at both ends; and its inverse."""
 
-    def __init__(self, frames: tuple[int, ...], room: list[int], edge: int, device: torch.device):
-        begins, before = accumulate(room[:-1], initial=edge), accumulate(frames[:-1], initial=0)
+    def __init__(self, frames: tuple[int, ...], spacing: list[int], edge: int, device: torch.device):
+        begins, before = accumulate(spacing[:-1], initial=edge), accumulate(frames[:-1], initial=0)
         shift = torch.tensor([there - here for there, here in zip(begins, before, strict=True)])
         rows = torch.arange(sum(frames))
         to = rows + shift.repeat_interleave(torch.tensor(frames))
         self.to = to.to(device)
         """(N,) new position of each row."""
-        self.of = torch.full((sum(room) + 2 * edge,), len(rows)).index_copy_(0, to, rows).to(device)
+        self.of = torch.full((sum(spacing) + 2 * edge,), len(rows)).index_copy_(0, to, rows).to(device)
         """(total,) old position of each row; N for rows of zeros."""
 
-    def out(self, x: Tensor) -> Tensor:
+    def spread(self, x: Tensor) -> Tensor:
         """(N, D) to (total, D)."""
         return _spread(x, self.of)
 
-    def back(self, x: Tensor) -> Tensor:
+    def gather(self, x: Tensor) -> Tensor:
         """(total, D) to (N, D)."""
         return x.index_select(0, self.to)
 
@@ -114,33 +118,33 @@ def _spread(x: Tensor, of: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def spaced(frames: tuple[int, ...], gap: int, edge: int, device: torch.device) -> Spread:
+def gapped_rows(frames: tuple[int, ...], gap: int, edge: int, device: torch.device) -> RowMap:
     """The layout with `gap` rows of zeros between clips, and `edge` rows before the first and after the
     last."""
-    return Spread(frames, [*(n + gap for n in frames[:-1]), frames[-1]], edge, device)
+    return RowMap(frames, [*(n + gap for n in frames[:-1]), frames[-1]], edge, device)
 
 
 @lru_cache(maxsize=64)
-def _stacked(frames: tuple[int, ...], device: torch.device) -> Spread:
+def _padded_rows(frames: tuple[int, ...], device: torch.device) -> RowMap:
     """The layout of a padded batch, with the same number of rows for every clip."""
-    return Spread(frames, [whole(max(frames))] * len(frames), 0, device)
+    return RowMap(frames, [padded_size(max(frames))] * len(frames), 0, device)
 
 
-def apart(x: Tensor, frames: list[int]) -> Tensor:
+def unpack(x: Tensor, frames: list[int]) -> Tensor:
     """Packed clips (N, D) to a batch (B, F, D), with zeros after the frames of each clip."""
-    stacked = _stacked(tuple(frames), x.device)
-    rows: Tensor = _Moved.apply(x, stacked.out, stacked.back)
+    rows_of = _padded_rows(tuple(frames), x.device)
+    rows: Tensor = _SelectRows.apply(x, rows_of.spread, rows_of.gather)
     return rows.view(len(frames), -1, x.shape[1])
 
 
-def joined(x: Tensor, frames: list[int]) -> Tensor:
+def pack(x: Tensor, frames: list[int]) -> Tensor:
     """A batch (B, F, D) to packed clips (N, D)."""
-    stacked = _stacked(tuple(frames), x.device)
-    rows: Tensor = _Moved.apply(x.flatten(0, 1), stacked.back, stacked.out)
+    rows_of = _padded_rows(tuple(frames), x.device)
+    rows: Tensor = _SelectRows.apply(x.flatten(0, 1), rows_of.gather, rows_of.spread)
     return rows
 
 
-class _Moved(torch.autograd.Function):
+class _SelectRows(torch.autograd.Function):
     """Row selection whose gradient is again a row selection; torch's own gradient adds every row to a
     tensor of zeros."""
 

@@ -91,24 +91,26 @@ class _Lstm(torch.autograd.Function):
     def forward(ctx: Any, gates: Tensor, weight: Tensor, _: Tensor, order: Order) -> Tensor:
         n, steps = weight.shape[2], order.steps_of(gates)
         state, cell = (steps.new_zeros(order.steps + 1, 2, order.clips, n) for _ in range(2))
-        bent = torch.empty_like(cell[1:])
-        _lstm_ahead(steps, weight, state, cell, bent)
-        ctx.save_for_backward(steps, weight, state, cell, bent)
+        cell_tanh = torch.empty_like(cell[1:])
+        _lstm_ahead(steps, weight, state, cell, cell_tanh)
+        ctx.save_for_backward(steps, weight, state, cell, cell_tanh)
         ctx.order = order
         return order.rows_of(state[1:])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
-        (steps, weight, state, cell, bent), order, n = (
+        (steps, weight, state, cell, cell_tanh), order, n = (
             ctx.saved_tensors,
             ctx.order,
             ctx.saved_tensors[1].shape[2],
         )
         i, f, g, o = steps.split(n, 3)
         # derivative of the cell (for the output gate, of the state) by each gate's input, for all steps
-        slopes = torch.cat([g * i * (1 - i), cell[:-1] * f * (1 - f), i * (1 - g * g), bent * o * (1 - o)], 3)
-        by_cell, by_state = o * (1 - bent * bent), order.slopes_of(gradient)
+        slopes = torch.cat(
+            [g * i * (1 - i), cell[:-1] * f * (1 - f), i * (1 - g * g), cell_tanh * o * (1 - o)], 3
+        )
+        by_cell, by_state = o * (1 - cell_tanh * cell_tanh), order.slopes_of(gradient)
         _lstm_back(slopes, by_cell, by_state, f, weight)
         return (
             order.rows_of(slopes),
@@ -125,16 +127,16 @@ class _Gru(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor, order: Order) -> Tensor:
         n, steps = weight.shape[2], order.steps_of(gates)
-        state, recalled = steps.new_zeros(order.steps + 1, 2, order.clips, n), torch.empty_like(steps)
-        _gru_ahead(steps, weight, bias, state, recalled)
-        ctx.save_for_backward(steps, weight, state, recalled)
+        state, recurrent = steps.new_zeros(order.steps + 1, 2, order.clips, n), torch.empty_like(steps)
+        _gru_ahead(steps, weight, bias, state, recurrent)
+        ctx.save_for_backward(steps, weight, state, recurrent)
         ctx.order = order
         return order.rows_of(state[1:])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, None]:
-        (steps, weight, state, recalled), order, n = (
+        (steps, weight, state, recurrent), order, n = (
             ctx.saved_tensors,
             ctx.order,
             ctx.saved_tensors[1].shape[2],
@@ -142,7 +144,7 @@ class _Gru(torch.autograd.Function):
         r, z, new = steps.split(n, 3)
         # derivative of the state by each gate's input, for all steps at once
         by_new = (1 - z) * (1 - new * new)
-        by_reset, by_update = by_new * recalled[..., 2 * n :] * r * (1 - r), (state[:-1] - new) * z * (1 - z)
+        by_reset, by_update = by_new * recurrent[..., 2 * n :] * r * (1 - r), (state[:-1] - new) * z * (1 - z)
         slopes = torch.cat([by_reset, by_update, by_new * r], 3)
         d_states = order.slopes_of(gradient)
         _gru_back(slopes, d_states, z, weight)
@@ -158,7 +160,7 @@ def _by_weight(slopes: Tensor, state: Tensor) -> Tensor:
 
 
 @scripted
-def _lstm_ahead(steps: Tensor, weight: Tensor, state: Tensor, cell: Tensor, bent: Tensor) -> None:
+def _lstm_ahead(steps: Tensor, weight: Tensor, state: Tensor, cell: Tensor, cell_tanh: Tensor) -> None:
     """LSTM forward pass in place: `steps` (steps, 2, clips, 4 H) hold the input part of the gates before,
     and the gates after."""
     n, back = weight.size(2), weight.transpose(1, 2)
@@ -168,7 +170,7 @@ def _lstm_ahead(steps: Tensor, weight: Tensor, state: Tensor, cell: Tensor, bent
         g, o, c = gates[..., 2 * n : 3 * n].tanh_(), gates[..., 3 * n :].sigmoid_(), cell[t + 1]
         torch.mul(gates[..., n : 2 * n], cell[t], out=c)
         c.addcmul_(gates[..., :n], g)
-        torch.mul(o, torch.tanh(c, out=bent[t]), out=state[t + 1])
+        torch.mul(o, torch.tanh(c, out=cell_tanh[t]), out=state[t + 1])
 
 
 @scripted
@@ -188,14 +190,14 @@ def _lstm_back(slopes: Tensor, by_cell: Tensor, by_state: Tensor, forget: Tensor
 
 
 @scripted
-def _gru_ahead(steps: Tensor, weight: Tensor, bias: Tensor, state: Tensor, recalled: Tensor) -> None:
+def _gru_ahead(steps: Tensor, weight: Tensor, bias: Tensor, state: Tensor, recurrent: Tensor) -> None:
     """GRU forward pass in place: `steps` (steps, 2, clips, 3 H) hold the input part of the gates before,
     and the gates after."""
     n, back = weight.size(2), weight.transpose(1, 2)
     for t in range(steps.size(0)):
-        h, gates, recall = state[t], steps[t], torch.baddbmm(bias, state[t], back, out=recalled[t])
-        both = gates[..., : 2 * n].add_(recall[..., : 2 * n]).sigmoid_()
-        new = gates[..., 2 * n :].addcmul_(both[..., :n], recall[..., 2 * n :]).tanh_()
+        h, gates, recurrent_part = state[t], steps[t], torch.baddbmm(bias, state[t], back, out=recurrent[t])
+        both = gates[..., : 2 * n].add_(recurrent_part[..., : 2 * n]).sigmoid_()
+        new = gates[..., 2 * n :].addcmul_(both[..., :n], recurrent_part[..., 2 * n :]).tanh_()
         torch.lerp(new, h, both[..., n:], out=state[t + 1])
 
 

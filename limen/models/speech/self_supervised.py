@@ -120,7 +120,7 @@ class Encoded:
         losses = torch.cat([true[:, :, None], chosen], 2).logsumexp(2) - true
         return (losses * mask).sum(1) / mask.sum(1)
 
-    def told_apart(self, streams: Sequence[torch.Generator]) -> list[tuple[int, int]]:
+    def identified_frames(self, streams: Sequence[torch.Generator]) -> list[tuple[int, int]]:
         """For each clip, the number of masked frames that are closer to their own target than to every
         distractor, and the number of masked frames."""
         mask, negatives = self.drawn(streams, self.starts, self.length)

@@ -33,7 +33,7 @@ def score(model: Model, data: Dataset, *, batch_size: int = 64, seed: int = 0) -
                 assert isinstance(batch.y, Tensor)
                 right += (outputs.argmax(1).cpu() == batch.y).tolist()
             elif isinstance(outputs, Encoded):
-                frames += outputs.told_apart(seeds.generators(seed, batch.ids, "hidden"))
+                frames += outputs.identified_frames(seeds.generators(seed, batch.ids, "hidden"))
             elif isinstance(outputs, Values):
                 errors += absolute_errors(outputs, batch)
             else:
@@ -44,8 +44,8 @@ def score(model: Model, data: Dataset, *, batch_size: int = 64, seed: int = 0) -
         low, high = wilson(sum(right), len(right))
         return {"n": len(right), "accuracy": sum(right) / len(right), "low": low, "high": high}
     if frames:
-        told = pooled([k for k, _ in frames], [n for _, n in frames])
-        return {"n": len(frames), "accuracy": told["mean"], "low": told["low"], "high": told["high"]}
+        share = pooled([k for k, _ in frames], [n for _, n in frames])
+        return {"n": len(frames), "accuracy": share["mean"], "low": share["low"], "high": share["high"]}
     if errors:
         return {"n": len(errors), "error": sum(errors) / len(errors)}
     wer, cer = (pooled([e for e, _ in counts], [n for _, n in counts]) for counts in (words, characters))

@@ -17,13 +17,18 @@ def greedy(answers: "WhisperTranscripts") -> list[list[int]]:
     tokens, decoder = answers.tokens, answers.network.decoder
     written: list[list[int]] = [[] for _ in range(len(answers))]
     active = torch.arange(len(answers), device=answers.device)
-    heard, given, past = answers.heard, answers.prefixes, None
+    encoded, given, past = answers.encoded, answers.prefixes, None
     for step in range(_most(answers)):
-        logits, past = decoder(given, heard.layers, heard.bias, past)
-        chosen = answers.silence(logits[:, -1:], first=step == 0).argmax(2)
+        logits, past = decoder(given, encoded.layers, encoded.bias, past)
+        chosen = answers.suppress(logits[:, -1:], first=step == 0).argmax(2)
         going = (chosen[:, 0] != tokens.end).nonzero()[:, 0]
         if len(going) < len(active):
-            active, chosen, heard, past = active[going], chosen[going], heard.rows(going), _rows(past, going)
+            active, chosen, encoded, past = (
+                active[going],
+                chosen[going],
+                encoded.rows(going),
+                _rows(past, going),
+            )
         for i, token in zip(active.tolist(), chosen[:, 0].tolist(), strict=True):
             written[i].append(token)
         if len(active) == 0:
@@ -36,12 +41,12 @@ def greedy(answers: "WhisperTranscripts") -> list[list[int]]:
 def beam_search(answers: "WhisperTranscripts", width: int) -> list[int]:
     """The tokens of one clip: the finished text with the highest mean log-likelihood per token."""
     tokens, decoder = answers.tokens, answers.network.decoder
-    given, past, heard = answers.prefixes, None, answers.heard
+    given, past, encoded = answers.prefixes, None, answers.encoded
     scores, texts = torch.zeros(1, device=answers.device), [[]]  # type: ignore[var-annotated]
     ended: list[tuple[float, list[int]]] = []
     for step in range(_most(answers)):
-        logits, past = decoder(given, heard.layers, heard.bias, past)
-        totals = scores[:, None] + answers.silence(logits[:, -1:], first=step == 0)[:, 0].log_softmax(1)
+        logits, past = decoder(given, encoded.layers, encoded.bias, past)
+        totals = scores[:, None] + answers.suppress(logits[:, -1:], first=step == 0)[:, 0].log_softmax(1)
         best, where = totals.flatten().topk(
             2 * width
         )  # at most one end token per beam, so at least `width` continue
@@ -63,7 +68,7 @@ def beam_search(answers: "WhisperTranscripts", width: int) -> list[int]:
             torch.tensor([[token] for _, _, token in kept], device=answers.device),
             _rows(past, beams),
         )
-        heard = answers.heard.rows(torch.zeros_like(beams))
+        encoded = answers.encoded.rows(torch.zeros_like(beams))
     ended += (
         [(score / max(len(text), 1), text) for score, text in zip(scores.tolist(), texts, strict=True)]
         if not ended

@@ -46,8 +46,8 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, memory: KeysValues, bias: Tensor | None = None) -> Tensor:
         """`bias` (B, 1, queries or 1, keys) is added to the scores."""
-        heard = F.scaled_dot_product_attention(self._split(self.query(x)), *memory, attn_mask=bias)
-        return self.out(heard.transpose(1, 2).flatten(2))
+        attended = F.scaled_dot_product_attention(self._split(self.query(x)), *memory, attn_mask=bias)
+        return self.out(attended.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
@@ -105,7 +105,7 @@ class Decoder(nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        heard: list[KeysValues],
+        encoded: list[KeysValues],
         bias: Tensor | None,
         past: list[KeysValues] | None = None,
     ) -> tuple[Tensor, list[KeysValues]]:
@@ -124,7 +124,7 @@ class Decoder(nn.Module):
                 memory = torch.cat((past[i][0], memory[0]), 2), torch.cat((past[i][1], memory[1]), 2)
             present.append(memory)
             x = x + block.attn(normed, memory, causal if tokens.shape[1] > 1 else None)
-            x = x + block.cross_attn(block.cross_attn_ln(x), heard[i], bias)
+            x = x + block.cross_attn(block.cross_attn_ln(x), encoded[i], bias)
             x = x + block.mlp(block.mlp_ln(x))
         return self.ln(x) @ self.token_embedding.weight.T, present
 
@@ -160,7 +160,7 @@ class WhisperNetwork(PublishedNames):
         self.dims = dims
         self.encoder, self.decoder = Encoder(dims), Decoder(dims)
 
-    def hear(self, x: Tensor) -> list[KeysValues]:
+    def encoder_keys_values(self, x: Tensor) -> list[KeysValues]:
         """Keys and values of the encoder's output (B, n, width) for each decoder layer."""
         return [block.cross_attn.keys_values(x) for block in self.decoder.blocks]
 

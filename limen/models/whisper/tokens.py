@@ -22,10 +22,10 @@ yue
 LANGUAGES = CODES.split()
 """Codes in the order of their tokens; Cantonese, the last, was added with large-v3."""
 TASKS = ("translate", "transcribe")
-BEHIND = 1501 + 6
+AFTER_LANGUAGES = 1501 + 6
 """Special tokens after the languages: two tasks, four marks, and timestamps from 0.00 to 30.00 s."""
 
-PIECES = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+SPLIT_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """GPT-2's split of a text before its byte pairs are joined."""
 SINGLE_SIGNS = '"#()*+/:;<=>@[\\]^_`{|}~「」『』'
 SIGNS = """ << >> <<< >>> -- --- -( -[ (' (" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪ """
@@ -40,12 +40,14 @@ class Tokens:
             import tiktoken
         except ImportError:
             raise missing_package("The model whisper", "tiktoken", "models") from None
-        self._pairs = tiktoken.Encoding("whisper", pat_str=PIECES, mergeable_ranks=ranks, special_tokens={})
+        self._pairs = tiktoken.Encoding(
+            "whisper", pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens={}
+        )
         self.end = len(ranks)
         self.start = self.end + 1
         self.vocabulary = vocabulary
-        self.languages = LANGUAGES[: vocabulary - self.end - 2 - BEHIND] if multilingual else []
-        self._tasks = vocabulary - BEHIND
+        self.languages = LANGUAGES[: vocabulary - self.end - 2 - AFTER_LANGUAGES] if multilingual else []
+        self._tasks = vocabulary - AFTER_LANGUAGES
         if self._tasks <= self.start:
             raise UserError(
                 f"model whisper: {vocabulary} tokens cannot hold {len(ranks)} byte pairs and the special "
@@ -77,7 +79,7 @@ class Tokens:
         return self._pairs.decode([t for t in tokens if t < self.end]).strip()
 
     @cached_property
-    def silenced(self) -> tuple[Tensor, Tensor]:
+    def suppressed(self) -> tuple[Tensor, Tensor]:
         """Masks (vocabulary,) of the tokens that are suppressed everywhere (symbols that are not spoken,
         special tokens except the end), and of those suppressed at the first position (a space, the end)."""
         encode = self._pairs.encode_ordinary

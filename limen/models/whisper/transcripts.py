@@ -29,7 +29,7 @@ class Writing:
 
 
 @dataclass(frozen=True)
-class Heard:
+class EncodedClips:
     """The encoder's keys and values for each decoder layer, and the bias added to attention scores."""
 
     layers: list[KeysValues]
@@ -39,13 +39,13 @@ class Heard:
     def __len__(self) -> int:
         return len(self.layers[0][0])
 
-    def rows(self, index: Any) -> "Heard":
-        return Heard(
+    def rows(self, index: Any) -> "EncodedClips":
+        return EncodedClips(
             [(k[index], v[index]) for k, v in self.layers], None if self.bias is None else self.bias[index]
         )
 
     @staticmethod
-    def joined(parts: "Sequence[Heard]") -> "Heard":
+    def joined(parts: "Sequence[EncodedClips]") -> "EncodedClips":
         """All clips in one batch; attention to padded positions has a bias of -inf."""
         if len(parts) == 1:
             return parts[0]
@@ -60,7 +60,7 @@ class Heard:
             for part in parts
             if part.bias is not None
         ]
-        return Heard(layers, torch.cat(biases) if biases else None)  # type: ignore[arg-type]
+        return EncodedClips(layers, torch.cat(biases) if biases else None)  # type: ignore[arg-type]
 
 
 class WhisperTranscripts:
@@ -70,11 +70,11 @@ class WhisperTranscripts:
 
     exact = False
 
-    def __init__(self, network: WhisperNetwork, tokens: Tokens, parts: list[Heard], writing: Writing):
+    def __init__(self, network: WhisperNetwork, tokens: Tokens, parts: list[EncodedClips], writing: Writing):
         self.network, self.tokens, self.parts, self.writing = network, tokens, parts, writing
         self.languages = tokens.languages
         """Codes of the languages that can be detected; empty for an English Whisper."""
-        self._taught: tuple[list[str], list[list[int]]] | None = None
+        self._likeliest: tuple[list[str], list[list[int]]] | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -84,8 +84,8 @@ class WhisperTranscripts:
         return self.parts[0].layers[0][0].device
 
     @cached_property
-    def heard(self) -> Heard:
-        return Heard.joined(self.parts)
+    def encoded(self) -> EncodedClips:
+        return EncodedClips.joined(self.parts)
 
     @cached_property
     def language_logits(self) -> Tensor:
@@ -121,7 +121,7 @@ class WhisperTranscripts:
         """Negative log-likelihood of the text's tokens and the end token; equation 5.2 as a sum instead of
         a mean."""
         losses = []
-        for tokens, logits in zip(*self._teach(texts), strict=True):
+        for tokens, logits in zip(*self._teacher_forced(texts), strict=True):
             surprise = -logits.log_softmax(1).gather(1, torch.tensor(tokens, device=self.device)[:, None])[
                 :, 0
             ]
@@ -130,10 +130,10 @@ class WhisperTranscripts:
         return torch.stack(losses)
 
     def would_transcribe(self, texts: Sequence[str], first: int | Sequence[int] | None = None) -> Tensor:
-        if self._taught is None or self._taught[0] != list(texts):
+        if self._likeliest is None or self._likeliest[0] != list(texts):
             with torch.no_grad():
-                self._teach(texts)
-        assert self._taught is not None
+                self._teacher_forced(texts)
+        assert self._likeliest is not None
         ends = (
             [None] * len(texts)
             if first is None
@@ -141,7 +141,7 @@ class WhisperTranscripts:
             if isinstance(first, int)
             else list(first)
         )
-        answers = [self._writes(i, text, n) for i, (text, n) in enumerate(zip(texts, ends, strict=True))]
+        answers = [self._would_write(i, text, n) for i, (text, n) in enumerate(zip(texts, ends, strict=True))]
         return torch.tensor(answers, dtype=torch.bool, device=self.device)
 
     def texts(self) -> list[str]:
@@ -149,7 +149,9 @@ class WhisperTranscripts:
 
     def rows(self, index: Tensor) -> "WhisperTranscripts":
         alone = len(self.parts) == len(self)
-        parts = [self.parts[i] for i in index.tolist()] if alone else [self.heard.rows(index.to(self.device))]
+        parts = (
+            [self.parts[i] for i in index.tolist()] if alone else [self.encoded.rows(index.to(self.device))]
+        )
         return WhisperTranscripts(self.network, self.tokens, parts, self.writing)
 
     @cached_property
@@ -162,7 +164,7 @@ class WhisperTranscripts:
         rows = (self.rows(torch.tensor([i])) for i in range(len(self)))
         return [self.tokens.decode(beam_search(row, self.writing.beam)) for row in rows]
 
-    def _teach(self, texts: Sequence[str]) -> tuple[list[list[int]], list[Tensor]]:
+    def _teacher_forced(self, texts: Sequence[str]) -> tuple[list[list[int]], list[Tensor]]:
         """For each text its tokens with the end token, and the logits (L, vocabulary) of each of them
         given the tokens before."""
         rows = [[*self.tokens.encode(text), self.tokens.end] for text in texts]
@@ -178,9 +180,9 @@ class WhisperTranscripts:
             row[self.prefixes.shape[1] - 1 :]
             for row in self._forced([p + row[:-1] for p, row in zip(before, rows, strict=True)])
         ]
-        self._taught = (
+        self._likeliest = (
             list(texts),
-            [self.silence(row.detach()[None], first=True)[0].argmax(1).tolist() for row in logits],
+            [self.suppress(row.detach()[None], first=True)[0].argmax(1).tolist() for row in logits],
         )
         return rows, logits
 
@@ -197,20 +199,20 @@ class WhisperTranscripts:
             logits += [one[: len(row)] for one, row in zip(after, rows, strict=True)]
         return logits
 
-    def silence(self, logits: Tensor, first: bool) -> Tensor:
+    def suppress(self, logits: Tensor, first: bool) -> Tensor:
         """Logits (B, L, vocabulary) with -inf for suppressed tokens; `first`: position 0 is that of the
         first token of a text."""
-        never, never_first = (mask.to(logits.device) for mask in self.tokens.silenced)
+        never, never_first = (mask.to(logits.device) for mask in self.tokens.suppressed)
         logits = logits.masked_fill(never, -torch.inf)
         if first:
             logits[:, 0].masked_fill_(never_first, -torch.inf)
         return logits
 
-    def _writes(self, i: int, text: str, first: int | None) -> bool:
+    def _would_write(self, i: int, text: str, first: int | None) -> bool:
         """True if greedy decoding gives this text, or one that begins with its first characters. The
-        likeliest tokens are known up to the first one that differs."""
-        assert self._taught is not None
-        target, written = [*self.tokens.encode(text), self.tokens.end], self._taught[1][i]
+        most likely tokens are known up to the first one that differs."""
+        assert self._likeliest is not None
+        target, written = [*self.tokens.encode(text), self.tokens.end], self._likeliest[1][i]
         differs = next((k for k, token in enumerate(target) if written[k] != token), None)
         if differs is None:
             return True

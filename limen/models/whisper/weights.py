@@ -86,12 +86,12 @@ def dims_of_file(path: Path) -> Dims:
 def is_multilingual(dims: Dims, path: Path | None) -> bool:
     """Whether the model is multilingual: the English vocabulary is one token shorter, and a Hugging Face
     folder may declare it."""
-    said = (
+    declared = (
         _json(path / "generation_config.json").get("is_multilingual")
         if path and (path / "generation_config.json").is_file()
         else None
     )
-    return dims.vocabulary >= 51865 if said is None else bool(said)
+    return dims.vocabulary >= 51865 if declared is None else bool(declared)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from limen.models.base.model import Model, ModelOptions
 from limen.models.whisper.features import HOP, RATE_HZ, WhisperFeatures
 from limen.models.whisper.network import WhisperNetwork
 from limen.models.whisper.tokens import Tokens, find_ranks
-from limen.models.whisper.transcripts import Heard, WhisperTranscripts, Writing
+from limen.models.whisper.transcripts import EncodedClips, WhisperTranscripts, Writing
 from limen.models.whisper.weights import (
     MILLION_PARAMETERS,
     SIZES,
@@ -142,29 +142,29 @@ class WhisperModel(Model):
             )
         if x.device.type == "cpu":
             parts = [
-                self._heard(clip[None, :n], torch.tensor([n]))
+                self._encode(clip[None, :n], torch.tensor([n]))
                 for clip, n in zip(x, lengths.tolist(), strict=True)
             ]
         else:
             parts = [
-                self._heard(
+                self._encode(
                     x[:, :longest] * (torch.arange(longest, device=x.device) < lengths.to(x.device)[:, None]),
                     lengths,
                 )
             ]
         return WhisperTranscripts(self.network, self.tokens, parts, self.writing)
 
-    def _heard(self, x: Tensor, lengths: Tensor) -> Heard:
-        heard, bias = self._thinned(x, lengths) if self.shortened else (self._whole(x), None)
-        return Heard(self.network.hear(heard), bias)
+    def _encode(self, x: Tensor, lengths: Tensor) -> EncodedClips:
+        encoded, bias = self._encode_thinned(x, lengths) if self.shortened else (self._encode_full(x), None)
+        return EncodedClips(self.network.encoder_keys_values(encoded), bias)
 
-    def _whole(self, x: Tensor) -> Tensor:
+    def _encode_full(self, x: Tensor) -> Tensor:
         encoder = self.network.encoder
         return encoder(
             encoder.frames(self.features(x, 2 * self.network.dims.positions)) + encoder.positional_embedding
         )
 
-    def _thinned(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def _encode_thinned(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """The encoder's output (B, positions, width) and the bias of attention to it: the logarithm of the
         number of positions that each one represents."""
         encoder, total, tail = (
