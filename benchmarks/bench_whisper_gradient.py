@@ -46,7 +46,7 @@ def bare(model, batch: Batch, texts: list[str]) -> float:
     begun = time.perf_counter()
     x = batch.x.clone().requires_grad_()
     part = model._encode(x, batch.lengths)  # one padded batch; a call of the model processes clip after clip
-    answers = WhisperTranscripts(model.network, model.tokens, [part], model.writing)
+    answers = WhisperTranscripts(model.network, model.tokens, [part], model.decoding)
     torch.autograd.grad(answers.nll(texts).sum(), x)
     return time.perf_counter() - begun
 

@@ -68,7 +68,7 @@ def test_whisper_is_estimated_too(plan, tmp_path):
             )
     (tmp_path / "table.csv").write_text("file,transcript\na.wav,ok go\nb.wav,now\n")
     net = {
-        "model": {"name": "whisper", "weights": str(tmp_path / "tiny"), "most_tokens": 4},
+        "model": {"name": "whisper", "weights": str(tmp_path / "tiny"), "max_tokens": 4},
         "data": {"name": "transcripts", "path": str(tmp_path / "table.csv")},
     }
     done = plan(nets=[net], attacks=[{"name": "pgd", "steps": 2, "budget": SNR}, {"name": "cw", "steps": 2}])

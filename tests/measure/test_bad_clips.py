@@ -15,7 +15,7 @@ from limen.core.components import names, parse
 from limen.core.errors import UserError
 from limen.core.types import Batch
 from limen.data.base.dataset import Dataset
-from limen.experiments import engine
+from limen.experiments import cell_factory
 from limen.models.base.load import load_model
 
 RECOGNISERS = [
@@ -152,9 +152,9 @@ def test_data_of_another_rate_that_cannot_be_changed_is_refused(monkeypatch, sma
             "slow", "clip", [0], lambda key: None, rate_hz=8000, truth="transcript"
         )
     )
-    monkeypatch.setattr(engine, "parse", lambda kind, spec: (slow, None))
+    monkeypatch.setattr(cell_factory, "parse", lambda kind, spec: (slow, None))
     with pytest.raises(UserError, match="16000 Hz, but the data slow gives 8000 Hz"):
-        engine.CellFactory(torch.device("cpu"), 8, tmp_path).data({"name": "slow"}, small)
+        cell_factory.CellFactory(torch.device("cpu"), 8, tmp_path).data({"name": "slow"}, small)
 
 
 def test_every_attack_that_takes_clips_is_tried_on_bad_ones():

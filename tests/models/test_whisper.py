@@ -113,7 +113,7 @@ def step_by_step(theirs, answers, features, i):
     """Greedy decoding with transformers' network, every token computed anew."""
     tokens, written = answers.tokens, []
     never, never_first = tokens.suppressed
-    while len(written) < answers.writing.most:
+    while len(written) < answers.decoding.max_tokens:
         given = torch.cat((answers.prefixes[i], torch.tensor(written, dtype=torch.long)))[None]
         with torch.no_grad():
             logits = theirs(input_features=features[i : i + 1], decoder_input_ids=given).logits[0, -1]
@@ -127,14 +127,14 @@ def step_by_step(theirs, answers, features, i):
 def test_texts_are_the_likeliest_tokens_one_after_the_other(tiny):
     folder, theirs = tiny
     x, lengths = clips()
-    answers = made(folder, most_tokens=12)(x, lengths)
+    answers = made(folder, max_tokens=12)(x, lengths)
     features = WhisperFeatures(80)(x, 2 * POSITIONS)
     assert answers.texts() == [step_by_step(theirs, answers, features, i) for i in range(3)]
 
 
 def test_a_beam_of_one_is_greedy_and_a_wide_one_finds_likelier_tokens(tiny):
     x, lengths = clips()
-    options = {"most_tokens": 6, "language": "en"}
+    options = {"max_tokens": 6, "language": "en"}
     greedy = made(tiny[0], **options)(x, lengths)
     assert made(tiny[0], decoding="beam", beam_width=1, **options)(x, lengths).texts() == greedy.texts()
     from limen.models.whisper.decoding import beam_search
@@ -154,7 +154,7 @@ def test_a_beam_of_one_is_greedy_and_a_wide_one_finds_likelier_tokens(tiny):
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_a_batch_gives_what_its_members_give_alone_and_padding_gets_no_gradient(tiny, fast):
-    model = made(tiny[0], thin=4, tail_s=0.1, most_tokens=8)
+    model = made(tiny[0], thin=4, tail_s=0.1, max_tokens=8)
     model = model.for_attack if fast else model
     x, lengths = clips()
     together = model(x + (x == 0) * 0.5, lengths)  # what lies behind a clip's end is not heard
@@ -371,10 +371,12 @@ def test_a_clip_gets_the_same_bits_alone_and_beside_others_and_is_searched_in_si
 
 def test_clips_computed_all_at_once_get_what_they_get_one_after_the_other(tiny):
     """Elsewhere than on a CPU, and whenever texts are written, clips stand side by side."""
-    model = made(tiny[0], thin=4, tail_s=0.1, most_tokens=8).for_attack
+    model = made(tiny[0], thin=4, tail_s=0.1, max_tokens=8).for_attack
     x, lengths = clips()
     apart = model(x, lengths)
-    side_by_side = WhisperTranscripts(model.network, model.tokens, [model._encode(x, lengths)], model.writing)
+    side_by_side = WhisperTranscripts(
+        model.network, model.tokens, [model._encode(x, lengths)], model.decoding
+    )
     torch.testing.assert_close(side_by_side.nll(TEXTS, 1.0), apart.nll(TEXTS, 1.0), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(side_by_side.language_logits, apart.language_logits, rtol=1e-4, atol=1e-4)
     assert side_by_side.would_transcribe(TEXTS).tolist() == apart.would_transcribe(TEXTS).tolist()
@@ -486,7 +488,7 @@ def test_a_ctranslate2_file_in_two_parts_gives_the_same_weights(tiny, tmp_path):
 
 
 def test_strange_input_gets_a_defined_answer_or_a_clear_error(tiny, tmp_path, monkeypatch):
-    model = made(tiny[0], most_tokens=5)
+    model = made(tiny[0], max_tokens=5)
     for x in (torch.zeros(1, 16_000), torch.zeros(2, 1), torch.ones(1, 1)):  # silence, one sample
         x.requires_grad_()
         answers = model(x)

@@ -78,7 +78,7 @@ def beam_search(answers: "WhisperTranscripts", width: int) -> list[int]:
 
 
 def _most(answers: "WhisperTranscripts") -> int:
-    return min(answers.writing.most, answers.network.dims.context - answers.prefixes.shape[1])
+    return min(answers.decoding.max_tokens, answers.network.dims.context - answers.prefixes.shape[1])
 
 
 def _rows(past: list[KeysValues], index: Tensor) -> list[KeysValues]:

@@ -16,7 +16,7 @@ from limen.models.whisper.tokens import Tokens
 
 
 @dataclass(frozen=True)
-class Writing:
+class Decoding:
     """Options of decoding."""
 
     language: str | None
@@ -24,7 +24,7 @@ class Writing:
     task: str
     beam: int | None
     """Width of the beam search; None for greedy decoding."""
-    most: int
+    max_tokens: int
     """Maximum number of tokens of a transcript."""
 
 
@@ -70,8 +70,10 @@ class WhisperTranscripts:
 
     exact = False
 
-    def __init__(self, network: WhisperNetwork, tokens: Tokens, parts: list[EncodedClips], writing: Writing):
-        self.network, self.tokens, self.parts, self.writing = network, tokens, parts, writing
+    def __init__(
+        self, network: WhisperNetwork, tokens: Tokens, parts: list[EncodedClips], decoding: Decoding
+    ):
+        self.network, self.tokens, self.parts, self.decoding = network, tokens, parts, decoding
         self.languages = tokens.languages
         """Codes of the languages that can be detected; empty for an English Whisper."""
         self._likeliest: tuple[list[str], list[list[int]]] | None = None
@@ -109,12 +111,12 @@ class WhisperTranscripts:
     def prefixes(self) -> Tensor:
         """(B, P) tokens before the text, with the chosen language or the one detected in this input."""
         chosen = (
-            [self.writing.language] * len(self)
-            if self.writing.language or not self.languages
+            [self.decoding.language] * len(self)
+            if self.decoding.language or not self.languages
             else self.detected
         )
         return torch.tensor(
-            [self.tokens.prefix(language, self.writing.task) for language in chosen], device=self.device
+            [self.tokens.prefix(language, self.decoding.task) for language in chosen], device=self.device
         )
 
     def nll(self, texts: Sequence[str], first_weight: float = 0.0) -> Tensor:
@@ -145,14 +147,14 @@ class WhisperTranscripts:
         return torch.tensor(answers, dtype=torch.bool, device=self.device)
 
     def texts(self) -> list[str]:
-        return self._decoded if self.writing.beam else self._greedy
+        return self._decoded if self.decoding.beam else self._greedy
 
     def rows(self, index: Tensor) -> "WhisperTranscripts":
         alone = len(self.parts) == len(self)
         parts = (
             [self.parts[i] for i in index.tolist()] if alone else [self.encoded.rows(index.to(self.device))]
         )
-        return WhisperTranscripts(self.network, self.tokens, parts, self.writing)
+        return WhisperTranscripts(self.network, self.tokens, parts, self.decoding)
 
     @cached_property
     def _greedy(self) -> list[str]:
@@ -160,9 +162,9 @@ class WhisperTranscripts:
 
     @cached_property
     def _decoded(self) -> list[str]:
-        assert self.writing.beam is not None
+        assert self.decoding.beam is not None
         rows = (self.rows(torch.tensor([i])) for i in range(len(self)))
-        return [self.tokens.decode(beam_search(row, self.writing.beam)) for row in rows]
+        return [self.tokens.decode(beam_search(row, self.decoding.beam)) for row in rows]
 
     def _teacher_forced(self, texts: Sequence[str]) -> tuple[list[list[int]], list[Tensor]]:
         """For each text its tokens with the end token, and the logits (L, vocabulary) of each of them

@@ -34,7 +34,7 @@ from limen.models.base.model import Model, ModelOptions
 from limen.models.whisper.features import HOP, RATE_HZ, WhisperFeatures
 from limen.models.whisper.network import WhisperNetwork
 from limen.models.whisper.tokens import Tokens, find_ranks
-from limen.models.whisper.transcripts import EncodedClips, WhisperTranscripts, Writing
+from limen.models.whisper.transcripts import Decoding, EncodedClips, WhisperTranscripts
 from limen.models.whisper.weights import (
     MILLION_PARAMETERS,
     SIZES,
@@ -76,7 +76,7 @@ class Whisper(ModelOptions):
     per token found by a beam search."""
     beam_width: int = Field(default=5, ge=1)
     """Hypotheses that the beam search keeps."""
-    most_tokens: int = Field(default=224, ge=1)
+    max_tokens: int = Field(default=224, ge=1)
     """Maximum number of tokens of a transcript."""
     fast: bool = True
     """Use the fast path, with shortened silence after the clip (see `thin`), in attacks; success is judged
@@ -119,7 +119,7 @@ class WhisperModel(Model):
         self.features = WhisperFeatures(network.dims.mels)
         self.tokens, self.options, self.shortened = tokens, options, False
         beam = options.beam_width if options.decoding == "beam" else None
-        self.writing = Writing(options.language, options.task, beam, options.most_tokens)
+        self.decoding = Decoding(options.language, options.task, beam, options.max_tokens)
 
     @cached_property
     def for_attack(self) -> Model:  # type: ignore[override]
@@ -152,7 +152,7 @@ class WhisperModel(Model):
                     lengths,
                 )
             ]
-        return WhisperTranscripts(self.network, self.tokens, parts, self.writing)
+        return WhisperTranscripts(self.network, self.tokens, parts, self.decoding)
 
     def _encode(self, x: Tensor, lengths: Tensor) -> EncodedClips:
         encoded, bias = self._encode_thinned(x, lengths) if self.shortened else (self._encode_full(x), None)
