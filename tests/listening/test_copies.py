@@ -9,7 +9,7 @@ import answering
 import pytest
 
 from limen.listening.analysis.analyse import analyse
-from limen.listening.checks.planning import said
+from limen.listening.checks.planning import plan_findings
 from limen.listening.design import screens
 from limen.listening.study import Study, clips_of
 from limen.trials.base.screen import Screen
@@ -58,7 +58,9 @@ def test_copies_of_clips_are_not_planned_with_as_further_clips():
     listeners = []
     for copied in (True, False):
         plan = study(copied)
-        ((_, text), *_) = said(plan, {group: screens(plan, group, 0) for group in plan.cells}, 0.05, 0.2)
-        (found,) = re.findall(r"(\d+) listeners find it", text)
+        ((_, text), *_) = plan_findings(
+            plan, {group: screens(plan, group, 0) for group in plan.cells}, 0.05, 0.2
+        )
+        (found,) = re.findall(r"(\d+) listeners reach", text)
         listeners.append(int(found))
     assert listeners[0] > listeners[1]
