@@ -67,7 +67,7 @@ def imperceptible(problem: Problem, options: Imperceptible) -> Tensor:
     rate_hz = options.rate_hz or problem.model.rate_hz
     if problem.model.kind != "clip":
         raise UserError(
-            "The attack imperceptible hides its change below the masking threshold of a clip, but this model "
+            "The attack imperceptible hides changes below the masking threshold of clips, but this model "
             "takes pictures. Use cw_l2 or cw."
         )
     if rate_hz is None:

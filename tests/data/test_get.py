@@ -188,7 +188,7 @@ def test_a_path_that_leads_out_of_the_archive_is_refused(tmp_path, cache):
     escape = write_tar(
         tmp_path / "a.tgz", files={"x/a.wav": b"aaa", "x/../../../b.wav": b"bbb", "texts.txt": b"words"}
     )
-    refused(cache, escape, "lead out")
+    refused(cache, escape, "paths outside of it")
     assert not list(tmp_path.rglob("b.wav"))
 
 
