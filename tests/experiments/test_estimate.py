@@ -94,7 +94,7 @@ def test_a_cell_that_cannot_run_is_named_with_its_reason_and_the_others_are_esti
     net = {"model": {"name": "mlp"}, "data": DIGITS}
     done = plan(nets=[net], attacks=[PGD, {"name": "imperceptible"}])
     assert done.exit_code == 2, done.output
-    assert "it needs clips" in done.output
+    assert "takes pictures" in done.output
     assert RANGE.search(done.output), done.output
 
 
