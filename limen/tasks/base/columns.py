@@ -59,7 +59,7 @@ TASK_COLUMNS: dict[str, Column] = {
     "clean_over_the_air": Column(
         "share of these draws in which the clean sample reached the goal through the transforms alone",
         better="lower",
-        heading="Air alone",
+        heading="Over the air, clean",
         headline=True,
         share=True,
     ),
