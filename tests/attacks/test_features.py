@@ -181,13 +181,13 @@ def test_the_model_keeps_no_hook_and_other_searches_serve_the_goal_too():
 
 def test_mistakes_about_guides_are_told_in_words():
     model, batch = load_model("mlp"), digits(3)
-    with pytest.raises(UserError, match=r'no layer "conv9". It has: network.network.0'):
+    with pytest.raises(UserError, match=r'no layer "conv9". Its layers are: network.network.0'):
         guided(model, batch, layer="conv9")
     with pytest.raises(UserError, match="no sample 'nobody'"):
         guided(model, batch, id="nobody")
     with pytest.raises(UserError, match="none can guide a sample"):
         guided(model, batch, guide=99)
-    with pytest.raises(UserError, match="one model's own"):
+    with pytest.raises(UserError, match="need a single model"):
         guided(Ensemble([model, load_model("cnn")]), batch)
     wide = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(9, 10)), "picture", [str(i) for i in range(10)])
     with pytest.raises(UserError, match="shape of the samples"):

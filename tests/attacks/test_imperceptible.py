@@ -98,5 +98,5 @@ def test_the_rate_is_the_models_or_must_be_said():
 def test_pictures_are_refused():
     model = Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2)), "picture", ["a", "b"])
     batch = Batch("picture", ["a"], torch.full((1, 1, 2, 2), 0.5), torch.zeros(1, dtype=torch.long))
-    with pytest.raises(UserError, match="needs clips"):
+    with pytest.raises(UserError, match="masking threshold of clips"):
         attack(goal="untargeted")(model, batch)
