@@ -18,7 +18,7 @@ import torch
 from limen.core.errors import UserError
 from limen.core.types import Sample
 from limen.data.base.dataset import DataOptions, Dataset, ordered
-from limen.data.base.idx import HELD_OUT
+from limen.data.base.split import split_numbers
 from limen.data.fetch.cache import fetched
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
@@ -40,10 +40,7 @@ def cifar10(options: Cifar10) -> Dataset:
         )
     part = "test" if options.split == "test" else "train"
     pixels, labels = _read_part(_batches(folder, part))
-    numbers = list(range(len(labels)))
-    if options.split != "test":
-        cut = len(labels) - min(HELD_OUT, len(labels) // 10)
-        numbers = numbers[:cut] if options.split == "train" else numbers[cut:]
+    numbers = split_numbers(len(labels), options.split)
     if not numbers:
         raise UserError(f"cifar10: the split {options.split} in {folder} is empty.")
     ids = [f"{part}/{i:05d}" for i in numbers]

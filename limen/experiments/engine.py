@@ -100,16 +100,16 @@ def _facts(cell: Cell) -> dict[str, Any]:
     }
 
 
-def check_cells(cells: Sequence[PlannedCell], factory: CellFactory, watcher: Watcher) -> list[int | str]:
-    """Open the models and data of each cell and try them on two samples: the number of samples of each cell,
-    or the message of what does not fit."""
-    results: list[int | str] = []
+def check_cells(cells: Sequence[PlannedCell], factory: CellFactory, watcher: Watcher) -> dict[str, int | str]:
+    """Open the models and data of each cell and try them on two samples. Gives, by the id of the cell, its
+    number of samples or the message of what does not fit."""
+    results: dict[str, int | str] = {}
     for cell in cells:
         try:
             factory.cell(cell, Path())
-            results.append(samples_of(cell, factory))
+            results[cell.id] = samples_of(cell, factory)
         except UserError as error:
-            results.append(str(error))
+            results[cell.id] = str(error)
     return results
 
 
@@ -162,19 +162,13 @@ def _check_all(cells: Sequence[PlannedCell], pool: Pool, safe_mode: bool) -> flo
         key = [cell.spec["net"], cell.spec["defense"], attack.get("surrogate")]
         groups.setdefault(json.dumps(key, sort_keys=True), []).append(cell)
     samples: dict[str, int | str] = {}
-    for ids, results in pool.map(_check_group, list(groups.values())):
-        samples |= dict(zip(ids, results, strict=True))
+    for results in pool.map(check_cells, list(groups.values())):
+        samples |= results
     if not safe_mode:
         raise_all(str(found) for cell in cells if isinstance(found := samples[cell.id], str))
     return sum(
         n * gradients_per_sample(cell.spec) for cell in cells if isinstance(n := samples[cell.id], int)
     )
-
-
-def _check_group(
-    cells: Sequence[PlannedCell], factory: CellFactory, watcher: Watcher
-) -> tuple[list[str], list[int | str]]:
-    return [cell.id for cell in cells], check_cells(cells, factory, watcher)
 
 
 def _log(folder: Path, text: str) -> None:

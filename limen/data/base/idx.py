@@ -17,11 +17,8 @@ import torch
 from limen.core.errors import UserError
 from limen.core.types import Sample
 from limen.data.base.dataset import DataOptions, Dataset, ordered
+from limen.data.base.split import split_numbers
 from limen.data.fetch.cache import fetched
-
-HELD_OUT = 5000
-"""Number of training pictures, the last ones, in the valid split (at most a tenth, for small copies of a data
-set)."""
 
 LARGEST = 640 * 2**20
 """Bytes of a file, unpacked: the largest data set in this format (EMNIST by class) has 547,171,888."""
@@ -55,10 +52,7 @@ def idx_dataset(name: str, classes: list[str], options: IdxOptions) -> Dataset:
         )
     if len(labels) and int(labels.max()) >= len(classes):
         raise UserError(f"{labels_path}: labels must be in 0..{len(classes) - 1}, got {int(labels.max())}.")
-    numbers = list(range(len(labels)))
-    if options.split != "test":
-        cut = len(labels) - min(HELD_OUT, len(labels) // 10)
-        numbers = numbers[:cut] if options.split == "train" else numbers[cut:]
+    numbers = split_numbers(len(labels), options.split)
     if not numbers:
         raise UserError(f"{name}: the split {options.split} in {folder} is empty.")
     ids = [f"{part}/{i:05d}" for i in numbers]

@@ -5,7 +5,7 @@ file names, conditions and right answers remain on the server.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -169,10 +169,6 @@ class Listener:
 def _shown(widget: Widget) -> dict[str, Any]:
     """Cached: all listeners of a study get the same widgets."""
     return asdict(widget)
-
-
-Maker = Callable[[Listener, Any], list[Screen]]
-"""A trial type: `def abx(listener: Listener, options: Abx) -> list[Screen]`."""
 
 
 def choices(*values: str) -> tuple[Choice, ...]:
