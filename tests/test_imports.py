@@ -69,7 +69,7 @@ def test_every_folder_and_file_has_its_place():
 
 
 def test_no_component_is_imported_by_name_outside_its_folder():
-    """A new component is one new file: nobody else names it (but a model may name the data it was trained
+    """A new component is one new file: no other file names it (but a model may name the data it was trained
     on)."""
     kinds = ("defenses", "metrics", "attacks", "data")
     wrong = []

@@ -108,7 +108,7 @@ def fooled(
 
 
 class Trap(Model):
-    """Of the first picture a gradient of zero, of the second one that is no number, of the third logits so
+    """Gives the first picture a zero gradient, the second a NaN gradient, of the third logits so
     large that softmax saturates."""
 
     kind, output, classes = "picture", "class", ["a", "b"]

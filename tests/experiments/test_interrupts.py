@@ -27,7 +27,7 @@ def file(tmp_path) -> Path:
 
 
 def limen(*arguments: object, cwd: Path) -> "subprocess.Popen[str]":
-    """In a session of its own: everything it starts belongs to it, and a signal to the group reaches nobody
+    """In a session of its own: everything it starts belongs to it, and a signal to the group reaches no one
     else."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "limen.cli.app", *map(str, arguments)]

@@ -40,7 +40,7 @@ def abx_answers(
 
 
 def by_item(k: int, screen: Screen) -> bool:
-    """Listeners 0 to 6 hear the first two items, the others guess the first; nobody hears the rest but
+    """Listeners 0 to 6 hear the first two items, the others guess the first; no one hears the rest but
     listener 0."""
     item = int(screen.facts["item"][-1])
     return item < 2 if k < 7 else item == 0 or k == 9
